@@ -30,7 +30,7 @@ from typing import Any
 import numpy as np
 
 from haptic_bench import experiment
-from haptic_bench.analysis.base import study_of
+from haptic_bench.analysis.base import analysis_of
 from haptic_bench.analysis.figures import Axis, Figure, Line, draw, style_of
 from haptic_bench.experiment import Trial
 from haptic_bench.recording.samples import Samples
@@ -94,7 +94,7 @@ def load(name: str, contender: str, rate: int, *settings: str) -> Trial:
 def run(trial: Trial) -> tuple[Samples, bool]:
     """The samples of a trial as long as the hand is in the enclosure, and whether it is so to the end."""
     with np.errstate(over="ignore", invalid="ignore"):  # of what diverges
-        samples, reason = study_of(trial.experiment).attempt(trial)
+        samples, reason = analysis_of(trial.experiment).attempt(trial)
     kept = inside(trial.experiment, samples.finite())
     return kept, not reason and len(kept) == trial.experiment.last_tick + 1
 

@@ -9,11 +9,11 @@ from dataclasses import replace
 import numpy as np
 
 from haptic_bench.analysis.base import scene_as
-from haptic_bench.analysis.claims import Analysis, Claim, Quantity, Statement
+from haptic_bench.analysis.claims import Claim, Findings, Quantity, Statement
 from haptic_bench.analysis.figures import BLUE, ORANGE, Axis, Figure, Line, Panel, Style, draw, style_of, thin
 from haptic_bench.experiment import Experiment, Trial
 from haptic_bench.recording.samples import Samples
-from haptic_experiments.common.linkage_motion import METRICS, Held, LinkageStudy, blocks, declared
+from haptic_experiments.common.linkage_motion import METRICS, Held, LinkageAnalysis, blocks, declared
 from haptic_sim.worlds.linkages import RobotArmParameters
 
 JOINTS = ("shoulder pan", "shoulder lift", "elbow", "wrist 1", "wrist 2", "wrist 3")
@@ -22,7 +22,7 @@ ABRUPT = "without fading"
 
 
 def scene_of(experiment: Experiment) -> RobotArmParameters:
-    """The scene that this study is about."""
+    """The scene that this analysis is about."""
     return scene_as(experiment, RobotArmParameters)
 
 
@@ -48,7 +48,7 @@ NO_JUMP = Statement(
 FINITE = Statement("finite", "Nothing is infinite or not a number", "", Quantity("values that are not finite"))
 
 
-class ArmSingularity(LinkageStudy):
+class ArmSingularity(LinkageAnalysis):
     """See the module."""
 
     SCENES = ("robot_arm",)
@@ -107,7 +107,7 @@ class ArmSingularity(LinkageStudy):
             FINITE.judged({"values": float(bad)}, bad == 0),
         ]
 
-    def more_figures(self, trial: Trial, samples: Samples, analysis: Analysis) -> list[Figure]:
+    def more_figures(self, trial: Trial, samples: Samples, findings: Findings) -> list[Figure]:
         """Joints, and the blocked force where it jumps without fading."""
         time = samples["time"]
         joints = [Line(*thin(time, np.degrees(samples[f"q{i}"])), name, style_of(i)) for i, name in enumerate(JOINTS)]
@@ -119,7 +119,7 @@ class ArmSingularity(LinkageStudy):
         held = Held.of(samples)
         singular = np.flatnonzero(np.diff(held.directions))
         if singular.size:
-            panels.append(_closely(samples, analysis, int(singular[0])))
+            panels.append(_closely(samples, findings, int(singular[0])))
         text = "The elbow is straight where its angle is 0."
         return [Figure("The arm", text, panels)]
 
@@ -130,12 +130,12 @@ def _jump(held: Held, wrench: np.ndarray) -> float | None:
     return float(steps.max() / force.max()) if steps.size and force.max() > 0.0 else None
 
 
-def _closely(samples: Samples, analysis: Analysis, row: int) -> Panel:
+def _closely(samples: Samples, findings: Findings, row: int) -> Panel:
     """The blocked force around a change of rank."""
     time = samples["time"]
     first, last = float(time[row]) - 0.15, float(time[row]) + 0.15
     lines = []
-    runs = itertools.chain([("this run", samples)], analysis.references.items())
+    runs = itertools.chain([("this run", samples)], findings.references.items())
     for (name, run), style in zip(runs, (Style(BLUE, width=2.2), Style(ORANGE, (5, 1.8)), style_of(3)), strict=False):
         force = np.linalg.norm(Held.of(run).across[:, :3], axis=1)
         lines.append(Line(run["time"], force, name, style, steps=True))
@@ -148,4 +148,4 @@ def _closely(samples: Samples, analysis: Analysis, row: int) -> Panel:
     )
 
 
-STUDY = ArmSingularity()
+ANALYSIS = ArmSingularity()

@@ -7,14 +7,14 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from haptic_bench.analysis.claims import Analysis, Claim, Quantity, Statement
+from haptic_bench.analysis.claims import Claim, Findings, Quantity, Statement
 from haptic_bench.analysis.figures import BLUE, GREEN, ORANGE, VERMILION, Axis, Figure, Line, Style, draw
 from haptic_bench.experiment import Trial
 from haptic_bench.recording.samples import Samples
 from haptic_experiments.common import formula_systems
 from haptic_experiments.common.formula_systems import (
     NO_OPERATOR,
-    FormulaStudy,
+    FormulaAnalysis,
     Motion,
     claims_of,
     over_time,
@@ -57,7 +57,7 @@ def period(parameters: Mapping[str, float], angle: float) -> float:
     return float(4.0 * math.sqrt(length / parameters["g"]) * ellipk(math.sin(0.5 * angle) ** 2))
 
 
-class BallInBowl(FormulaStudy):
+class BallInBowl(FormulaAnalysis):
     """See the module."""
 
     METRICS = METRICS
@@ -70,7 +70,7 @@ class BallInBowl(FormulaStudy):
         return {ASIDE: with_parameters(trial, 4.0, v=SIDEWAYS, spin=SPINNING)}
 
     def own(self, motion: Motion, references: Mapping[str, Samples]) -> tuple[dict[str, float | None], list[Claim]]:
-        """See FormulaStudy."""
+        """See FormulaAnalysis."""
         found, exact = _period(motion), _exact_period(motion)
         spin, omega = _spin(motion)
         change = _change(spin)
@@ -96,13 +96,13 @@ class BallInBowl(FormulaStudy):
             ),
         ]
 
-    def expected(self, trial: Trial, analysis: Analysis) -> Mapping[str, tuple[float, str]]:
-        """See Study."""
-        claim = next(claim for claim in analysis.claims if claim.name == "period")
+    def expected(self, trial: Trial, findings: Findings) -> Mapping[str, tuple[float, str]]:
+        """See Analysis."""
+        claim = next(claim for claim in findings.claims if claim.name == "period")
         exact = claim.measured["closed form"]
         return {} if exact is None else {"period": (exact, "4 sqrt(7 (R - r) / (5 g)) K")}
 
-    def own_figures(self, motion: Motion, analysis: Analysis) -> list[Figure]:
+    def own_figures(self, motion: Motion, findings: Findings) -> list[Figure]:
         """Path and angular velocity."""
         x, y, z = motion.q("x", "y", "z").T
         _, omega = _spin(motion)
@@ -114,8 +114,8 @@ class BallInBowl(FormulaStudy):
             Line(R * np.sin(turn), -R * np.cos(turn), "bowl", Style("#8a8f98")),
         ]
         above = [Line(*thin_path(x, y), "this run", Style(BLUE, width=1.8))]
-        if ASIDE in analysis.references:
-            beside = Motion(motion.trial, analysis.references[ASIDE])
+        if ASIDE in findings.references:
+            beside = Motion(motion.trial, findings.references[ASIDE])
             above.append(Line(*thin_path(*beside.q("x", "y").T), ASIDE, Style(ORANGE, (5, 1.8))))
         panels = [
             draw("side", "From the side", side, "x [m]", "z [m]", equal=True),
@@ -188,4 +188,4 @@ def _spin(motion: Motion) -> tuple[np.ndarray, np.ndarray]:
     return np.sum(omega * normal, axis=1) / np.linalg.norm(normal, axis=1), omega
 
 
-STUDY = BallInBowl()
+ANALYSIS = BallInBowl()

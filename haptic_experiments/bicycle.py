@@ -13,13 +13,13 @@ from functools import cache
 import numpy as np
 
 from haptic_bench.analysis.base import scene_as
-from haptic_bench.analysis.claims import Analysis, Claim, Quantity, Statement
+from haptic_bench.analysis.claims import Claim, Findings, Quantity, Statement
 from haptic_bench.analysis.figures import BLACK, BLUE, GREEN, ORANGE, VERMILION, Axis, Figure, Line, Style, draw, thin
 from haptic_bench.experiment import Trial
 from haptic_bench.recording.samples import Samples
 from haptic_experiments.common import formula_systems
 from haptic_experiments.common.formula_systems import (
-    FormulaStudy,
+    FormulaAnalysis,
     Motion,
     claims_of,
     over_time,
@@ -213,7 +213,7 @@ def _speeds(trial: Trial) -> tuple[float | None, ...]:
     return find_speeds(scene_as(trial.experiment, FormulasParameters).model_dump_json())
 
 
-class Bicycle(FormulaStudy):
+class Bicycle(FormulaAnalysis):
     """See the module."""
 
     METRICS = METRICS
@@ -229,14 +229,14 @@ class Bicycle(FormulaStudy):
         weave = _speeds(trial)[0]
         return {} if weave is None else {BELOW: with_parameters(trial, FALLS_WITHIN, v=SLOW * weave)}
 
-    def judge(self, trial: Trial, samples: Samples, references: Mapping[str, Samples]) -> Analysis:
-        """See FormulaStudy: a bicycle that falls is judged until it lies; nothing but its wheels is in the formulas."""
+    def judge(self, trial: Trial, samples: Samples, references: Mapping[str, Samples]) -> Findings:
+        """See FormulaAnalysis: a bicycle that falls is judged until it lies; nothing but its wheels is in the formulas."""
         lies = np.abs(Motion(trial, samples).q("phi")) > LIES
         whole = samples if not lies.any() else samples.until(float(samples["time"][np.argmax(lies)]))
         return super().judge(trial, whole, references)
 
     def own(self, motion: Motion, references: Mapping[str, Samples]) -> tuple[dict[str, float | None], list[Claim]]:
-        """See FormulaStudy."""
+        """See FormulaAnalysis."""
         weave, capsize, *published = _speeds(motion.trial)
         roll, steer, time = motion.q("phi"), motion.q("delta"), motion.time
         speed, gained, worth = _forward(motion)
@@ -292,9 +292,9 @@ class Bicycle(FormulaStudy):
             ),
         ]
 
-    def own_figures(self, motion: Motion, analysis: Analysis) -> list[Figure]:
+    def own_figures(self, motion: Motion, findings: Findings) -> list[Figure]:
         """Motion of this bicycle and of the slower one, its eigenvalues over the speed, and the track."""
-        return [_stability(motion), _motion(motion, analysis)]
+        return [_stability(motion), _motion(motion, findings)]
 
 
 def _agree(one: float | None, other: float | None) -> bool:
@@ -365,14 +365,14 @@ def _stability(motion: Motion) -> Figure:
     return Figure("Stability", caption, [panel])
 
 
-def _motion(motion: Motion, analysis: Analysis) -> Figure:
+def _motion(motion: Motion, findings: Findings) -> Figure:
     degrees = 180.0 / math.pi
     falls = _fell_at(motion.time, motion.q("phi")) is not None
     motion = _until_fallen(motion)
     speed, _, _ = _forward(motion)
     rolls = [Line(*thin(motion.time, degrees * motion.q("phi")), "this run", Style(BLUE))]
-    if BELOW in analysis.references:
-        slow = _until_fallen(Motion(motion.trial, analysis.references[BELOW]))
+    if BELOW in findings.references:
+        slow = _until_fallen(Motion(motion.trial, findings.references[BELOW]))
         rolls.append(Line(*thin(slow.time, degrees * slow.q("phi")), BELOW, Style(VERMILION, (5, 1.8))))
     x, y = motion.q("x", "y").T
     panels = [
@@ -405,4 +405,4 @@ def _motion(motion: Motion, analysis: Analysis) -> Figure:
     return Figure("Motion", caption, panels)
 
 
-STUDY = Bicycle()
+ANALYSIS = Bicycle()

@@ -16,8 +16,8 @@ from typing import Any, Literal
 
 import numpy as np
 
-from haptic_bench.analysis.base import Study, scene_as
-from haptic_bench.analysis.claims import Analysis, Claim, Quantity, Statement
+from haptic_bench.analysis.base import Analysis, scene_as
+from haptic_bench.analysis.claims import Claim, Findings, Quantity, Statement
 from haptic_bench.analysis.figures import (
     BLACK,
     BLUE,
@@ -108,7 +108,7 @@ CLAIMS = (RESTITUTION, HEIGHTS, SWITCHES, LIES, PASSIVE, PULLS)
 
 
 def scene_of(experiment: Experiment) -> DropParameters:
-    """The scene that this study is about."""
+    """The scene that this analysis is about."""
     return scene_as(experiment, DropParameters)
 
 
@@ -239,7 +239,7 @@ def _theory(trial: Trial) -> Bounces:
     return Bounces.of(scene_of(experiment).height, experiment.contact.restitution, tolerance, experiment.duration)
 
 
-class BounceSettle(Study):
+class BounceSettle(Analysis):
     """See the module."""
 
     SCENES = ("drop",)
@@ -247,8 +247,8 @@ class BounceSettle(Study):
     CLAIMS = CLAIMS
     METHODS = tuple(METHODS)
 
-    def analyse(self, trial: Trial, samples: Samples, *, compare: bool = True) -> Analysis:
-        """See Study; the references are the other METHODS, over the time that the trial lasted, and WALLS."""
+    def analyse(self, trial: Trial, samples: Samples, *, compare: bool = True) -> Findings:
+        """See Analysis; the references are the other METHODS, over the time that the trial lasted, and WALLS."""
         references: dict[str, Samples] = {}
         if compare:
             lasted = min(float(samples["time"][-1]), HORIZON) + 1.0 / trial.experiment.rate
@@ -258,30 +258,30 @@ class BounceSettle(Study):
             for form, name in WALLS.items():
                 references[name] = self.run_unrecorded(_on_wall(trial, form))
         motion = Motion.of(trial, samples)
-        return Analysis(_metrics(trial, motion), _claims(trial, motion, references), references)
+        return Findings(_metrics(trial, motion), _claims(trial, motion, references), references)
 
-    def figures(self, trial: Trial, samples: Samples, analysis: Analysis) -> list[Figure]:
-        """See Study."""
+    def figures(self, trial: Trial, samples: Samples, findings: Findings) -> list[Figure]:
+        """See Analysis."""
         own = Curve("this run", trial, samples, Style(BLUE))
         method = trial.experiment.environment.method
         names: dict[Any, str] = {**METHODS}
         beside = [
             Curve(names[name], _with_method(trial, name, trial.experiment.duration), run, style_of(i + 1))
-            for i, (name, run) in enumerate(analysis.references.items())
+            for i, (name, run) in enumerate(findings.references.items())
             if name in METHODS
         ]
         named = replace(own, label=f"this run: {names.get(method, method)}")
         heights, bounces = _heights(own), _bounce_heights([named, *beside], of_trial=True)
         together = replace(heights, panels=[*heights.panels, *bounces.panels], table=bounces.table)
-        made = [together, _walls(trial, analysis.references), energy_figure([own], beside)]
+        made = [together, _walls(trial, findings.references), energy_figure([own], beside)]
         return [figure for figure in made if figure is not None]
 
     def sweep_figures(self, curves: Sequence[Curve]) -> list[Figure]:
-        """See Study."""
+        """See Analysis."""
         made = [_sweep_heights(curves), _bounce_heights(curves), energy_figure(curves)]
         return [figure for figure in made if figure is not None]
 
-    def expected(self, trial: Trial, analysis: Analysis) -> Mapping[str, tuple[float, str]]:
+    def expected(self, trial: Trial, findings: Findings) -> Mapping[str, tuple[float, str]]:
         """The ball's bounces in continuous time, where they end by a tolerance and within the trial."""
         bounces, source = _theory(trial), "ball in continuous time"
         if not (bounces.settles and bounces.times.size) or trial.experiment.environment.method not in RIGID:
@@ -557,4 +557,4 @@ def _sweep_heights(curves: Sequence[Curve]) -> Figure:
     return Figure("Bouncing, then steady", "Height of the lowest point of each body.", panels)
 
 
-STUDY = BounceSettle()
+ANALYSIS = BounceSettle()

@@ -7,13 +7,13 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from haptic_bench.analysis.claims import Analysis, Claim, Quantity, Statement
+from haptic_bench.analysis.claims import Claim, Findings, Quantity, Statement
 from haptic_bench.analysis.figures import BLACK, BLUE, VERMILION, Axis, Figure, Line, Style, draw
 from haptic_bench.recording.samples import Samples
 from haptic_experiments.common import formula_systems
 from haptic_experiments.common.formula_systems import (
     NO_OPERATOR,
-    FormulaStudy,
+    FormulaAnalysis,
     Motion,
     claims_of,
     over_time,
@@ -60,7 +60,7 @@ def closed_form(parameters: Mapping[str, float], u: float, w: float, time: np.nd
     return V * np.tanh(x), math.copysign(V / k, w) / np.cosh(x)
 
 
-class ChaplyginSleigh(FormulaStudy):
+class ChaplyginSleigh(FormulaAnalysis):
     """See the module."""
 
     METRICS = METRICS
@@ -69,7 +69,7 @@ class ChaplyginSleigh(FormulaStudy):
     PARAMETERS = ("m", "I", "a")
 
     def own(self, motion: Motion, references: Mapping[str, Samples]) -> tuple[dict[str, float | None], list[Claim]]:
-        """See FormulaStudy."""
+        """See FormulaAnalysis."""
         u, w = _edge(motion)
         exact_u, exact_w = closed_form(motion.parameters, u[0], w[0], motion.time)
         k = math.sqrt(motion.parameters["I"] / motion.parameters["m"] + motion.parameters["a"] ** 2)
@@ -102,7 +102,7 @@ class ChaplyginSleigh(FormulaStudy):
             ),
         ]
 
-    def own_figures(self, motion: Motion, analysis: Analysis) -> list[Figure]:
+    def own_figures(self, motion: Motion, findings: Findings) -> list[Figure]:
         """Path, and speed beside the closed form."""
         u, w = _edge(motion)
         exact_u, exact_w = closed_form(motion.parameters, u[0], w[0], motion.time)
@@ -143,4 +143,4 @@ def _edge(motion: Motion) -> tuple[np.ndarray, np.ndarray]:
     return np.cos(phi) * vx + np.sin(phi) * vy, w
 
 
-STUDY = ChaplyginSleigh()
+ANALYSIS = ChaplyginSleigh()

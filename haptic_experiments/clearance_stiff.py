@@ -57,7 +57,7 @@ class ClearanceStiff(TightClearance):
     FIGURE = "figure 6.22"
 
     def claims(self, trial: Trial, runs: Mapping[str, Samples]) -> list[Claim]:
-        """See LocalModelStudy."""
+        """See LocalModelAnalysis."""
         grown = {name: growth(runs[name]) if name in runs else None for name in ("IR", "LM0", "LM5")}
         felt = {name: felt_clearance(runs[name], "x") if name in runs else None for name in ("LM0", "LM5")}
         return [
@@ -68,4 +68,4 @@ class ClearanceStiff(TightClearance):
         ]
 
 
-STUDY = ClearanceStiff()
+ANALYSIS = ClearanceStiff()

@@ -16,8 +16,8 @@ from typing import Any
 
 import numpy as np
 
-from haptic_bench.analysis.base import Study, scene_as
-from haptic_bench.analysis.claims import Analysis, Claim, Quantity, Statement
+from haptic_bench.analysis.base import Analysis, scene_as
+from haptic_bench.analysis.claims import Claim, Findings, Quantity, Statement
 from haptic_bench.analysis.figures import (
     BLACK,
     BLUE,
@@ -103,7 +103,7 @@ CLAIMS = (CONSTRAINTS_HOLD, NO_JUMP, WOULD_JUMP, BALANCE, RESTITUTION, NO_OVERLA
 
 
 def scene_of(experiment: Experiment) -> WorldParameters:
-    """The scene that this study is about."""
+    """The scene that this analysis is about."""
     return scene_as(experiment, WorldParameters)
 
 
@@ -264,7 +264,7 @@ def variant(trial: Trial, name: str) -> Trial:
     return replace(trial, experiment=experiment.model_copy(update={"scene": scene}))
 
 
-class ConstrainedContact(Study):
+class ConstrainedContact(Analysis):
     """See the module."""
 
     SCENES = ("world",)
@@ -272,37 +272,37 @@ class ConstrainedContact(Study):
     CLAIMS = CLAIMS
 
     def check(self, experiment: Experiment) -> list[str]:
-        """See Study."""
+        """See Analysis."""
         problems = super().check(experiment)
         if not problems and not scene_of(experiment).constraints:
             problems = [f"analysis = {experiment.analysis}: needs scene.constraints, and there are none"]
         return problems
 
-    def analyse(self, trial: Trial, samples: Samples, *, compare: bool = True) -> Analysis:
-        """See Study; the references are the trial at higher rates, and with constraints switched at once."""
+    def analyse(self, trial: Trial, samples: Samples, *, compare: bool = True) -> Findings:
+        """See Analysis; the references are the trial at higher rates, and with constraints switched at once."""
         references: dict[str, Samples] = {}
         if compare:
             lasted = float(samples["time"][-1]) + 1.0 / trial.experiment.rate
             short = replace(trial, experiment=trial.experiment.model_copy(update={"duration": lasted}))
             references = {name: self.run_unrecorded(variant(short, name)) for name in (FINE, FINER, ABRUPT)}
         metrics = _metrics(trial, trial.world, samples)
-        return Analysis(metrics, _claims(trial, samples, metrics, references), references)
+        return Findings(metrics, _claims(trial, samples, metrics, references), references)
 
-    def figures(self, trial: Trial, samples: Samples, analysis: Analysis) -> list[Figure]:
-        """See Study."""
+    def figures(self, trial: Trial, samples: Samples, findings: Findings) -> list[Figure]:
+        """See Analysis."""
         curve = Curve("this run", trial, samples, Style(BLUE))
-        abrupt = analysis.references.get(ABRUPT)
+        abrupt = findings.references.get(ABRUPT)
         beside = [Curve("switched at once", variant(trial, ABRUPT), abrupt, Style(VERMILION))] if abrupt else []
         finer = [
-            Curve(name, variant(trial, name), analysis.references[name], Style(GREEN))
+            Curve(name, variant(trial, name), findings.references[name], Style(GREEN))
             for name in _RATES
-            if name in analysis.references
+            if name in findings.references
         ]
         made = [_path(trial, samples), _switching(curve, beside, finer), energy_figure([curve])]
         return [figure for figure in made if figure is not None]
 
     def sweep_figures(self, curves: Sequence[Curve]) -> list[Figure]:
-        """See Study."""
+        """See Analysis."""
         made = [_sweep(curves), energy_figure(curves)]
         return [figure for figure in made if figure is not None]
 
@@ -452,4 +452,4 @@ def _sweep(curves: Sequence[Curve]) -> Figure:
     return Figure("Motion under constraints", "", panels, table)
 
 
-STUDY = ConstrainedContact()
+ANALYSIS = ConstrainedContact()

@@ -13,8 +13,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from haptic_bench.analysis.base import Study
-from haptic_bench.analysis.claims import Analysis, Claim, Quantity, Statement
+from haptic_bench.analysis.base import Analysis
+from haptic_bench.analysis.claims import Claim, Findings, Quantity, Statement
 from haptic_bench.analysis.figures import (
     BLACK,
     BLUE,
@@ -77,7 +77,7 @@ RENDERINGS = ("full", "saturated", "scaled", "spread")
 
 
 class Setup(NamedTuple):
-    """What this study is about: a peg on a device among walls."""
+    """What this analysis is about: a peg on a device among walls."""
 
     tool: PegParameters
     scene: EnclosureParameters
@@ -836,7 +836,7 @@ def _energies(caption: str, curves: Sequence[Curve], impacts: Sequence[float]) -
     return Figure("Kinetic energy of the hand", caption, panels)
 
 
-class CornerPeg(Study):
+class CornerPeg(Analysis):
     """See the module."""
 
     SCENES = ("enclosure",)
@@ -845,11 +845,11 @@ class CornerPeg(Study):
     METHODS = tuple(dict.fromkeys(one.method for one in VARIANTS.values()))
 
     def label(self, trial: Trial) -> str | None:
-        """See Study."""
+        """See Analysis."""
         return variant(trial.experiment)
 
-    def analyse(self, trial: Trial, samples: Samples, *, compare: bool = True) -> Analysis:
-        """See Study; samples may be empty.
+    def analyse(self, trial: Trial, samples: Samples, *, compare: bool = True) -> Findings:
+        """See Analysis; samples may be empty.
 
         The references are `ideal`, the rigid peg among rigid walls, and, with `compare`, those of the VARIANTS that the
         trial is not itself, in the trial's other settings and over the time that it lasted; a controller that is not
@@ -866,19 +866,19 @@ class CornerPeg(Study):
                 if name != own:
                     references[name] = self.run_unrecorded(_as_variant(trial, name, min(lasted, HORIZON)))
         compared = samples.until(HORIZON)
-        return Analysis(_metrics(trial, samples, impacts), _claims(trial, compared, references, impacts), references)
+        return Findings(_metrics(trial, samples, impacts), _claims(trial, compared, references, impacts), references)
 
-    def figures(self, trial: Trial, samples: Samples, analysis: Analysis) -> list[Figure]:
-        """See Study."""
-        return figures(trial, samples, analysis.references)
+    def figures(self, trial: Trial, samples: Samples, findings: Findings) -> list[Figure]:
+        """See Analysis."""
+        return figures(trial, samples, findings.references)
 
     def sweep_figures(self, curves: Sequence[Curve]) -> list[Figure]:
-        """See Study."""
+        """See Analysis."""
         return sweep_figures(curves)
 
-    def expected(self, trial: Trial, analysis: Analysis) -> Mapping[str, tuple[float, str]]:
-        """See Study."""
-        return expected(trial, analysis.references["ideal"])
+    def expected(self, trial: Trial, findings: Findings) -> Mapping[str, tuple[float, str]]:
+        """See Analysis."""
+        return expected(trial, findings.references["ideal"])
 
 
-STUDY = CornerPeg()
+ANALYSIS = CornerPeg()

@@ -17,8 +17,8 @@ from typing import Any
 
 import numpy as np
 
-from haptic_bench.analysis.base import Study
-from haptic_bench.analysis.claims import Analysis, Claim, Quantity, Statement
+from haptic_bench.analysis.base import Analysis
+from haptic_bench.analysis.claims import Claim, Findings, Quantity, Statement
 from haptic_bench.analysis.figures import Curve, Figure, Line, Style, draw, style_of, trial_figures
 from haptic_bench.experiment import Experiment, Trial
 from haptic_bench.recording.samples import Samples
@@ -139,7 +139,7 @@ def gained(trial: Trial, samples: Samples, damping: float | None = None) -> np.n
     return np.asarray(-np.cumsum(np.sum(operator[:, :3] * np.diff(places, axis=0), axis=1)))
 
 
-class CouplingWall(Study):
+class CouplingWall(Analysis):
     """See the module."""
 
     METRICS = {  # noqa: RUF012
@@ -152,7 +152,7 @@ class CouplingWall(Study):
     SCENES = ("empty",)
 
     def check(self, experiment: Experiment) -> list[str]:
-        """See Study; it is about a device with damping, a virtual coupling and a mass."""
+        """See Analysis; it is about a device with damping, a virtual coupling and a mass."""
         problems = super().check(experiment)
         needs = f"analysis = {experiment.analysis}: needs"
         for name, kind in (("device", "inertial"), ("controller", "virtual_coupling"), ("tool", "peg")):
@@ -180,8 +180,8 @@ class CouplingWall(Study):
                     found[f"{world}, {side}"] = run, part * required, gain
         return found
 
-    def analyse(self, trial: Trial, samples: Samples, *, compare: bool = True) -> Analysis:
-        """See Study."""
+    def analyse(self, trial: Trial, samples: Samples, *, compare: bool = True) -> Findings:
+        """See Analysis."""
         experiment, own = trial.experiment, gained(trial, samples)
         device = experiment.device
         assert isinstance(device, InertialParameters) and device.damping is not None
@@ -195,7 +195,7 @@ class CouplingWall(Study):
         }
         runs = self.runs(trial) if compare else {}
         measured = {name: (gained(trial, run, damping), gain) for name, (run, damping, gain) in runs.items()}
-        return Analysis(metrics, self.claims(measured), {name: run for name, (run, _, _) in runs.items()})
+        return Findings(metrics, self.claims(measured), {name: run for name, (run, _, _) in runs.items()})
 
     def claims(self, measured: Mapping[str, tuple[np.ndarray, float]]) -> list[Claim]:
         """The claims, from the energy that the hand has gained over time (rows,), and what it should gain, by name."""
@@ -218,13 +218,13 @@ class CouplingWall(Study):
             judged(PREDICTED, apart, -np.inf, AS_PREDICTED),
         ]
 
-    def figures(self, trial: Trial, samples: Samples, analysis: Analysis) -> list[Figure]:
-        """See Study: energy that the worst hand gains, then wrenches."""
+    def figures(self, trial: Trial, samples: Samples, findings: Findings) -> list[Figure]:
+        """See Analysis: energy that the worst hand gains, then wrenches."""
         panels = []
         for side, part in SIDES.items():
             lines = []
             for i, world in enumerate(WORLDS):
-                run = analysis.references.get(f"{world}, {side}")
+                run = findings.references.get(f"{world}, {side}")
                 if run is not None:
                     energy = gained(trial, run, part * required_damping(trial.experiment, world))
                     lines.append(Line(run["time"], 1e6 * energy, world, style_of(i)))
@@ -244,4 +244,4 @@ class CouplingWall(Study):
         ]
 
 
-STUDY = CouplingWall()
+ANALYSIS = CouplingWall()

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from haptic_bench.analysis.base import scene_as
-from haptic_bench.analysis.claims import Analysis, Claim, Quantity, Statement
+from haptic_bench.analysis.claims import Claim, Findings, Quantity, Statement
 from haptic_bench.analysis.figures import (
     BLACK,
     BLUE,
@@ -31,7 +31,7 @@ from haptic_experiments.common.linkage_motion import (
     METRICS,
     Held,
     Law,
-    LinkageStudy,
+    LinkageAnalysis,
     accelerations,
     blocks,
     declared,
@@ -45,7 +45,7 @@ TORQUE = 1e-9  # [N m] about it, without which it is not to turn
 
 
 def scene_of(experiment: Experiment) -> CrankParameters:
-    """The scene that this study is about."""
+    """The scene that this analysis is about."""
     return scene_as(experiment, CrankParameters)
 
 
@@ -102,7 +102,7 @@ KNOB_STAYS_UPRIGHT = Statement(
 )
 
 
-class Crank(LinkageStudy):
+class Crank(LinkageAnalysis):
     """See the module."""
 
     SCENES = ("crank",)
@@ -168,13 +168,13 @@ class Crank(LinkageStudy):
             KNOB_STAYS_UPRIGHT.judged(dict(turned), None if twisted else turned[CALLED[held.bodies[0]]] <= UPRIGHT),
         ]
 
-    def more_figures(self, trial: Trial, samples: Samples, analysis: Analysis) -> list[Figure]:
+    def more_figures(self, trial: Trial, samples: Samples, findings: Findings) -> list[Figure]:
         """Angular velocity over time and over the angle."""
         time, rows = samples["time"], dead_points(samples)
         turns, rate = samples["q0"] / (2.0 * math.pi), samples["v0"]
         lines = [Line(*thin(time, rate), "this run", Style(BLUE))]
         over = [Line(*thin(turns, rate), "this run", Style(BLUE, width=2.2))]
-        for name, run in analysis.references.items():
+        for name, run in findings.references.items():
             lines.append(Line(*thin(run["time"], run["v0"]), name, Style(ORANGE, (5, 1.8))))
             over.append(Line(*thin(run["q0"] / (2.0 * math.pi), run["v0"]), name, Style(ORANGE, (5, 1.8))))
         theory = rate_by_energy(trial, samples)
@@ -258,4 +258,4 @@ def rate_by_energy(trial: Trial, samples: Samples) -> np.ndarray | None:
     return np.sign(samples["v0"]) * np.sqrt(np.maximum(square, 0.0))
 
 
-STUDY = Crank()
+ANALYSIS = Crank()

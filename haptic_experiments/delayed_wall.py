@@ -13,8 +13,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from haptic_bench.analysis.base import Study, scene_as
-from haptic_bench.analysis.claims import Analysis, Claim, Quantity, Statement
+from haptic_bench.analysis.base import Analysis, scene_as
+from haptic_bench.analysis.claims import Claim, Findings, Quantity, Statement
 from haptic_bench.analysis.figures import Axis, Figure, Line, draw, style_of, thin
 from haptic_bench.experiment import Experiment, Trial
 from haptic_bench.recording.samples import Samples
@@ -165,7 +165,7 @@ def _arm(experiment: Experiment) -> ArmParameters:
     return experiment.operator
 
 
-class DelayedWall(Study):
+class DelayedWall(Analysis):
     """See the module."""
 
     SCENES = ("enclosure",)
@@ -178,7 +178,7 @@ class DelayedWall(Study):
     CLAIMS = (BECOMES_ACTIVE, BECOMES_UNSTABLE, STAYS_PASSIVE, STAYS_BOUNDED, FEELS_THE_LINE, FEELS_SOFTER)
 
     def check(self, experiment: Experiment) -> list[str]:
-        """See Study: an arm that presses, and a coupling that guards can be behind."""
+        """See Analysis: an arm that presses, and a coupling that guards can be behind."""
         problems = super().check(experiment)
         needs = f"analysis = {experiment.analysis}: needs"
         for name, kind in (("operator", "arm"), ("controller", "virtual_coupling"), ("tool", "peg")):
@@ -207,11 +207,11 @@ class DelayedWall(Study):
         return label(guard, delay) if delay in DELAYS else None
 
     def label(self, trial: Trial) -> str | None:
-        """See Study."""
+        """See Analysis."""
         return self.own(trial)
 
-    def analyse(self, trial: Trial, samples: Samples, *, compare: bool = True) -> Analysis:
-        """See Study."""
+    def analyse(self, trial: Trial, samples: Samples, *, compare: bool = True) -> Findings:
+        """See Analysis."""
         experiment = trial.experiment
         metrics = {
             "relay_energy": least_energy(samples),
@@ -220,7 +220,7 @@ class DelayedWall(Study):
             "displayed_stiffness": displayed_stiffness(experiment, samples),
         }
         runs = self.runs(trial, samples) if compare else {}
-        return Analysis(metrics, self.claims(trial, runs), runs)
+        return Findings(metrics, self.claims(trial, runs), runs)
 
     def claims(self, trial: Trial, runs: Mapping[str, Samples]) -> list[Claim]:
         """The claims, as the runs decide them."""
@@ -271,10 +271,10 @@ class DelayedWall(Study):
             judged(FEELS_SOFTER, felt, falls),
         ]
 
-    def figures(self, trial: Trial, samples: Samples, analysis: Analysis) -> list[Figure]:
-        """See Study: the hand over time, and what is measured over the round trip."""
-        made = super().figures(trial, samples, analysis)
-        runs, experiment = analysis.references, trial.experiment
+    def figures(self, trial: Trial, samples: Samples, findings: Findings) -> list[Figure]:
+        """See Analysis: the hand over time, and what is measured over the round trip."""
+        made = super().figures(trial, samples, findings)
+        runs, experiment = findings.references, trial.experiment
         if not runs:
             return made
         shown = min(DELAYS, key=lambda delay: abs(delay - (experiment.relay.delay or 0.0)))
@@ -305,4 +305,4 @@ class DelayedWall(Study):
         return [Figure("A remote wall", caption, panels), *made]
 
 
-STUDY = DelayedWall()
+ANALYSIS = DelayedWall()

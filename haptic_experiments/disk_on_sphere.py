@@ -18,7 +18,7 @@ from haptic_experiments.common.exact_tools import (
     DEVICE_ANGLE,
     DEVICE_POSITION,
     TOOL,
-    ConstrainedStudy,
+    ConstrainedAnalysis,
     felt_bodies,
     has_device,
 )
@@ -57,7 +57,7 @@ STAYS_TANGENT = Statement(
 CLAIMS = (RADIAL_ERROR, STAYS_TANGENT, *exact_tools.CLAIMS)
 
 
-class DiskOnSphere(ConstrainedStudy):
+class DiskOnSphere(ConstrainedAnalysis):
     """See the module."""
 
     SCENES = ("disk_on_sphere",)
@@ -65,7 +65,7 @@ class DiskOnSphere(ConstrainedStudy):
     CLAIMS = CLAIMS
 
     def columns(self, trial: Trial, samples: Samples) -> Mapping[str, np.ndarray]:
-        """See Study: `x1..x6`, `xd1..xd6`, `energy`, and of the tool `radial_error` [m], `normal_error` [rad].
+        """See Analysis: `x1..x6`, `xd1..xd6`, `energy`, and of the tool `radial_error` [m], `normal_error` [rad].
 
         `radial_force` [N]: of the operator, outward.
         """
@@ -76,7 +76,7 @@ class DiskOnSphere(ConstrainedStudy):
         return exact_tools.body_columns(samples) | more
 
     def reference(self, trial: Trial, samples: Samples, wrenches: np.ndarray) -> np.ndarray:
-        """See ConstrainedStudy."""
+        """See ConstrainedAnalysis."""
         scene, pose = _scene(trial), samples.pose("tool")[:1]
         turning = rotations(pose)[0].T @ samples.twist("tool")[0, 3:]
         damping = (scene.damping, scene.rotational_damping)
@@ -93,7 +93,7 @@ class DiskOnSphere(ConstrainedStudy):
         )
 
     def own_metrics(self, trial: Trial, samples: Samples) -> dict[str, float | None]:
-        """See ConstrainedStudy."""
+        """See ConstrainedAnalysis."""
         metrics: dict[str, float | None] = {}
         metrics["radial_error"] = float(np.abs(samples["radial_error"]).max())
         metrics["normal_error"] = float(samples["normal_error"].max())
@@ -107,7 +107,7 @@ class DiskOnSphere(ConstrainedStudy):
         return metrics
 
     def own_claims(self, trial: Trial, samples: Samples) -> list[Claim]:
-        """See ConstrainedStudy; the body that is felt decides."""
+        """See ConstrainedAnalysis; the body that is felt decides."""
         bodies = felt_bodies(samples)
         device = has_device(samples)
         found = {body: _errors(trial, samples, body) for body in bodies}
@@ -224,4 +224,4 @@ def _accuracy(trial: Trial, samples: Samples) -> Figure:
     return Figure("Constraints", caption, panels)
 
 
-STUDY = DiskOnSphere()
+ANALYSIS = DiskOnSphere()

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from haptic_bench.analysis.base import scene_as
-from haptic_bench.analysis.claims import Analysis, Claim, Quantity, Statement
+from haptic_bench.analysis.claims import Claim, Findings, Quantity, Statement
 from haptic_bench.analysis.figures import BLACK, BLUE, ORANGE, VERMILION, Axis, Figure, Line, Style, draw, thin
 from haptic_bench.experiment import Experiment, Trial
 from haptic_bench.recording.samples import Samples
@@ -18,7 +18,7 @@ from haptic_experiments.common.linkage_motion import (
     METRICS,
     Held,
     Law,
-    LinkageStudy,
+    LinkageAnalysis,
     accelerations,
     blocks,
     declared,
@@ -32,7 +32,7 @@ DEVICE_SPEED = 0.05  # of the angular velocity at the slam, of a device; chosen
 
 
 def scene_of(experiment: Experiment) -> DoorParameters:
-    """The scene that this study is about."""
+    """The scene that this analysis is about."""
     return scene_as(experiment, DoorParameters)
 
 
@@ -71,7 +71,7 @@ SLAM_SPEED = Statement(
 )
 
 
-class Door(LinkageStudy):
+class Door(LinkageAnalysis):
     """See the module."""
 
     SCENES = ("door",)
@@ -127,12 +127,12 @@ class Door(LinkageStudy):
             ),
         ]
 
-    def more_figures(self, trial: Trial, samples: Samples, analysis: Analysis) -> list[Figure]:
+    def more_figures(self, trial: Trial, samples: Samples, findings: Findings) -> list[Figure]:
         """Angle and force of the frame."""
         time, struck = samples["time"], slams(samples)
         angle = np.degrees(samples["q0"])
         lines = [Line(*thin(time, angle), "this run", Style(BLUE))]
-        for name, run in analysis.references.items():
+        for name, run in findings.references.items():
             lines.append(Line(*thin(run["time"], np.degrees(run["q0"])), name, Style(ORANGE, (5, 1.8))))
         frame = scene_of(trial.experiment).closing_angle
         lines.append(Line(time[[0, -1]], np.full(2, frame), "closed", Style(BLACK, (1.2, 2.2), 1.1)))
@@ -187,4 +187,4 @@ def slam_rates(trial: Trial, samples: Samples) -> tuple[float | None, float | No
     return float(rate[stop]), -math.sqrt(max(square, 0.0)), bound
 
 
-STUDY = Door()
+ANALYSIS = Door()

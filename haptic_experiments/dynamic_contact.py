@@ -16,7 +16,7 @@ from haptic_bench.recording.samples import Samples
 from haptic_experiments.common.local_models import (
     COMPARED,
     SERVO_RATE,
-    LocalModelStudy,
+    LocalModelAnalysis,
     Variant,
     compared,
     contact_losses,
@@ -80,7 +80,7 @@ def apart(samples: Samples, synchronous: Samples) -> float:
     return float(np.abs(samples["hand_py"][:rows] - y[:rows]).max(initial=0.0))
 
 
-class DynamicContact(LocalModelStudy):
+class DynamicContact(LocalModelAnalysis):
     """See the module."""
 
     METRICS = {  # noqa: RUF012
@@ -101,7 +101,7 @@ class DynamicContact(LocalModelStudy):
     OVER_TIME = ("y",)
 
     def check(self, experiment: Experiment) -> list[str]:
-        """See LocalModelStudy; the push is constant."""
+        """See LocalModelAnalysis; the push is constant."""
         problems = super().check(experiment)
         kind = experiment.operator.type
         if kind != "constant":
@@ -111,11 +111,11 @@ class DynamicContact(LocalModelStudy):
         return problems
 
     def metrics(self, trial: Trial, samples: Samples) -> dict[str, float | None]:
-        """See LocalModelStudy."""
+        """See LocalModelAnalysis."""
         return {**super().metrics(trial, samples), "way": way(samples)}
 
     def claims(self, trial: Trial, runs: Mapping[str, Samples]) -> list[Claim]:
-        """See LocalModelStudy."""
+        """See LocalModelAnalysis."""
         losses = {name: contact_losses(runs[name]) if name in runs else None for name in self.VARIANTS}
         back = {name: rebounds(runs[name]) if name in runs else None for name in self.VARIANTS}
         ways = {name: way(runs[name]) if name in runs else None for name in self.VARIANTS}
@@ -138,4 +138,4 @@ class DynamicContact(LocalModelStudy):
         ]
 
 
-STUDY = DynamicContact()
+ANALYSIS = DynamicContact()

@@ -19,7 +19,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from haptic_bench.analysis.claims import Analysis, Claim, Quantity, Statement
+from haptic_bench.analysis.claims import Claim, Findings, Quantity, Statement
 from haptic_bench.analysis.figures import Axis, Figure, Line, draw, style_of
 from haptic_bench.experiment import Experiment, Trial
 from haptic_bench.recording.samples import Samples
@@ -30,7 +30,7 @@ from haptic_control.unilateral import UnilateralParameters
 from haptic_control.virtual_coupling import VirtualCouplingParameters
 from haptic_drivers.driver import NoDeviceParameters
 from haptic_drivers.operators import ConstantParameters, FileParameters
-from haptic_experiments.common.local_models import SYNCHRONOUS, LocalModelStudy, Variant, compared, local_model
+from haptic_experiments.common.local_models import SYNCHRONOUS, LocalModelAnalysis, Variant, compared, local_model
 from haptic_experiments.static_wall import wall_position
 
 RANGE = (1e2, 1e6)  # [N/m] of the stiffness that is searched
@@ -153,7 +153,7 @@ def impedance(samples: Samples, rate: float, body: str) -> np.ndarray:
     return np.asarray(parts[0] / parts[1])
 
 
-class FourChannelStiffness(LocalModelStudy):
+class FourChannelStiffness(LocalModelAnalysis):
     """See the module."""
 
     METRICS: ClassVar[Mapping[str, Quantity]] = {
@@ -169,7 +169,7 @@ class FourChannelStiffness(LocalModelStudy):
     CLAIMS: ClassVar[Sequence[Statement]] = (STIFFER, AS_DIRECT, FOUR_TIMES, TRANSPARENCY)
 
     def check(self, experiment: Experiment) -> list[str]:
-        """See LocalModelStudy; what is felt is felt along a constant force on the lower wall."""
+        """See LocalModelAnalysis; what is felt is felt along a constant force on the lower wall."""
         problems = super().check(experiment)
         needs, instead = f"analysis = {experiment.analysis}: needs", "set analysis=trial"
         for name, kind in (("tool", "peg"), ("operator", "constant")):
@@ -190,11 +190,11 @@ class FourChannelStiffness(LocalModelStudy):
         return next((name for name, one in CONNECTIONS.items() if one.of(trial.experiment) == trial.experiment), None)
 
     def label(self, trial: Trial) -> str | None:
-        """See Study."""
+        """See Analysis."""
         return self.connection(trial)
 
-    def analyse(self, trial: Trial, samples: Samples, *, compare: bool = True) -> Analysis:
-        """See Study; the references are runs under the sum of sines."""
+    def analyse(self, trial: Trial, samples: Samples, *, compare: bool = True) -> Findings:
+        """See Analysis; the references are runs under the sum of sines."""
         runs: dict[str, Samples] = {}
         felt: dict[str, float | None] = dict.fromkeys(CONNECTIONS)
         if compare:
@@ -204,7 +204,7 @@ class FourChannelStiffness(LocalModelStudy):
                 runs[name] = self.modulated(trial, connection.of(trial.experiment))
             if self.connection(trial) is None:
                 runs[THIS] = self.modulated(trial, trial.experiment)
-        return Analysis(self._metrics(trial, samples, runs), self.judged(trial, felt, runs), runs)
+        return Findings(self._metrics(trial, samples, runs), self.judged(trial, felt, runs), runs)
 
     def _metrics(self, trial: Trial, samples: Samples, runs: Mapping[str, Samples]) -> dict[str, float | None]:
         deep = depth(trial.experiment, samples)
@@ -280,12 +280,12 @@ class FourChannelStiffness(LocalModelStudy):
         table = sum_of_sines(np.array(_wrench(trial.experiment)), experiment.rate, duration)
         return self.run_unrecorded(replace(trial, experiment=experiment.model_copy(update=update), table=table))
 
-    def figures(self, trial: Trial, samples: Samples, analysis: Analysis) -> list[Figure]:
-        """See Study: the transmitted impedance over the world's, and the trial."""
-        made = super().figures(trial, samples, replace(analysis, references={}))
-        if WORLD not in analysis.references:
+    def figures(self, trial: Trial, samples: Samples, findings: Findings) -> list[Figure]:
+        """See Analysis: the transmitted impedance over the world's, and the trial."""
+        made = super().figures(trial, samples, replace(findings, references={}))
+        if WORLD not in findings.references:
             return made
-        return [_transparency(trial, analysis.references), *made]
+        return [_transparency(trial, findings.references), *made]
 
 
 def _wrench(experiment: Experiment) -> tuple[float, ...]:
@@ -363,4 +363,4 @@ def _transparency(trial: Trial, runs: Mapping[str, Samples]) -> Figure:
     return Figure("Transparency", caption, panels, table)
 
 
-STUDY = FourChannelStiffness()
+ANALYSIS = FourChannelStiffness()

@@ -19,8 +19,8 @@ from typing import Any
 
 import numpy as np
 
-from haptic_bench.analysis.base import Study, scene_as
-from haptic_bench.analysis.claims import Analysis, Claim, Quantity, Statement
+from haptic_bench.analysis.base import Analysis, scene_as
+from haptic_bench.analysis.claims import Claim, Findings, Quantity, Statement
 from haptic_bench.analysis.figures import (
     BLACK,
     BLUE,
@@ -108,7 +108,7 @@ CLAIMS = (ROLLS_OR_SLIDES, REBOUNDS_BACKWARDS, ROD_SLIP, FOLLOWS_ROUTH, WITHIN_C
 
 
 def scene_of(experiment: Experiment) -> StrikeParameters:
-    """The scene that this study is about."""
+    """The scene that this analysis is about."""
     return scene_as(experiment, StrikeParameters)
 
 
@@ -313,7 +313,7 @@ def _impacts(trial: Trial, samples: Samples) -> dict[str, Impact]:
     return {body: impact for body, impact in found.items() if impact is not None}
 
 
-class FrictionalImpact(Study):
+class FrictionalImpact(Analysis):
     """See the module."""
 
     SCENES = ("strike",)
@@ -333,18 +333,18 @@ class FrictionalImpact(Study):
             added |= {f"{body}_slip": state, f"{body}_slip_velocity": slip}
         return added
 
-    def analyse(self, trial: Trial, samples: Samples, *, compare: bool = True) -> Analysis:
-        """See Study; the reference treats contacts one at a time after Mirtich (method `hybrid`)."""
+    def analyse(self, trial: Trial, samples: Samples, *, compare: bool = True) -> Findings:
+        """See Analysis; the reference treats contacts one at a time after Mirtich (method `hybrid`)."""
         impacts = _impacts(trial, samples)
         references = {}
         if compare and trial.experiment.environment.method != "hybrid":
             references["one at a time"] = self.run_unrecorded(_one_at_a_time(trial))
-        return Analysis(_metrics(impacts), _claims(trial, impacts), references)
+        return Findings(_metrics(impacts), _claims(trial, impacts), references)
 
-    def figures(self, trial: Trial, samples: Samples, analysis: Analysis) -> list[Figure]:
-        """See Study."""
+    def figures(self, trial: Trial, samples: Samples, findings: Findings) -> list[Figure]:
+        """See Analysis."""
         runs = {"this run": _impacts(trial, samples)}
-        runs |= {name: _impacts(_one_at_a_time(trial), run) for name, run in analysis.references.items()}
+        runs |= {name: _impacts(_one_at_a_time(trial), run) for name, run in findings.references.items()}
         own = Curve("this run", trial, samples, Style(BLUE))
         made = [
             _paths(trial, runs),
@@ -355,16 +355,16 @@ class FrictionalImpact(Study):
         return [figure for figure in made if figure is not None]
 
     def sweep_figures(self, curves: Sequence[Curve]) -> list[Figure]:
-        """See Study."""
+        """See Analysis."""
         made = [_over_key(curves), _sweep_paths(curves), _over_time(curves), energy_figure(curves)]
         return [figure for figure in made if figure is not None]
 
-    def expected(self, trial: Trial, analysis: Analysis) -> Mapping[str, tuple[float, str]]:
+    def expected(self, trial: Trial, findings: Findings) -> Mapping[str, tuple[float, str]]:
         """The equations of Routh, for the impacts that happened."""
         known: dict[str, tuple[float, str]] = {}
         source = "Routh, Stronge"
         for body in BODIES:
-            if analysis.metrics[f"{body}_slip_after"] is None:
+            if findings.metrics[f"{body}_slip_after"] is None:
                 continue
             path = planned(trial.experiment, body)
             for name, value in _by_theory(trial.experiment, body, path).items():
@@ -685,4 +685,4 @@ def _over_time(curves: Sequence[Curve]) -> Figure:
     )
 
 
-STUDY = FrictionalImpact()
+ANALYSIS = FrictionalImpact()

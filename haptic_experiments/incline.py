@@ -13,8 +13,8 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
-from haptic_bench.analysis.base import Study
-from haptic_bench.analysis.claims import Analysis, Claim, Quantity, Statement
+from haptic_bench.analysis.base import Analysis
+from haptic_bench.analysis.claims import Claim, Findings, Quantity, Statement
 from haptic_bench.analysis.figures import (
     BLACK,
     BLUE,
@@ -467,7 +467,7 @@ def _without_angle(curve: Curve) -> str:
     return ", ".join(kept)
 
 
-class Incline(Study):
+class Incline(Analysis):
     """See the module."""
 
     SCENES = ("slope",)
@@ -485,7 +485,7 @@ class Incline(Study):
             "speed": samples["tool_vx"] * math.cos(angle) - samples["tool_vz"] * math.sin(angle),
         }
 
-    def analyse(self, trial: Trial, samples: Samples, *, compare: bool = True) -> Analysis:
+    def analyse(self, trial: Trial, samples: Samples, *, compare: bool = True) -> Findings:
         """Metrics and claims of a trial, and what it is compared with.
 
         References, with `compare` only: the RESOLUTIONS that the trial does not use, on its slope; and all of them on
@@ -500,15 +500,15 @@ class Incline(Study):
             for name in others if compare else []:
                 runs[name] = self.run_unrecorded(variants[name])
         references = {name: run for name, run in runs.items() if name != next(iter(variants))}
-        return Analysis(_metrics(trial, samples), _claims(trial, variants, runs), references)
+        return Findings(_metrics(trial, samples), _claims(trial, variants, runs), references)
 
-    def figures(self, trial: Trial, samples: Samples, analysis: Analysis) -> list[Figure]:
+    def figures(self, trial: Trial, samples: Samples, findings: Findings) -> list[Figure]:
         """The figures of a trial beside its references."""
         if Law.of(trial.experiment) is None:
             return trial_figures([Curve("this run", trial, samples, Style())])
         variants = _variants(trial, trial.experiment.duration)
         own = next(iter(variants))
-        runs = {own: samples, **analysis.references}
+        runs = {own: samples, **findings.references}
         here: list[Curve] = []
         there: list[Curve] = []
         for name, of in variants.items():
@@ -536,7 +536,7 @@ class Incline(Study):
         energies = energy_figure(curves)
         return made + ([energies] if energies is not None else [])
 
-    def expected(self, trial: Trial, analysis: Analysis) -> Mapping[str, tuple[float, str]]:
+    def expected(self, trial: Trial, findings: Findings) -> Mapping[str, tuple[float, str]]:
         """What theory gives for the metrics: value in SI units, and how it is known."""
         law = Law.of(trial.experiment)
         if law is None:
@@ -551,4 +551,4 @@ class Incline(Study):
         return known
 
 
-STUDY = Incline()
+ANALYSIS = Incline()

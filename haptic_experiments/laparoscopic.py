@@ -7,11 +7,11 @@ from collections.abc import Mapping
 import numpy as np
 
 from haptic_bench.analysis.base import scene_as
-from haptic_bench.analysis.claims import Analysis, Claim, Quantity, Statement
+from haptic_bench.analysis.claims import Claim, Findings, Quantity, Statement
 from haptic_bench.analysis.figures import BLACK, BLUE, GREEN, ORANGE, VERMILION, Axis, Figure, Line, Style, draw, thin
 from haptic_bench.experiment import Experiment, Trial
 from haptic_bench.recording.samples import Samples, rotations
-from haptic_experiments.common.linkage_motion import ACROSS, CALLED, METRICS, Held, LinkageStudy, blocks, declared
+from haptic_experiments.common.linkage_motion import ACROSS, CALLED, METRICS, Held, LinkageAnalysis, blocks, declared
 from haptic_sim.worlds.linkages import LaparoscopicParameters
 
 ENTRY = 1e-9  # [m]
@@ -22,7 +22,7 @@ TOUCHED = 1e-6  # [N]
 
 
 def scene_of(experiment: Experiment) -> LaparoscopicParameters:
-    """The scene that this study is about."""
+    """The scene that this analysis is about."""
     return scene_as(experiment, LaparoscopicParameters)
 
 
@@ -89,7 +89,7 @@ FEELS_TISSUE = Statement(
 )
 
 
-class Laparoscopic(LinkageStudy):
+class Laparoscopic(LinkageAnalysis):
     """See the module."""
 
     SCENES = ("laparoscopic",)
@@ -144,7 +144,7 @@ class Laparoscopic(LinkageStudy):
             ),
         ]
 
-    def more_figures(self, trial: Trial, samples: Samples, analysis: Analysis) -> list[Figure]:
+    def more_figures(self, trial: Trial, samples: Samples, findings: Findings) -> list[Figure]:
         """Tip beside handle; lengths and depth; force of the tissue."""
         scene, time, pose = scene_of(trial.experiment), samples["time"], samples.pose("tool")
         at, above = tip(scene, pose), outside(pose)
@@ -183,4 +183,4 @@ class Laparoscopic(LinkageStudy):
         return [Figure("The fulcrum", text, panels)]
 
 
-STUDY = Laparoscopic()
+ANALYSIS = Laparoscopic()

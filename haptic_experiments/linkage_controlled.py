@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import ClassVar
 
-from haptic_bench.analysis.claims import Analysis, Claim, Quantity, Statement
+from haptic_bench.analysis.claims import Claim, Findings, Quantity, Statement
 from haptic_bench.experiment import Trial
 from haptic_bench.recording.samples import Samples
 from haptic_experiments.linkage_topology import (
@@ -85,11 +85,11 @@ class LinkageControlled(LinkageTopology):
     LETTERS = "(a) stands for its (b), (b) for its (a)"
     START = "figure 5.9"
 
-    def analyse(self, trial: Trial, samples: Samples, *, compare: bool = True) -> Analysis:
+    def analyse(self, trial: Trial, samples: Samples, *, compare: bool = True) -> Findings:
         """See LinkageTopology; published claims are undecided if the experiment is not that of the source."""
-        analysis = super().analyse(trial, samples, compare=compare)
+        findings = super().analyse(trial, samples, compare=compare)
         free = Variant("distal", "printed", False)
-        references = dict(analysis.references)
+        references = dict(findings.references)
         if compare and of_source(trial):
             local_model = trial.experiment.local_model.model_copy(update={"dynamics": "current"})
             exact = replace(trial, experiment=trial.experiment.model_copy(update={"local_model": local_model}))
@@ -104,12 +104,12 @@ class LinkageControlled(LinkageTopology):
             replace(claim, holds=None, reason=NOT_THE_SOURCES)
             if claim.name in published and not of_source(trial)
             else claim
-            for claim in analysis.claims
+            for claim in findings.claims
         ]
         claims.append(self.EXPLAINED.judged(measured, holds))
         order = [statement.name for statement in self.CLAIMS]
         claims.sort(key=lambda claim: order.index(claim.name))
-        return Analysis(analysis.metrics, claims, references)
+        return Findings(findings.metrics, claims, references)
 
     def claims(self, runs: Mapping[Variant, Samples]) -> list[Claim]:
         """See LinkageTopology."""
@@ -139,4 +139,4 @@ def _early(samples: Samples | None) -> float | None:
     return None if samples is None else drift_at(samples, BOUNDARY_TIME)
 
 
-STUDY = LinkageControlled()
+ANALYSIS = LinkageControlled()

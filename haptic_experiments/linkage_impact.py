@@ -16,8 +16,8 @@ from typing import Any, Literal
 import numpy as np
 import pinocchio as pin
 
-from haptic_bench.analysis.base import Study, scene_as
-from haptic_bench.analysis.claims import Analysis, Claim, Quantity, Statement
+from haptic_bench.analysis.base import Analysis, scene_as
+from haptic_bench.analysis.claims import Claim, Findings, Quantity, Statement
 from haptic_bench.analysis.figures import BLACK, BLUE, VERMILION, Axis, Curve, Figure, Line, Panel, Style, draw
 from haptic_bench.experiment import Experiment, Trial
 from haptic_bench.recording.samples import Samples
@@ -112,7 +112,7 @@ CLAIMS = (
 
 
 def scene_of(experiment: Experiment) -> TwoLinksParameters:
-    """The scene that this study is about."""
+    """The scene that this analysis is about."""
     return scene_as(experiment, TwoLinksParameters)
 
 
@@ -149,7 +149,7 @@ def energy_left(experiment: Experiment, restitution: np.ndarray, factor: float =
     return before - factor * (1.0 - np.asarray(restitution) ** 2) * approach**2 / mobility
 
 
-class LinkageImpact(Study):
+class LinkageImpact(Analysis):
     """See the module."""
 
     SCENES = ("two_links",)
@@ -230,8 +230,8 @@ class LinkageImpact(Study):
             table["momentum_after"] = v @ about_base
         return Samples(table)
 
-    def analyse(self, trial: Trial, samples: Samples, *, compare: bool = True) -> Analysis:
-        """See Study.
+    def analyse(self, trial: Trial, samples: Samples, *, compare: bool = True) -> Findings:
+        """See Analysis.
 
         References: the arm struck at its other link, where THESIS strikes it; plastic and elastic collisions in other
         places; an obstacle that moves, whose collisions are of two bodies, by both laws.
@@ -240,15 +240,15 @@ class LinkageImpact(Study):
         references = {name: self.run_unrecorded(variant) for name, variant in variants.items()}
         runs = {name: (variants[name], run) for name, run in references.items()}
         own = LINKS[scene_of(trial.experiment).struck]
-        return Analysis(_metrics(trial, samples), _claims({own: (trial, samples), **runs}), references)
+        return Findings(_metrics(trial, samples), _claims({own: (trial, samples), **runs}), references)
 
-    def figures(self, trial: Trial, samples: Samples, analysis: Analysis) -> list[Figure]:
+    def figures(self, trial: Trial, samples: Samples, findings: Findings) -> list[Figure]:
         """Both links, the trial's own with its velocities; where else the arm is struck; an obstacle that moves."""
         own = LINKS[scene_of(trial.experiment).struck]
         runs = {own: (trial, samples)}
         for name, variant in other_link(trial).items():
-            if name in analysis.references:
-                runs[name] = (variant, analysis.references[name])
+            if name in findings.references:
+                runs[name] = (variant, findings.references[name])
         panels = []
         for letter, name in zip("ab", [link for link in LINKS if link in runs], strict=False):
             height = scene_of(runs[name][0].experiment).contact_height
@@ -262,12 +262,12 @@ class LinkageImpact(Study):
             _energy_table({NAMES[name]: run for name, run in runs.items()}),
         )
         made = [energy, _velocities([Curve("this run", trial, samples, Style())])]
-        places = {name: variant for name, variant in elsewhere(trial).items() if name in analysis.references}
+        places = {name: variant for name, variant in elsewhere(trial).items() if name in findings.references}
         if places:
-            made.append(_places({name: (variant, analysis.references[name]) for name, variant in places.items()}))
-        free = {name: variant for name, variant in moving(trial).items() if name in analysis.references}
+            made.append(_places({name: (variant, findings.references[name]) for name, variant in places.items()}))
+        free = {name: variant for name, variant in moving(trial).items() if name in findings.references}
         if free:
-            made.append(_both_move({name: (variant, analysis.references[name]) for name, variant in free.items()}))
+            made.append(_both_move({name: (variant, findings.references[name]) for name, variant in free.items()}))
         return made
 
     def sweep_figures(self, curves: Sequence[Curve]) -> list[Figure]:
@@ -289,13 +289,13 @@ class LinkageImpact(Study):
         )
         return [energy, _velocities(curves)]
 
-    def expected(self, trial: Trial, analysis: Analysis) -> Mapping[str, tuple[float, str]]:
+    def expected(self, trial: Trial, findings: Findings) -> Mapping[str, tuple[float, str]]:
         """The closed form, for what the trial has."""
         source = "THESIS 4.27, factor 1/2 restored"
         return {
             name: (float(energy_left(trial.experiment, np.array(e))), source)
             for name, e in (("energy_left_plastic", 0.0), ("energy_left_elastic", 1.0))
-            if analysis.metrics[name] is not None
+            if findings.metrics[name] is not None
         }
 
 
@@ -498,4 +498,4 @@ def _energy_table(runs: Mapping[str, tuple[Trial, Samples]]) -> list[list[str]]:
     return table
 
 
-STUDY = LinkageImpact()
+ANALYSIS = LinkageImpact()

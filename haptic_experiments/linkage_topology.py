@@ -15,8 +15,8 @@ from typing import ClassVar, Literal, get_args
 
 import numpy as np
 
-from haptic_bench.analysis.base import Study
-from haptic_bench.analysis.claims import Analysis, Claim, Quantity, Statement
+from haptic_bench.analysis.base import Analysis
+from haptic_bench.analysis.claims import Claim, Findings, Quantity, Statement
 from haptic_bench.analysis.figures import (
     BLACK,
     BLUE,
@@ -133,7 +133,7 @@ STYLES: dict[tuple[Dynamics, bool], Style] = {
 
 
 def parts_of(experiment: Experiment) -> tuple[ThreeLinksParameters, ShapingParameters]:
-    """Tool and controller of an experiment that the study has accepted."""
+    """Tool and controller of an experiment that the analysis has accepted."""
     tool, controller = experiment.tool, experiment.controller
     if not (isinstance(tool, ThreeLinksParameters) and isinstance(controller, ShapingParameters)):
         raise TypeError(f"{experiment.name}: is not an experiment of analysis = {experiment.analysis}")
@@ -146,7 +146,7 @@ def drift_at(samples: Samples, time: float) -> float | None:
     return float(samples["drift"][row]) if row < len(samples) else None
 
 
-class LinkageTopology(Study):
+class LinkageTopology(Analysis):
     """See the module."""
 
     METRICS = METRICS
@@ -171,7 +171,7 @@ class LinkageTopology(Study):
     START = "figure 5.5"
 
     def check(self, experiment: Experiment) -> list[str]:
-        """See Study."""
+        """See Analysis."""
         needs = f"analysis = {experiment.analysis}: needs"
         problems = super().check(experiment)
         for name, kind in (("tool", "three_links"), ("controller", "impedance_shaping")):
@@ -193,8 +193,8 @@ class LinkageTopology(Study):
         holds = dict.fromkeys((own.hold, *self.HOLDS))
         return list(dict.fromkeys([own, *(Variant(hold, *control) for hold in holds for control in CONTROLS)]))
 
-    def analyse(self, trial: Trial, samples: Samples, *, compare: bool = True) -> Analysis:
-        """See Study; references are the other controllers, and the other held link with all of them."""
+    def analyse(self, trial: Trial, samples: Samples, *, compare: bool = True) -> Findings:
+        """See Analysis; references are the other controllers, and the other held link with all of them."""
         own, *others = self.variants(trial)
         runs = {own: samples}
         for variant in others if compare else []:
@@ -206,7 +206,7 @@ class LinkageTopology(Study):
             "turn_largest": float(samples["turn"].max()),
             "blocked_part": float(np.mean(samples["constraint_directions"] > 0)),
         }
-        return Analysis(metrics, self.claims(runs), {str(name): runs[name] for name in others if name in runs})
+        return Findings(metrics, self.claims(runs), {str(name): runs[name] for name in others if name in runs})
 
     def claims(self, runs: Mapping[Variant, Samples]) -> list[Claim]:
         """Published claims, as the variants decide them."""
@@ -218,10 +218,10 @@ class LinkageTopology(Study):
             missing_terms(self.MISSING_TERMS, drifts, "distal"),
         ]
 
-    def figures(self, trial: Trial, samples: Samples, analysis: Analysis) -> list[Figure]:
-        """See Study."""
+    def figures(self, trial: Trial, samples: Samples, findings: Findings) -> list[Figure]:
+        """See Analysis."""
         own, *others = self.variants(trial)
-        runs = {own: samples} | {v: analysis.references[str(v)] for v in others if str(v) in analysis.references}
+        runs = {own: samples} | {v: findings.references[str(v)] for v in others if str(v) in findings.references}
         holds = list(dict.fromkeys(variant.hold for variant in runs))
         made = [
             *(self._paths(trial, runs, hold, own) for hold in holds),
@@ -389,4 +389,4 @@ def missing_terms(statement: Statement, drifts: Mapping[Variant, float | None], 
     return statement.judged({"printed law": printed, "consistent law": consistent}, holds)
 
 
-STUDY = LinkageTopology()
+ANALYSIS = LinkageTopology()

@@ -11,11 +11,11 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from haptic_bench.analysis.claims import Analysis, Claim, Quantity, Statement
+from haptic_bench.analysis.claims import Claim, Findings, Quantity, Statement
 from haptic_bench.analysis.figures import BLUE, VERMILION, Axis, Figure, Line, Style, draw, thin
 from haptic_bench.experiment import Trial
 from haptic_bench.recording.samples import Samples
-from haptic_experiments.common.local_models import LocalModelStudy, Variant, compared, declared
+from haptic_experiments.common.local_models import LocalModelAnalysis, Variant, compared, declared
 
 GAIN = 1e-3  # of the kinetic energy before a collision: less is none
 ELASTIC = 0.02  # of it: what constant means, with the operator's force in the tick of the collision
@@ -80,7 +80,7 @@ def contact_force(samples: Samples) -> float | None:
     return float(np.median(size[resting])) if resting.any() else None
 
 
-class LocalImpacts(LocalModelStudy):
+class LocalImpacts(LocalModelAnalysis):
     """See the module."""
 
     METRICS = {  # noqa: RUF012
@@ -99,7 +99,7 @@ class LocalImpacts(LocalModelStudy):
     }
 
     def metrics(self, trial: Trial, samples: Samples) -> dict[str, float | None]:
-        """See LocalModelStudy."""
+        """See LocalModelAnalysis."""
         rows, changes = collisions(samples), energy_changes(samples)
         met = rows.size > 0
         return {
@@ -113,7 +113,7 @@ class LocalImpacts(LocalModelStudy):
         }
 
     def claims(self, trial: Trial, runs: Mapping[str, Samples]) -> list[Claim]:
-        """See LocalModelStudy."""
+        """See LocalModelAnalysis."""
         found = {name: self.metrics(trial, runs[name]) if name in runs else None for name in self.VARIANTS}
         plastic, elastic = (found[name] or dict.fromkeys(self.METRICS) for name in ("plastic", "elastic"))
         ends = ("largest_loss", "largest_gain")
@@ -144,10 +144,10 @@ class LocalImpacts(LocalModelStudy):
             ),
         ]
 
-    def figures(self, trial: Trial, samples: Samples, analysis: Analysis) -> list[Figure]:
-        """See Study: as figures 6.15 to 6.17."""
+    def figures(self, trial: Trial, samples: Samples, findings: Findings) -> list[Figure]:
+        """See Analysis: as figures 6.15 to 6.17."""
         own = self.own(trial)
-        runs = {own or "this run": samples, **analysis.references}
+        runs = {own or "this run": samples, **findings.references}
         styles = {name: Style(colour) for name, colour in zip(runs, (BLUE, VERMILION, "#444444"), strict=False)}
         energy = [
             Line(*thin(run["time"], 1e3 * run["energy_kinetic"]), name, styles[name]) for name, run in runs.items()
@@ -168,10 +168,10 @@ class LocalImpacts(LocalModelStudy):
             "Collisions and kinetic energy, beside figure 6.15 of THESIS; force of the environment at the hand, beside "
             "figures 6.16 and 6.17."
         )
-        made = super().figures(trial, samples, analysis)
+        made = super().figures(trial, samples, findings)
         return [Figure("Collisions", caption, [panel for panel in panels if not panel.empty]), *made]
 
     FIGURE = "figure 6.14"
 
 
-STUDY = LocalImpacts()
+ANALYSIS = LocalImpacts()

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from haptic_bench.analysis.claims import Analysis
+from haptic_bench.analysis.claims import Findings
 from haptic_bench.analysis.figures import Curve, Figure, Style
 from haptic_bench.experiment import Trial
 from haptic_bench.recording.samples import Samples
 from haptic_experiments.common.mujoco_worlds import (
     PASSIVE,
-    MujocoStudy,
+    MujocoAnalysis,
     judge_paid,
     judge_passive,
     paid,
@@ -19,18 +19,18 @@ PART = 0.3  # of MuJoCo's work that the hand may do more or less
 PAID = paid(PART)
 
 
-class MujocoClutter(MujocoStudy):
+class MujocoClutter(MujocoAnalysis):
     """See the module."""
 
     CLAIMS = (PAID, PASSIVE)
 
-    def analyse(self, trial: Trial, samples: Samples, *, compare: bool = True) -> Analysis:
-        """See Study."""
-        return Analysis(self.metrics(samples), [judge_paid(PAID, PART, samples), judge_passive(samples)])
+    def analyse(self, trial: Trial, samples: Samples, *, compare: bool = True) -> Findings:
+        """See Analysis."""
+        return Findings(self.metrics(samples), [judge_paid(PAID, PART, samples), judge_passive(samples)])
 
-    def figures(self, trial: Trial, samples: Samples, analysis: Analysis) -> list[Figure]:
-        """See Study."""
-        return [work_figure([Curve("this run", trial, samples, Style())]), *super().figures(trial, samples, analysis)]
+    def figures(self, trial: Trial, samples: Samples, findings: Findings) -> list[Figure]:
+        """See Analysis."""
+        return [work_figure([Curve("this run", trial, samples, Style())]), *super().figures(trial, samples, findings)]
 
 
-STUDY = MujocoClutter()
+ANALYSIS = MujocoClutter()

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from haptic_bench.analysis.claims import Analysis, Quantity, Statement
+from haptic_bench.analysis.claims import Findings, Quantity, Statement
 from haptic_bench.analysis.figures import BLACK, BLUE, Curve, Figure, Line, Style, draw, thin
 from haptic_bench.experiment import Experiment, Trial
 from haptic_bench.recording.samples import Samples
 from haptic_experiments.common.mujoco_worlds import (
     PASSIVE,
-    MujocoStudy,
+    MujocoAnalysis,
     judge_paid,
     judge_passive,
     paid,
@@ -41,16 +41,16 @@ def law(experiment: Experiment) -> tuple[float, float]:
     return float(joint.frictionloss[0]), float(joint.damping[0])
 
 
-class MujocoDrawer(MujocoStudy):
+class MujocoDrawer(MujocoAnalysis):
     """See the module."""
 
-    METRICS = MujocoStudy.METRICS | {
+    METRICS = MujocoAnalysis.METRICS | {
         "felt_resistance": Quantity("Mean force of the hand along the drawer while it slides", "N")
     }
     CLAIMS = (RESISTANCE, PAID, PASSIVE)
 
     def check(self, experiment: Experiment) -> list[str]:
-        """See Study; the file has a drawer."""
+        """See Analysis; the file has a drawer."""
         problems = super().check(experiment)
         if not problems:
             try:
@@ -62,8 +62,8 @@ class MujocoDrawer(MujocoStudy):
                 )
         return problems
 
-    def analyse(self, trial: Trial, samples: Samples, *, compare: bool = True) -> Analysis:
-        """See Study."""
+    def analyse(self, trial: Trial, samples: Samples, *, compare: bool = True) -> Findings:
+        """See Analysis."""
         rows = slides(samples)
         felt = float(samples["operator_fx"][rows].mean()) if rows.any() else None
         expected = float(resistance(trial, samples)[rows].mean()) if rows.any() else None
@@ -73,10 +73,10 @@ class MujocoDrawer(MujocoStudy):
             judge_paid(PAID, PART, samples),
             judge_passive(samples),
         ]
-        return Analysis({**self.metrics(samples), "felt_resistance": felt}, claims)
+        return Findings({**self.metrics(samples), "felt_resistance": felt}, claims)
 
-    def figures(self, trial: Trial, samples: Samples, analysis: Analysis) -> list[Figure]:
-        """See Study."""
+    def figures(self, trial: Trial, samples: Samples, findings: Findings) -> list[Figure]:
+        """See Analysis."""
         time = samples["time"]
         expected = np.where(slides(samples), resistance(trial, samples), np.nan)
         lines = [
@@ -88,7 +88,7 @@ class MujocoDrawer(MujocoStudy):
         return [
             figure,
             work_figure([Curve("this run", trial, samples, Style())]),
-            *super().figures(trial, samples, analysis),
+            *super().figures(trial, samples, findings),
         ]
 
 
@@ -104,4 +104,4 @@ def resistance(trial: Trial, samples: Samples) -> np.ndarray:
     return force
 
 
-STUDY = MujocoDrawer()
+ANALYSIS = MujocoDrawer()

@@ -6,11 +6,11 @@ from typing import Any
 
 import numpy as np
 
-from haptic_bench.analysis.claims import Analysis, Claim, Quantity, Statement
+from haptic_bench.analysis.claims import Claim, Findings, Quantity, Statement
 from haptic_bench.analysis.figures import BLACK, BLUE, Figure, Line, Style, draw, thin
 from haptic_bench.experiment import Experiment, Trial
 from haptic_bench.recording.samples import Samples
-from haptic_experiments.common.mujoco_worlds import PASSIVE, MujocoStudy, judge_passive, scene_of
+from haptic_experiments.common.mujoco_worlds import PASSIVE, MujocoAnalysis, judge_passive, scene_of
 from haptic_sim.worlds.compiled import library
 from haptic_sim.worlds.mujoco_files import load
 
@@ -66,10 +66,10 @@ def _face(model: Any, name: str, axis: int, side: float) -> float:
     return float(model.body(int(geom.bodyid[0])).pos[axis] + geom.pos[axis] + side * geom.size[axis])
 
 
-class MujocoPeg(MujocoStudy):
+class MujocoPeg(MujocoAnalysis):
     """See the module."""
 
-    METRICS = MujocoStudy.METRICS | {
+    METRICS = MujocoAnalysis.METRICS | {
         "felt_clearance_x": Quantity("Motion of the hand along x in the hole", "mm", 1e3),
         "felt_clearance_y": Quantity("Motion of the hand along y in the hole", "mm", 1e3),
         "felt_depth": Quantity("Largest way of the hand into the hole", "mm", 1e3),
@@ -77,7 +77,7 @@ class MujocoPeg(MujocoStudy):
     CLAIMS = (FELT_WALLS, FELT_BOTTOM, PASSIVE)
 
     def check(self, experiment: Experiment) -> list[str]:
-        """See Study; the file has peg and walls."""
+        """See Analysis; the file has peg and walls."""
         problems = super().check(experiment)
         if not problems:
             try:
@@ -89,8 +89,8 @@ class MujocoPeg(MujocoStudy):
                 )
         return problems
 
-    def analyse(self, trial: Trial, samples: Samples, *, compare: bool = True) -> Analysis:
-        """See Study."""
+    def analyse(self, trial: Trial, samples: Samples, *, compare: bool = True) -> Findings:
+        """See Analysis."""
         hole, down = Hole(trial.experiment), way_down(samples)
         rows = down > hole.above + INSIDE * hole.depth
         felt = {axis: float(np.ptp(samples[f"hand_p{axis}"][rows])) if rows.any() else None for axis in hole.play}
@@ -99,12 +99,12 @@ class MujocoPeg(MujocoStudy):
             **{f"felt_clearance_{axis}": value for axis, value in felt.items()},
             "felt_depth": float(down.max()),
         }
-        return Analysis(
+        return Findings(
             metrics, [_walls(trial, samples, hole, rows), _bottom(trial, samples, hole), judge_passive(samples)]
         )
 
-    def figures(self, trial: Trial, samples: Samples, analysis: Analysis) -> list[Figure]:
-        """See Study."""
+    def figures(self, trial: Trial, samples: Samples, findings: Findings) -> list[Figure]:
+        """See Analysis."""
         time, hole = samples["time"], Hole(trial.experiment)
         panels = []
         for axis, play in hole.play.items():
@@ -116,7 +116,7 @@ class MujocoPeg(MujocoStudy):
             panels.append(draw(f"hole_{axis}", f"along {axis}", lines, "time [s]", f"{axis} [mm]"))
         return [
             Figure("The hole", "Motion of the hand between the walls.", panels),
-            *super().figures(trial, samples, analysis),
+            *super().figures(trial, samples, findings),
         ]
 
 
@@ -161,4 +161,4 @@ def _bottom(trial: Trial, samples: Samples, hole: Hole) -> Claim:
     return FELT_BOTTOM.judged(measured, bool(abs(down[row] - expected) <= EXTRA) if reached else None)
 
 
-STUDY = MujocoPeg()
+ANALYSIS = MujocoPeg()

@@ -7,11 +7,11 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from haptic_bench.analysis.claims import Analysis, Claim, Quantity, Statement
+from haptic_bench.analysis.claims import Claim, Findings, Quantity, Statement
 from haptic_bench.analysis.figures import BLUE, GREEN, VERMILION, Axis, Figure, Line, Style, draw, thin
 from haptic_bench.recording.samples import Samples
 from haptic_experiments.common import formula_systems
-from haptic_experiments.common.formula_systems import FormulaStudy, Motion, claims_of, over_time, thin_path
+from haptic_experiments.common.formula_systems import FormulaAnalysis, Motion, claims_of, over_time, thin_path
 
 EXACT = 1e-9  # of the length of the line's distance
 STROKE = 0.2  # of the same: a point that hardly moves draws no line
@@ -40,7 +40,7 @@ INVERSION = Statement(
 )
 
 
-class Peaucellier(FormulaStudy):
+class Peaucellier(FormulaAnalysis):
     """See the module."""
 
     METRICS = METRICS
@@ -49,7 +49,7 @@ class Peaucellier(FormulaStudy):
     PARAMETERS = ("L", "s", "d")
 
     def own(self, motion: Motion, references: Mapping[str, Samples]) -> tuple[dict[str, float | None], list[Claim]]:
-        """See FormulaStudy."""
+        """See FormulaAnalysis."""
         p = motion.parameters
         away = _line(p)
         error = float(np.abs(motion.q("yP") + away).max())
@@ -69,7 +69,7 @@ class Peaucellier(FormulaStudy):
             INVERSION.judged({"product": inverts, "angle": apart}, inverts < EXACT and apart < EXACT),
         ]
 
-    def own_figures(self, motion: Motion, analysis: Analysis) -> list[Figure]:
+    def own_figures(self, motion: Motion, findings: Findings) -> list[Figure]:
         """The linkage in several positions, and the motion of P."""
         step = max(1, round(EVERY * motion.trial.experiment.rate))
         d = motion.parameters["d"]
@@ -127,4 +127,4 @@ def _rods(joints: Mapping[str, np.ndarray], names: tuple[str, ...], label: str, 
     return Line(points[:, 0], points[:, 1], label, style)
 
 
-STUDY = Peaucellier()
+ANALYSIS = Peaucellier()

@@ -12,8 +12,8 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
-from haptic_bench.analysis.base import Study
-from haptic_bench.analysis.claims import Analysis, Claim, Quantity, Statement
+from haptic_bench.analysis.base import Analysis
+from haptic_bench.analysis.claims import Claim, Findings, Quantity, Statement
 from haptic_bench.analysis.figures import (
     BLACK,
     BLUE,
@@ -857,7 +857,7 @@ def _creep(slot: Slot, curves: Sequence[Curve], printed: Sequence[Curve]) -> Fig
     )
 
 
-class PegFriction(Study):
+class PegFriction(Analysis):
     """See the module."""
 
     SCENES = ("slot",)
@@ -865,10 +865,10 @@ class PegFriction(Study):
     CLAIMS = CLAIMS
 
     def label(self, trial: Trial) -> str | None:
-        """See Study."""
+        """See Analysis."""
         return variant(trial.experiment)
 
-    def analyse(self, trial: Trial, samples: Samples, *, compare: bool = True) -> Analysis:
+    def analyse(self, trial: Trial, samples: Samples, *, compare: bool = True) -> Findings:
         """Metrics and claims of a trial, and what it is compared with.
 
         References, with `compare` only: the VARIANTS that the trial is not itself, in its other settings and over the
@@ -888,11 +888,11 @@ class PegFriction(Study):
                     references[LOADED + name] = self.run_unrecorded(under_static_load(_as_variant(trial, name)))
                 references[EXPERIMENT + name] = self.run_unrecorded(under_experiment_force(trial, name))
         runs = _runs(references, own, samples.until(HORIZON))
-        return Analysis(_metrics(trial, samples, references.get(LOADED + THIS)), _claims(trial, runs), references)
+        return Findings(_metrics(trial, samples, references.get(LOADED + THIS)), _claims(trial, runs), references)
 
-    def figures(self, trial: Trial, samples: Samples, analysis: Analysis) -> list[Figure]:
-        """See Study."""
-        return figures(trial, samples, analysis.references)
+    def figures(self, trial: Trial, samples: Samples, findings: Findings) -> list[Figure]:
+        """See Analysis."""
+        return figures(trial, samples, findings.references)
 
     def sweep_figures(self, curves: Sequence[Curve]) -> list[Figure]:
         """The figures of several trials."""
@@ -907,7 +907,7 @@ class PegFriction(Study):
         energies = energy_figure(curves)
         return made + ([energies] if energies is not None else [])
 
-    def expected(self, trial: Trial, analysis: Analysis) -> Mapping[str, tuple[float, str]]:
+    def expected(self, trial: Trial, findings: Findings) -> Mapping[str, tuple[float, str]]:
         """What theory gives for the metrics: value in SI units, and how it is known."""
         experiment, slot = trial.experiment, Slot.of(trial.experiment)
         if slot is None or not experiment.alone:
@@ -925,4 +925,4 @@ class PegFriction(Study):
         return known
 
 
-STUDY = PegFriction()
+ANALYSIS = PegFriction()

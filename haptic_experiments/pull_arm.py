@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from haptic_bench import experiment
 from haptic_bench.analysis import motions
-from haptic_bench.analysis.base import study_of
+from haptic_bench.analysis.base import analysis_of
 from haptic_bench.analysis.claims import Claim, Quantity, Statement
 from haptic_bench.analysis.motions import Touch
 from haptic_bench.experiment import Trial
-from haptic_experiments.common.edited_arm import EditedArmStudy
+from haptic_experiments.common.edited_arm import EditedArmAnalysis
 
 MORE_FORCE = Statement(
     "more_force",
@@ -24,19 +24,19 @@ FEWER_TOUCHES = Statement(
 )
 
 
-class PullArm(EditedArmStudy):
+class PullArm(EditedArmAnalysis):
     """See the module."""
 
-    CLAIMS = (*EditedArmStudy.CLAIMS, MORE_FORCE, FEWER_TOUCHES)
+    CLAIMS = (*EditedArmAnalysis.CLAIMS, MORE_FORCE, FEWER_TOUCHES)
     PULLED = True
 
     def reference(self, trial: Trial) -> list[Touch] | None:
         """The touches of `push_arm`, simulated offline."""
         (pushed,) = experiment.load("push_arm")
-        return motions.touches(study_of(pushed.experiment).run_unrecorded(pushed))
+        return motions.touches(analysis_of(pushed.experiment).run_unrecorded(pushed))
 
     def more_claims(self, felt: list[Touch], reference: list[Touch] | None) -> list[Claim]:
-        """See EditedArmStudy."""
+        """See EditedArmAnalysis."""
         peak = max((touch.peak for touch in felt), default=0.0)
         pushed = None if reference is None else max((touch.peak for touch in reference), default=0.0)
         return [
@@ -48,4 +48,4 @@ class PullArm(EditedArmStudy):
         ]
 
 
-STUDY = PullArm()
+ANALYSIS = PullArm()

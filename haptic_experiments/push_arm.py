@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from haptic_bench.analysis.claims import Claim, Quantity, Statement
 from haptic_bench.analysis.motions import Touch
-from haptic_experiments.common.edited_arm import EditedArmStudy
+from haptic_experiments.common.edited_arm import EditedArmAnalysis
 
 TWO_PUSHES = Statement(
     "two_pushes",
@@ -14,14 +14,14 @@ TWO_PUSHES = Statement(
 )
 
 
-class PushArm(EditedArmStudy):
+class PushArm(EditedArmAnalysis):
     """See the module."""
 
-    CLAIMS = (*EditedArmStudy.CLAIMS, TWO_PUSHES)
+    CLAIMS = (*EditedArmAnalysis.CLAIMS, TWO_PUSHES)
 
     def more_claims(self, felt: list[Touch], reference: list[Touch] | None) -> list[Claim]:
-        """See EditedArmStudy."""
+        """See EditedArmAnalysis."""
         return [TWO_PUSHES.judged({"touches": float(len(felt))}, len(felt) == 2)]
 
 
-STUDY = PushArm()
+ANALYSIS = PushArm()

@@ -8,12 +8,12 @@ from collections.abc import Mapping
 import numpy as np
 
 from haptic_bench.analysis.base import scene_as
-from haptic_bench.analysis.claims import Analysis, Claim, Quantity, Statement
+from haptic_bench.analysis.claims import Claim, Findings, Quantity, Statement
 from haptic_bench.analysis.figures import BLUE, GREEN, ORANGE, VERMILION, Axis, Figure, Line, Style, draw, thin
 from haptic_bench.experiment import Trial
 from haptic_bench.recording.samples import Samples
 from haptic_experiments.common import formula_systems
-from haptic_experiments.common.formula_systems import FormulaStudy, Motion, claims_of, over_time, with_parameters
+from haptic_experiments.common.formula_systems import FormulaAnalysis, Motion, claims_of, over_time, with_parameters
 from haptic_sim.constraints.scenes import FormulasParameters
 
 REVERSED, KEPT = -0.5, 0.8  # of the spin at the start
@@ -44,7 +44,7 @@ ROCKS = Statement(
 )
 
 
-class Rattleback(FormulaStudy):
+class Rattleback(FormulaAnalysis):
     """See the module."""
 
     METRICS = METRICS
@@ -57,7 +57,7 @@ class Rattleback(FormulaStudy):
         return {OTHER: with_parameters(trial, spin=-scene_as(trial.experiment, FormulasParameters).parameters["spin"])}
 
     def own(self, motion: Motion, references: Mapping[str, Samples]) -> tuple[dict[str, float | None], list[Claim]]:
-        """See FormulaStudy."""
+        """See FormulaAnalysis."""
         spin, lean = _spin(motion), _lean(motion)
         least = _least(spin)
         other = _least(_spin(Motion(motion.trial, references[OTHER]))) if OTHER in references else None
@@ -86,11 +86,11 @@ class Rattleback(FormulaStudy):
             ROCKS.judged({"at the reversal": at_reversal}, None if at_reversal is None else at_reversal > LEAN),
         ]
 
-    def own_figures(self, motion: Motion, analysis: Analysis) -> list[Figure]:
+    def own_figures(self, motion: Motion, findings: Findings) -> list[Figure]:
         """Spin of both, and the rocking."""
         spins = [Line(*thin(motion.time, _spin(motion)), "this run", Style(BLUE, width=1.8))]
-        if OTHER in analysis.references:
-            other = Motion(motion.trial, analysis.references[OTHER])
+        if OTHER in findings.references:
+            other = Motion(motion.trial, findings.references[OTHER])
             spins.append(Line(*thin(other.time, _spin(other)), OTHER, Style(VERMILION, (5, 1.8))))
         degrees = 180.0 / math.pi
         panels = [
@@ -132,4 +132,4 @@ def _least(spin: np.ndarray) -> float | None:
     return float((spin / spin[0]).min()) if spin[0] != 0.0 else None
 
 
-STUDY = Rattleback()
+ANALYSIS = Rattleback()

@@ -19,7 +19,7 @@ from haptic_experiments.common.exact_tools import (
     DEVICE_ANGLE,
     DEVICE_POSITION,
     TOOL,
-    ConstrainedStudy,
+    ConstrainedAnalysis,
     felt_bodies,
     has_device,
 )
@@ -70,7 +70,7 @@ PARALLEL_PARKING = Statement(
 CLAIMS = (HEIGHT_AND_TILT, ROLLS, PARALLEL_PARKING, *exact_tools.CLAIMS)
 
 
-class RollingDisk(ConstrainedStudy):
+class RollingDisk(ConstrainedAnalysis):
     """See the module."""
 
     SCENES = ("rolling_disk",)
@@ -84,7 +84,7 @@ class RollingDisk(ConstrainedStudy):
         return table | {"rolling_velocity": speed, "rolling_error": error}
 
     def reference(self, trial: Trial, samples: Samples, wrenches: np.ndarray) -> np.ndarray:
-        """See ConstrainedStudy."""
+        """See ConstrainedAnalysis."""
         scene = _scene(trial)
         first = np.array([samples[name][0] for name in ("x1", "x2", "x4", "x5", "xd4", "xd5")])
         damping = (scene.damping, scene.rotational_damping)
@@ -93,7 +93,7 @@ class RollingDisk(ConstrainedStudy):
         return reduced.rolling_disk(scene.radius, scene.mass, inertia, damping, gravity, first, wrenches, period)
 
     def own_metrics(self, trial: Trial, samples: Samples) -> dict[str, float | None]:
-        """See ConstrainedStudy."""
+        """See ConstrainedAnalysis."""
         metrics: dict[str, float | None] = {}
         metrics["height_error"] = _largest(_heights(trial, samples, "tool"))
         metrics["tilt_error"] = _largest(samples["x6"] - 0.5 * math.pi)
@@ -106,7 +106,7 @@ class RollingDisk(ConstrainedStudy):
         return metrics
 
     def own_claims(self, trial: Trial, samples: Samples) -> list[Claim]:
-        """See ConstrainedStudy; the body that is felt decides."""
+        """See ConstrainedAnalysis; the body that is felt decides."""
         bodies = felt_bodies(samples)
         felt, device = bodies[0], has_device(samples)
         heights = {body: _largest(_heights(trial, samples, body)) for body in bodies}
@@ -300,4 +300,4 @@ def _accuracy(trial: Trial, samples: Samples) -> Figure:
     return Figure("Constraints", caption, panels)
 
 
-STUDY = RollingDisk()
+ANALYSIS = RollingDisk()

@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 from scipy.integrate import solve_ivp
 
-from haptic_bench.analysis.base import Study, scene_as
-from haptic_bench.analysis.claims import Analysis, Claim, Quantity, Statement
+from haptic_bench.analysis.base import Analysis, scene_as
+from haptic_bench.analysis.claims import Claim, Findings, Quantity, Statement
 from haptic_bench.analysis.figures import (
     BLACK,
     BLUE,
@@ -97,7 +97,7 @@ CLAIMS = (ERROR_DECAYS, REGAINED, SETTLED_IN_TIME, ROLLS, INDEPENDENT_MOTION)
 
 
 def scene_of(experiment: Experiment) -> RollingSpheresParameters:
-    """The scene that this study is about."""
+    """The scene that this analysis is about."""
     return scene_as(experiment, RollingSpheresParameters)
 
 
@@ -294,7 +294,7 @@ def _settles(time: np.ndarray, error: np.ndarray, scale: float, floor: float) ->
     return float(time[after]) if after < time.size else None
 
 
-class RollingSpheres(Study):
+class RollingSpheres(Analysis):
     """See the module."""
 
     SCENES = ("rolling_spheres",)
@@ -311,21 +311,21 @@ class RollingSpheres(Study):
             "energy": exact_tools.energy(samples),
         }
 
-    def analyse(self, trial: Trial, samples: Samples, *, compare: bool = True) -> Analysis:
-        """See Study. References: without stabilisation, from contact; and the rolling that the trial does not use."""
+    def analyse(self, trial: Trial, samples: Samples, *, compare: bool = True) -> Findings:
+        """See Analysis. References: without stabilisation, from contact; and the rolling that the trial does not use."""
         variants = _variants(trial, samples) if compare else {}
         references = {label: self.run_unrecorded(variant) for label, variant in variants.items()}
         contact = Contact.of(trial, samples)
         metrics = _metrics(trial, samples, contact)
-        return Analysis(metrics, _claims(trial, samples, contact, metrics, references), references)
+        return Findings(metrics, _claims(trial, samples, contact, metrics, references), references)
 
-    def figures(self, trial: Trial, samples: Samples, analysis: Analysis) -> list[Figure]:
-        """See Study."""
+    def figures(self, trial: Trial, samples: Samples, findings: Findings) -> list[Figure]:
+        """See Analysis."""
         own = Curve(f"this run: {_name(trial)}", trial, samples, Style(BLUE, width=1.6))
         variants = _variants(trial, samples)
         beside = {
             label: Curve(label, variants[label], run, style)
-            for (label, run), style in zip(analysis.references.items(), _BESIDE, strict=False)
+            for (label, run), style in zip(findings.references.items(), _BESIDE, strict=False)
         }
         free = [beside[UNSTABILISED]] if UNSTABILISED in beside else []
         rolling = [curve for label, curve in beside.items() if label != UNSTABILISED]
@@ -339,11 +339,11 @@ class RollingSpheres(Study):
         return [figure for figure in made if figure is not None]
 
     def sweep_figures(self, curves: Sequence[Curve]) -> list[Figure]:
-        """See Study."""
+        """See Analysis."""
         made = [_contact(curves), _rolling(curves), energy_figure(curves)]
         return [figure for figure in made if figure is not None]
 
-    def expected(self, trial: Trial, analysis: Analysis) -> Mapping[str, tuple[float, str]]:
+    def expected(self, trial: Trial, findings: Findings) -> Mapping[str, tuple[float, str]]:
         """Times at which 1 % of an exponential is left."""
         constraint, scene = trial.experiment.constraint, scene_of(trial.experiment)
         if constraint.solver != "stabilised" or not constraint.gamma:
@@ -586,4 +586,4 @@ def _rolling(curves: Sequence[Curve]) -> Figure:
     return Figure("Slip", caption, panels)
 
 
-STUDY = RollingSpheres()
+ANALYSIS = RollingSpheres()

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from haptic_bench.analysis.base import Study, scene_as
-from haptic_bench.analysis.claims import Analysis, Claim, Quantity, Statement
+from haptic_bench.analysis.base import Analysis, scene_as
+from haptic_bench.analysis.claims import Claim, Findings, Quantity, Statement
 from haptic_bench.analysis.figures import BLACK, BLUE, GREEN, VERMILION, Axis, Figure, Line, Style, draw, thin
 from haptic_bench.experiment import Experiment, Trial
 from haptic_bench.recording.samples import Samples
@@ -107,7 +107,7 @@ def _about_y(turns: np.ndarray, rate: np.ndarray) -> np.ndarray:
     return found
 
 
-class RollingTouch(Study):
+class RollingTouch(Analysis):
     """See the module."""
 
     METRICS = {  # noqa: RUF012
@@ -122,7 +122,7 @@ class RollingTouch(Study):
     SCENES = ("world",)
 
     def check(self, experiment: Experiment) -> list[str]:
-        """See Study; there are a ball on a floor, and a device."""
+        """See Analysis; there are a ball on a floor, and a device."""
         problems = super().check(experiment)
         if problems:
             return problems
@@ -134,8 +134,8 @@ class RollingTouch(Study):
             return [f"analysis = {experiment.analysis}: needs {wanted}; set analysis=trial"]
         return []
 
-    def analyse(self, trial: Trial, samples: Samples, *, compare: bool = True) -> Analysis:
-        """See Study."""
+    def analyse(self, trial: Trial, samples: Samples, *, compare: bool = True) -> Findings:
+        """See Analysis."""
         ball, rate = ball_of(trial, samples), trial.experiment.rate
         felt, bend = -samples["rendered_fx"][:-1], rate * np.diff(samples["hand_vx"])
         pushed, slip = _settled(felt > FELT), np.abs(ball.slip[:-1])
@@ -163,7 +163,7 @@ class RollingTouch(Study):
             metrics["onset_force"] = float(felt[begins[0] - 1])
         claims.append(_near(ONSET, {"force": metrics["onset_force"]}, {"force": 3.5 * ball.friction * ball.weight}))
         claims.append(self._rolls_again(trial, samples, ball, pushed, metrics))
-        return Analysis(metrics, claims)
+        return Findings(metrics, claims)
 
     def _rolls_again(
         self, trial: Trial, samples: Samples, ball: Ball, pushed: np.ndarray, metrics: dict[str, float | None]
@@ -186,8 +186,8 @@ class RollingTouch(Study):
         numbers = {"speed": speed, "expected speed": wanted_speed, "time": time, "expected time": wanted_time}
         return ROLLS_AGAIN.judged(numbers, holds)
 
-    def figures(self, trial: Trial, samples: Samples, analysis: Analysis) -> list[Figure]:
-        """See Study."""
+    def figures(self, trial: Trial, samples: Samples, findings: Findings) -> list[Figure]:
+        """See Analysis."""
         ball, time = ball_of(trial, samples), samples["time"]
         felt, bend = -samples["rendered_fx"][:-1], trial.experiment.rate * np.diff(samples["hand_vx"])
         pushed = _settled(felt > FELT)
@@ -219,7 +219,7 @@ class RollingTouch(Study):
             ),
         ]
         text = "The ball rolls where its speed is that of its surface. The closed form takes the hand's acceleration."
-        return [Figure("Pushed ball", text, panels), *super().figures(trial, samples, analysis)]
+        return [Figure("Pushed ball", text, panels), *super().figures(trial, samples, findings)]
 
 
 def _settled(pushed: np.ndarray) -> np.ndarray:
@@ -244,4 +244,4 @@ def _near(statement: Statement, found: dict[str, float | None], wanted: dict[str
     return statement.judged(numbers, holds)
 
 
-STUDY = RollingTouch()
+ANALYSIS = RollingTouch()

@@ -15,8 +15,8 @@ import numpy as np
 
 from haptic_bench import experiment
 from haptic_bench.analysis import motions
-from haptic_bench.analysis.base import Study
-from haptic_bench.analysis.claims import Analysis, Quantity, Statement
+from haptic_bench.analysis.base import Analysis
+from haptic_bench.analysis.claims import Findings, Quantity, Statement
 from haptic_bench.analysis.figures import BLACK, BLUE, VERMILION, Axis, Figure, Line, Style, draw
 from haptic_bench.experiment import Experiment, Trial
 from haptic_bench.recording.samples import Samples
@@ -160,7 +160,7 @@ def _steps(trial: Trial, commands: list[bytes]) -> tuple[np.ndarray, np.ndarray]
     return 1e-9 * np.array(steps, float), 1e-9 * np.array(dynamics, float)
 
 
-class ServoCost(Study):
+class ServoCost(Analysis):
     """See the module."""
 
     METRICS = {  # noqa: RUF012
@@ -186,7 +186,7 @@ class ServoCost(Study):
     SCENES = ("world",)
 
     def check(self, experiment: Experiment) -> list[str]:
-        """See Study; there are a motion, a pull and a device."""
+        """See Analysis; there are a motion, a pull and a device."""
         problems = super().check(experiment)
         scene = experiment.scene
         if problems:
@@ -197,14 +197,14 @@ class ServoCost(Study):
             problems.append(f"analysis = {experiment.analysis}: needs {wanted}; set analysis=trial")
         return problems
 
-    def analyse(self, trial: Trial, samples: Samples, *, compare: bool = True) -> Analysis:
-        """See Study."""
+    def analyse(self, trial: Trial, samples: Samples, *, compare: bool = True) -> Findings:
+        """See Analysis."""
         costs: Mapping[int, Cost] = {}
         if compare and trial.experiment.last_tick > 2 * WARM:
             costs = {degrees: measure(variant(trial, degrees)) for degrees in DEGREES}
         return self.judge(trial, samples, costs)
 
-    def judge(self, trial: Trial, samples: Samples, costs: Mapping[int, Cost]) -> Analysis:
+    def judge(self, trial: Trial, samples: Samples, costs: Mapping[int, Cost]) -> Findings:
         """Metrics and claims of costs."""
         metrics: dict[str, float | None] = dict.fromkeys(self.METRICS)
         for n, cost in costs.items():
@@ -223,7 +223,7 @@ class ServoCost(Study):
         ticks = {str(n): 1e6 * cost.tick_99 for n, cost in costs.items()}
         dynamics = {str(n): 1e6 * cost.inverse_dynamics for n, cost in costs.items()}
         step = costs[34].step_99 if known else None
-        return Analysis(
+        return Findings(
             metrics,
             [
                 AT_SERVO_RATE.judged(ticks, max(c.tick_99 for c in costs.values()) <= period if known else None),
@@ -237,12 +237,12 @@ class ServoCost(Study):
             ],
         )
 
-    def figures(self, trial: Trial, samples: Samples, analysis: Analysis) -> list[Figure]:
-        """See Study."""
+    def figures(self, trial: Trial, samples: Samples, findings: Findings) -> list[Figure]:
+        """See Analysis."""
         x = np.array(DEGREES, float)
 
         def line(name: str, label: str, style: Style) -> Line:
-            values = [analysis.metrics.get(f"{name}_{n}") for n in DEGREES]
+            values = [findings.metrics.get(f"{name}_{n}") for n in DEGREES]
             return Line(x, np.array([np.nan if v is None else 1e6 * v for v in values]), label, style)
 
         lines = [
@@ -253,7 +253,7 @@ class ServoCost(Study):
         panel = draw("cost", "CPU time", lines, Axis("degrees of freedom"), Axis("time [µs]", log=True))
         table = [["degrees of freedom", *map(str, DEGREES)]]
         table += [
-            [label, *(_shown(analysis.metrics.get(f"{name}_{n}"), scale) for n in DEGREES)]
+            [label, *(_shown(findings.metrics.get(f"{name}_{n}"), scale) for n in DEGREES)]
             for name, label, scale in (
                 ("inverse_dynamics", "inverse dynamics [µs]", 1e6),
                 ("step", "step of the environment [µs]", 1e6),
@@ -268,7 +268,7 @@ class ServoCost(Study):
             "CPU time of the simulating thread, in each tick the least of three runs. A tick is driver, controller and "
             "environment, called one by one."
         )
-        return [Figure("Cost of a servo step", text, [panel], table), *super().figures(trial, samples, analysis)]
+        return [Figure("Cost of a servo step", text, [panel], table), *super().figures(trial, samples, findings)]
 
 
 def _horizontal(samples: Samples) -> np.ndarray:
@@ -290,4 +290,4 @@ def _shown(value: float | None, scale: float) -> str:
     return "-" if value is None else f"{scale * value:.0f}"
 
 
-STUDY = ServoCost()
+ANALYSIS = ServoCost()

@@ -12,13 +12,13 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from haptic_bench.analysis.claims import Analysis, Claim, Quantity, Statement
+from haptic_bench.analysis.claims import Claim, Findings, Quantity, Statement
 from haptic_bench.analysis.figures import BLACK, BLUE, GREEN, VERMILION, Axis, Figure, Line, Style, draw, thin
 from haptic_bench.recording.samples import Samples
 from haptic_experiments.common import formula_systems
 from haptic_experiments.common.formula_systems import (
     NO_OPERATOR,
-    FormulaStudy,
+    FormulaAnalysis,
     Motion,
     claims_of,
     over_time,
@@ -58,7 +58,7 @@ WRIGGLES = Statement(
 )
 
 
-class Snakeboard(FormulaStudy):
+class Snakeboard(FormulaAnalysis):
     """See the module."""
 
     METRICS = METRICS
@@ -68,7 +68,7 @@ class Snakeboard(FormulaStudy):
     CONSERVATIVE = False
 
     def own(self, motion: Motion, references: Mapping[str, Samples]) -> tuple[dict[str, float | None], list[Claim]]:
-        """See FormulaStudy."""
+        """See FormulaAnalysis."""
         p, time = motion.parameters, motion.time
         speed, momentum, expected = _momentum(motion)
         error, largest = float(np.abs(momentum - expected).max()), float(np.abs(momentum).max())
@@ -99,7 +99,7 @@ class Snakeboard(FormulaStudy):
             WRIGGLES.judged({"distance": away}, away > MOVED if not motion.pushed and time.size > 1 else None),
         ]
 
-    def own_figures(self, motion: Motion, analysis: Analysis) -> list[Figure]:
+    def own_figures(self, motion: Motion, findings: Findings) -> list[Figure]:
         """The track, the drives, speed and momentum."""
         speed, momentum, expected = _momentum(motion)
         rows, exact = _cycles(motion), _gain(motion.parameters)
@@ -184,4 +184,4 @@ def _gain(p: Mapping[str, float]) -> float | None:
     return float(2.0 * math.pi * p["Jr"] * p["swing"] * p["w"] * j1(p["turn"]) / (p["m"] * p["l"]))
 
 
-STUDY = Snakeboard()
+ANALYSIS = Snakeboard()

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from haptic_bench.analysis.base import Study, scene_as
-from haptic_bench.analysis.claims import Analysis, Claim, Quantity, Statement
+from haptic_bench.analysis.base import Analysis, scene_as
+from haptic_bench.analysis.claims import Claim, Findings, Quantity, Statement
 from haptic_bench.analysis.figures import (
     BLUE,
     VERMILION,
@@ -59,7 +59,7 @@ CLAIMS = (STANDS, PASSIVE, CARRIED)
 
 
 def scene_of(experiment: Experiment) -> StackParameters:
-    """The scene that this study is about."""
+    """The scene that this analysis is about."""
     return scene_as(experiment, StackParameters)
 
 
@@ -110,31 +110,31 @@ class Drift:
         return float(np.diff(self.energy).max()) if self.energy.size > 1 else None
 
 
-class Stack(Study):
+class Stack(Analysis):
     """See the module."""
 
     SCENES = ("stack",)
     METRICS = METRICS
     CLAIMS = CLAIMS
 
-    def analyse(self, trial: Trial, samples: Samples, *, compare: bool = True) -> Analysis:
-        """See Study."""
+    def analyse(self, trial: Trial, samples: Samples, *, compare: bool = True) -> Findings:
+        """See Analysis."""
         drift = Drift.of(trial, samples)
         metrics = _metrics(samples, drift)
-        return Analysis(metrics, _claims(trial, metrics))
+        return Findings(metrics, _claims(trial, metrics))
 
-    def figures(self, trial: Trial, samples: Samples, analysis: Analysis) -> list[Figure]:
-        """See Study."""
+    def figures(self, trial: Trial, samples: Samples, findings: Findings) -> list[Figure]:
+        """See Analysis."""
         own = Curve("this run", trial, samples, Style(BLUE))
         made = [_boxes(own), energy_figure([own])]
         return [figure for figure in made if figure is not None]
 
     def sweep_figures(self, curves: Sequence[Curve]) -> list[Figure]:
-        """See Study."""
+        """See Analysis."""
         made = [_runs(curves), energy_figure(curves)]
         return [figure for figure in made if figure is not None]
 
-    def expected(self, trial: Trial, analysis: Analysis) -> Mapping[str, tuple[float, str]]:
+    def expected(self, trial: Trial, findings: Findings) -> Mapping[str, tuple[float, str]]:
         """The weight of the uppermost box."""
         return {"top_support": (scene_of(trial.experiment).mass * GRAVITY, "its weight")}
 
@@ -227,4 +227,4 @@ def _runs(curves: Sequence[Curve]) -> Figure:
     return Figure("Drift", "Displacement of the boxes from where they started.", panels, table)
 
 
-STUDY = Stack()
+ANALYSIS = Stack()

@@ -16,7 +16,7 @@ from haptic_bench.experiment import Experiment, Trial
 from haptic_bench.recording.samples import Samples
 from haptic_experiments.common.local_models import (
     COMPARED,
-    LocalModelStudy,
+    LocalModelAnalysis,
     along_push,
     compared,
     declared,
@@ -80,7 +80,7 @@ def last_speed(samples: Samples, until: float) -> float | None:
     return float(np.abs(along_push(samples)[late]).max())
 
 
-class StaticWall(LocalModelStudy):
+class StaticWall(LocalModelAnalysis):
     """See the module."""
 
     METRICS = declared("perceived_wall_position", "rebounds", "contact_losses", "max_force_step")
@@ -91,7 +91,7 @@ class StaticWall(LocalModelStudy):
     PATH = False
 
     def check(self, experiment: Experiment) -> list[str]:
-        """See LocalModelStudy; what is felt is felt along a constant force."""
+        """See LocalModelAnalysis; what is felt is felt along a constant force."""
         problems = super().check(experiment)
         for name, kind in (("tool", "peg"), ("operator", "constant")):
             given = getattr(experiment, name).type
@@ -102,7 +102,7 @@ class StaticWall(LocalModelStudy):
         return problems
 
     def claims(self, trial: Trial, runs: Mapping[str, Samples]) -> list[Claim]:
-        """See LocalModelStudy."""
+        """See LocalModelAnalysis."""
         place = wall_position(trial.experiment)
         felt = {name: perceived_wall(runs[name]) if name in runs else None for name in self.VARIANTS}
         beyond = {name: None if y is None else place - y for name, y in felt.items()}
@@ -123,4 +123,4 @@ class StaticWall(LocalModelStudy):
         ]
 
 
-STUDY = StaticWall()
+ANALYSIS = StaticWall()

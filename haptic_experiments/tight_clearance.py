@@ -14,7 +14,7 @@ from haptic_experiments.common.local_models import (
     CLEARANCE,
     COMPARED,
     SERVO_RATE,
-    LocalModelStudy,
+    LocalModelAnalysis,
     Variant,
     compared,
     declared,
@@ -58,7 +58,7 @@ def turn(samples: Samples) -> float:
     return float(np.abs(angle - angle[0]).max())
 
 
-class TightClearance(LocalModelStudy):
+class TightClearance(LocalModelAnalysis):
     """See the module."""
 
     METRICS = declared("felt_clearance_x", "felt_clearance_y", "contact_losses", "max_force_step")
@@ -67,7 +67,7 @@ class TightClearance(LocalModelStudy):
     FIGURE = "figure 6.21"
 
     def claims(self, trial: Trial, runs: Mapping[str, Samples]) -> list[Claim]:
-        """See LocalModelStudy."""
+        """See LocalModelAnalysis."""
         felt = {name: felt_clearance(runs[name], "x") if name in runs else None for name in self.VARIANTS}
         turned = {name: turn(runs[name]) if name in runs else None for name in COMPARED}
         still = all(angle is not None and angle < NOTHING for angle in turned.values())
@@ -83,4 +83,4 @@ class TightClearance(LocalModelStudy):
         ]
 
 
-STUDY: LocalModelStudy = TightClearance()
+ANALYSIS: LocalModelAnalysis = TightClearance()

@@ -20,7 +20,7 @@ from haptic_experiments.common.local_models import (
     CLEARANCE,
     COMPARED,
     SERVO_RATE,
-    LocalModelStudy,
+    LocalModelAnalysis,
     compared,
     declared,
     felt_clearance,
@@ -60,7 +60,7 @@ NO_DRIFT = Statement(
 )
 
 
-class TightHole(LocalModelStudy):
+class TightHole(LocalModelAnalysis):
     """See the module."""
 
     METRICS = declared("felt_clearance", "max_force_step")
@@ -75,7 +75,7 @@ class TightHole(LocalModelStudy):
     PATH = False
 
     def runs(self, trial: Trial, samples: Samples, compare: bool = True) -> dict[str, Samples]:
-        """See LocalModelStudy; also the variants under the force as printed, over one of its periods."""
+        """See LocalModelAnalysis; also the variants under the force as printed, over one of its periods."""
         found = super().runs(trial, samples, compare)
         operator = trial.experiment.operator
         if compare and isinstance(operator, SineParameters):
@@ -88,7 +88,7 @@ class TightHole(LocalModelStudy):
         return found
 
     def claims(self, trial: Trial, runs: Mapping[str, Samples]) -> list[Claim]:
-        """See LocalModelStudy."""
+        """See LocalModelAnalysis."""
 
         def felt(*names: str) -> dict[str, float | None]:
             return {name: felt_clearance(runs[name], "x") if name in runs else None for name in names}
@@ -108,4 +108,4 @@ def printed(name: str) -> str:
     return f"{name}, {PRINTED:g} Hz"
 
 
-STUDY = TightHole()
+ANALYSIS = TightHole()

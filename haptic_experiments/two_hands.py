@@ -10,8 +10,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from haptic_bench.analysis.base import Study, scene_as
-from haptic_bench.analysis.claims import Analysis, Claim, Quantity, Statement
+from haptic_bench.analysis.base import Analysis, scene_as
+from haptic_bench.analysis.claims import Claim, Findings, Quantity, Statement
 from haptic_bench.analysis.figures import BLACK, BLUE, VERMILION, Figure, Line, Style, draw, thin
 from haptic_bench.experiment import Experiment, Trial
 from haptic_bench.recording.samples import Samples
@@ -137,7 +137,7 @@ def rendered(trial: Trial, samples: Samples) -> tuple[np.ndarray, np.ndarray]:
     return samples.wrench("rendered")[:, :3], samples.wrench(f"{trial.experiment.hand_names[0]}_rendered")[:, :3]
 
 
-class TwoHands(Study):
+class TwoHands(Analysis):
     """See the module."""
 
     METRICS = {  # noqa: RUF012
@@ -150,7 +150,7 @@ class TwoHands(Study):
     SCENES = ("world",)
 
     def check(self, experiment: Experiment) -> list[str]:
-        """See Study; there are two hands that move by themselves, and one more body between them."""
+        """See Analysis; there are two hands that move by themselves, and one more body between them."""
         problems = super().check(experiment)
         kinds = [experiment.operator.type, *(hand.operator.type for hand in experiment.hands)]
         if not problems and kinds != ["arm", "arm"]:
@@ -166,8 +166,8 @@ class TwoHands(Study):
                 )
         return problems
 
-    def analyse(self, trial: Trial, samples: Samples, *, compare: bool = True) -> Analysis:
-        """See Study."""
+    def analyse(self, trial: Trial, samples: Samples, *, compare: bool = True) -> Findings:
+        """See Analysis."""
         body = carried(trial, samples)
         references = {}
         if compare:
@@ -203,7 +203,7 @@ class TwoHands(Study):
             "felt_pressure": None if one is None else -one,
             "momentum_error": error,
         }
-        return Analysis(metrics, claims, references)
+        return Findings(metrics, claims, references)
 
     def _carried(self, trial: Trial, samples: Samples, body: Carried, rise: float) -> Claim:
         rows = np.flatnonzero(body.aloft)
@@ -215,8 +215,8 @@ class TwoHands(Study):
         distance = float(np.linalg.norm(np.subtract(*ways), axis=1).max())
         return CARRIED.judged({"rise": rise, "distance": distance}, rise >= LIFTED and distance <= ALONG)
 
-    def figures(self, trial: Trial, samples: Samples, analysis: Analysis) -> list[Figure]:
-        """See Study."""
+    def figures(self, trial: Trial, samples: Samples, findings: Findings) -> list[Figure]:
+        """See Analysis."""
         body, (first, second), time = carried(trial, samples), rendered(trial, samples), samples["time"]
         up = -body.gravity / np.linalg.norm(body.gravity)
         name = trial.experiment.hand_names[0]
@@ -255,7 +255,7 @@ class TwoHands(Study):
                     line(1e3 * body.rise, "both hands", Style(BLACK)),
                     *(
                         Line(*thin(run["time"], 1e3 * carried(trial, run).rise), label, Style(VERMILION, (4, 2)))
-                        for label, run in analysis.references.items()
+                        for label, run in findings.references.items()
                     ),
                 ],
                 "time [s]",
@@ -263,7 +263,7 @@ class TwoHands(Study):
             ),
         ]
         text = "Forces that the devices render: each hand feels the pressure of the other, and its part of the weight."
-        return [Figure("Two hands", text, panels), *super().figures(trial, samples, analysis)]
+        return [Figure("Two hands", text, panels), *super().figures(trial, samples, findings)]
 
 
 def momentum_error(trial: Trial, samples: Samples, body: Carried) -> float | None:
@@ -291,4 +291,4 @@ def one_handed(trial: Trial) -> Trial:
     return replace(trial, experiment=experiment.model_copy(update={"hands": (away,)}), built=trial.start)
 
 
-STUDY = TwoHands()
+ANALYSIS = TwoHands()

@@ -13,8 +13,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from haptic_bench.analysis.base import Study
-from haptic_bench.analysis.claims import Analysis, Claim, Quantity, Statement
+from haptic_bench.analysis.base import Analysis
+from haptic_bench.analysis.claims import Claim, Findings, Quantity, Statement
 from haptic_bench.analysis.figures import Axis, Figure, Line, draw, style_of, thin
 from haptic_bench.experiment import Experiment, Trial
 from haptic_bench.recording.samples import Samples
@@ -128,7 +128,7 @@ def force_error(experiment: Experiment, samples: Samples) -> float | None:
     return float(np.sqrt(np.mean(errors**2)))
 
 
-class TwoHosts(Study):
+class TwoHosts(Analysis):
     """See the module."""
 
     SCENES = ("enclosure",)
@@ -140,7 +140,7 @@ class TwoHosts(Study):
     CLAIMS = (HOLD_IS_UNSTABLE, LINE_IS_NEARER, LINE_IS_FARTHER, ERROR_GROWS, MODEL_IS_NEAR, MODEL_IS_STABLE)
 
     def check(self, experiment: Experiment) -> list[str]:
-        """See Study: an arm that presses, and an environment that answers late."""
+        """See Analysis: an arm that presses, and an environment that answers late."""
         problems = super().check(experiment)
         needs = f"analysis = {experiment.analysis}: needs"
         if experiment.operator.type != "arm":
@@ -151,7 +151,7 @@ class TwoHosts(Study):
         return problems
 
     def samples(self, trial: Trial, messages: Mapping[str, Sequence[bytes]]) -> Samples:
-        """See Study: with the force that the environment found for a tick, or between those of two that it surveyed."""
+        """See Analysis: with the force that the environment found for a tick, or between those of two that it surveyed."""
         samples = super().samples(trial, messages)
         surveys = messages.get("local_geometry", ())
         if not surveys or not len(samples) or trial.experiment.local_model.type not in ("held", "extrapolated"):
@@ -175,19 +175,19 @@ class TwoHosts(Study):
         return found
 
     def label(self, trial: Trial) -> str | None:
-        """See Study."""
+        """See Analysis."""
         kind, delay = trial.experiment.local_model.type, trial.experiment.environment.delay
         return label(kind, delay) if kind in KINDS and delay in DELAYS else None
 
-    def analyse(self, trial: Trial, samples: Samples, *, compare: bool = True) -> Analysis:
-        """See Study."""
+    def analyse(self, trial: Trial, samples: Samples, *, compare: bool = True) -> Findings:
+        """See Analysis."""
         runs = self.runs(trial, samples) if compare else {}
         metrics = {
             "hand_distance": distance(samples, runs[SYNCHRONOUS]) if runs else None,
             "hand_speed": speed_on_the_wall(trial.experiment, samples),
             "force_error": force_error(trial.experiment, samples),
         }
-        return Analysis(metrics, self.claims(trial, runs), runs)
+        return Findings(metrics, self.claims(trial, runs), runs)
 
     def claims(self, trial: Trial, runs: Mapping[str, Samples]) -> list[Claim]:
         """The claims, as the runs decide them."""
@@ -234,9 +234,9 @@ class TwoHosts(Study):
             judged(MODEL_IS_STABLE, measured(speed, "full"), lambda m: max(m.values()) < REST),
         ]
 
-    def figures(self, trial: Trial, samples: Samples, analysis: Analysis) -> list[Figure]:
-        """See Study: the hand over time, and what is measured over the delay."""
-        made, runs = super().figures(trial, samples, analysis), analysis.references
+    def figures(self, trial: Trial, samples: Samples, findings: Findings) -> list[Figure]:
+        """See Analysis: the hand over time, and what is measured over the delay."""
+        made, runs = super().figures(trial, samples, findings), findings.references
         if not runs:
             return made
         beside, delays = runs[SYNCHRONOUS], 1e3 * np.array(DELAYS)
@@ -270,4 +270,4 @@ class TwoHosts(Study):
         return [Figure("Haptics here, dynamics there", caption, panels), *made]
 
 
-STUDY = TwoHosts()
+ANALYSIS = TwoHosts()

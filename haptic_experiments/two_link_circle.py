@@ -21,7 +21,7 @@ from haptic_experiments.common.exact_tools import (
     DEVICE,
     DEVICE_POSITION,
     TOOL,
-    ConstrainedStudy,
+    ConstrainedAnalysis,
     felt_bodies,
     has_device,
 )
@@ -204,7 +204,7 @@ class Coasting:
         )
 
 
-class TwoLinkCircle(ConstrainedStudy):
+class TwoLinkCircle(ConstrainedAnalysis):
     """See the module."""
 
     SCENES = ("two_link_circle",)
@@ -212,7 +212,7 @@ class TwoLinkCircle(ConstrainedStudy):
     CLAIMS = CLAIMS
 
     def check(self, experiment: Experiment) -> list[str]:
-        """See Study; the force is to be tangential to the circle on which the end point is."""
+        """See Analysis; the force is to be tangential to the circle on which the end point is."""
         problems = super().check(experiment)
         operator, scene = experiment.operator, experiment.scene
         if (
@@ -243,7 +243,7 @@ class TwoLinkCircle(ConstrainedStudy):
         }
 
     def reference(self, trial: Trial, samples: Samples, wrenches: np.ndarray) -> np.ndarray:
-        """See ConstrainedStudy."""
+        """See ConstrainedAnalysis."""
         scene = _scene(trial)
         elbow = np.sign(np.sin(samples["q1"]))
         if (elbow != elbow[0]).any():  # it went through the straight linkage, where one angle is not enough
@@ -263,7 +263,7 @@ class TwoLinkCircle(ConstrainedStudy):
         )
 
     def own_metrics(self, trial: Trial, samples: Samples) -> dict[str, float | None]:
-        """See ConstrainedStudy."""
+        """See ConstrainedAnalysis."""
         metrics: dict[str, float | None] = dict.fromkeys(OF_COASTING)
         metrics["radial_error"] = float(np.abs(_radial(trial, samples, "tool")).max())
         angle = _angle(trial, samples, "tool")
@@ -283,7 +283,7 @@ class TwoLinkCircle(ConstrainedStudy):
         return metrics
 
     def own_claims(self, trial: Trial, samples: Samples) -> list[Claim]:
-        """See ConstrainedStudy; the body that is felt decides."""
+        """See ConstrainedAnalysis; the body that is felt decides."""
         bodies, device = felt_bodies(samples), has_device(samples)
         off = {body: float(np.abs(_radial(trial, samples, body)).max()) for body in bodies}
         held = ticks_held(trial, samples)
@@ -440,4 +440,4 @@ def _linkage(trial: Trial, samples: Samples) -> Figure:
     return Figure("The linkage", caption, panels)
 
 
-STUDY = TwoLinkCircle()
+ANALYSIS = TwoLinkCircle()

@@ -9,8 +9,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from haptic_bench.analysis import tracking
-from haptic_bench.analysis.base import Study, scene_as
-from haptic_bench.analysis.claims import Analysis, Claim, Quantity, Statement
+from haptic_bench.analysis.base import Analysis, scene_as
+from haptic_bench.analysis.claims import Claim, Findings, Quantity, Statement
 from haptic_bench.analysis.figures import (
     BLACK,
     BLUE,
@@ -85,7 +85,7 @@ CLAIMS = (ERROR_DECAYS, CONVERGED_IN_TIME, RIGID_PENDULUM)
 
 
 def scene_of(experiment: Experiment) -> TwoLinkClosedLoopParameters:
-    """The scene that this study is about."""
+    """The scene that this analysis is about."""
     return scene_as(experiment, TwoLinkClosedLoopParameters)
 
 
@@ -248,7 +248,7 @@ def _from(time: np.ndarray, constants: float, gamma: float | None) -> int:
     return int(np.searchsorted(time, time[0] + constants / gamma - 1e-9)) if gamma > 0.0 else len(time)
 
 
-class TwoLinkClosedLoop(Study):
+class TwoLinkClosedLoop(Analysis):
     """See the module."""
 
     SCENES = ("two_link_closed_loop",)
@@ -261,14 +261,14 @@ class TwoLinkClosedLoop(Study):
         values = constraints(scene_of(trial.experiment), q)
         return {**dict(zip(NAMES, values.T, strict=True)), "energy": exact_tools.energy(samples)}
 
-    def analyse(self, trial: Trial, samples: Samples, *, compare: bool = True) -> Analysis:
-        """See Study."""
+    def analyse(self, trial: Trial, samples: Samples, *, compare: bool = True) -> Findings:
+        """See Analysis."""
         motion = Motion.of(trial, samples)
         metrics = _metrics(trial, samples, motion)
-        return Analysis(metrics, _claims(trial, samples, motion, metrics))
+        return Findings(metrics, _claims(trial, samples, motion, metrics))
 
-    def figures(self, trial: Trial, samples: Samples, analysis: Analysis) -> list[Figure]:
-        """See Study."""
+    def figures(self, trial: Trial, samples: Samples, findings: Findings) -> list[Figure]:
+        """See Analysis."""
         own = Curve("this run", trial, samples, Style(BLUE, width=1.6))
         motion = Motion.of(trial, samples)
         energy = energy_figure([own])
@@ -279,11 +279,11 @@ class TwoLinkClosedLoop(Study):
         return [figure for figure in made if figure is not None]
 
     def sweep_figures(self, curves: Sequence[Curve]) -> list[Figure]:
-        """See Study."""
+        """See Analysis."""
         made = [_runs(curves), energy_figure(curves)]
         return [figure for figure in made if figure is not None]
 
-    def expected(self, trial: Trial, analysis: Analysis) -> Mapping[str, tuple[float, str]]:
+    def expected(self, trial: Trial, findings: Findings) -> Mapping[str, tuple[float, str]]:
         """Part of the exponential that is left after 1 s, and the time at which 1 % is left."""
         constraint = trial.experiment.constraint
         if constraint.solver != "stabilised" or not constraint.gamma:
@@ -467,4 +467,4 @@ def _runs(curves: Sequence[Curve]) -> Figure:
     return Figure("Convergence", "How the links come together, and how they move.", panels, table)
 
 
-STUDY = TwoLinkClosedLoop()
+ANALYSIS = TwoLinkClosedLoop()

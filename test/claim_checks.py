@@ -8,11 +8,11 @@ from collections.abc import Iterable
 import numpy as np
 
 from haptic_bench import experiment
-from haptic_bench.analysis.base import study_of
+from haptic_bench.analysis.base import analysis_of
 from haptic_bench.analysis.claims import Statement
 from haptic_bench.experiment import Trial
 from haptic_bench.recording.samples import Samples
-from haptic_experiments.common.local_models import LocalModelStudy
+from haptic_experiments.common.local_models import LocalModelAnalysis
 
 POSE = ("px", "py", "pz", "qx", "qy", "qz", "qw")
 TWIST = ("vx", "vy", "vz", "wx", "wy", "wz")
@@ -30,37 +30,37 @@ class Run:
 
     def __init__(self, name: str, *settings: str):
         self.trial = load(name, *settings)
-        self.study = study_of(self.trial.experiment)
-        self.samples = self.study.run_unrecorded(self.trial)
+        self.analysis = analysis_of(self.trial.experiment)
+        self.samples = self.analysis.run_unrecorded(self.trial)
 
     def holds(self, samples: Samples | None = None, *, compare: bool = False) -> dict[str, bool | None]:
-        """What the study says of its claims, by name, of samples that were altered."""
+        """What the analysis says of its claims, by name, of samples that were altered."""
         return holds(self.trial, self.samples if samples is None else samples, compare=compare)
 
 
 class Compared:
-    """A trial of a local model and the runs that its study compares it with, simulated in memory."""
+    """A trial of a local model and the runs that its analysis compares it with, simulated in memory."""
 
     def __init__(self, name: str, *settings: str):
         self.trial = load(name, *settings)
-        study = study_of(self.trial.experiment)
-        assert isinstance(study, LocalModelStudy)
-        self.study, self.runs = study, study.runs(self.trial, study.run_unrecorded(self.trial))
+        analysis = analysis_of(self.trial.experiment)
+        assert isinstance(analysis, LocalModelAnalysis)
+        self.analysis, self.runs = analysis, analysis.runs(self.trial, analysis.run_unrecorded(self.trial))
 
     def holds(self, **other: Samples) -> dict[str, bool | None]:
-        """What the study says of its claims, by name, with other samples of some of the runs."""
-        return {claim.name: claim.holds for claim in self.study.claims(self.trial, self.runs | other)}
+        """What the analysis says of its claims, by name, with other samples of some of the runs."""
+        return {claim.name: claim.holds for claim in self.analysis.claims(self.trial, self.runs | other)}
 
 
 def holds(trial: Trial, samples: Samples, *, compare: bool = False) -> dict[str, bool | None]:
-    """What a study says of its claims, by name, with its columns made from the samples as they are."""
-    study = study_of(trial.experiment)
-    samples = samples.with_columns(study.columns(trial, samples))
-    return {claim.name: claim.holds for claim in study.analyse(trial, samples, compare=compare).claims}
+    """What an analysis says of its claims, by name, with its columns made from the samples as they are."""
+    analysis = analysis_of(trial.experiment)
+    samples = samples.with_columns(analysis.columns(trial, samples))
+    return {claim.name: claim.holds for claim in analysis.analyse(trial, samples, compare=compare).claims}
 
 
 def names(statements: Iterable[Statement]) -> list[str]:
-    """Of the claims that a study declares."""
+    """Of the claims that an analysis declares."""
     return [statement.name for statement in statements]
 
 

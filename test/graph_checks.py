@@ -181,7 +181,7 @@ def kill(out: Path, node: str) -> None:
 def check_lockstep_is_offline(haptics: Callable[..., Haptics], folder: Path, *arguments: str) -> None:
     """A run in lockstep, in `folder`/lockstep, leaves what the same run does offline.
 
-    Without the references of a study, which are simulated offline in either case.
+    Without the references of an analysis, which are simulated offline in either case.
     """
     lockstep, offline = folder / "lockstep", folder / "offline"
     arguments = ("run", *arguments, "--set", "analysis=trial")

@@ -1,7 +1,7 @@
-"""Runs of studies of linkages, for their tests."""
+"""Runs of analyses of linkages, for their tests."""
 
 from haptic_bench import experiment
-from haptic_bench.analysis.base import study_of
+from haptic_bench.analysis.base import analysis_of
 from haptic_experiments.common.linkage_motion import Held
 
 ALONE = ("device.type=none", "controller.type=none")
@@ -29,27 +29,27 @@ def load(name, *settings):
 
 
 class Run:
-    """A trial that was simulated, with its samples and what its study says."""
+    """A trial that was simulated, with its samples and what its analysis says."""
 
     def __init__(self, trial, compare=False):
-        self.trial, self.study = trial, study_of(trial.experiment)
-        self.samples = self.study.run_unrecorded(trial)
-        self.analysis = self.study.analyse(trial, self.samples, compare=compare)
+        self.trial, self.analysis = trial, analysis_of(trial.experiment)
+        self.samples = self.analysis.run_unrecorded(trial)
+        self.findings = self.analysis.analyse(trial, self.samples, compare=compare)
         self.held = Held.of(self.samples)
 
     @property
     def holds(self):
         """Whether each claim does."""
-        return {claim.name: claim.holds for claim in self.analysis.claims}
+        return {claim.name: claim.holds for claim in self.findings.claims}
 
     def measured(self, claim):
         """What decides a claim."""
-        return next(c.measured for c in self.analysis.claims if c.name == claim)
+        return next(c.measured for c in self.findings.claims if c.name == claim)
 
     @property
     def metrics(self):
         """By name."""
-        return self.analysis.metrics
+        return self.findings.metrics
 
 
 def run(name, *settings, compare=False):
@@ -66,9 +66,9 @@ def check_figures(found):
     """Figures of a run, and of two in a sweep, are drawn, and no two panels have the same name."""
     from haptic_bench.analysis.figures import Curve, style_of
 
-    made = found.study.figures(found.trial, found.samples, found.analysis)
+    made = found.analysis.figures(found.trial, found.samples, found.findings)
     curves = [Curve(f"run {i}", found.trial, found.samples, style_of(i)) for i in range(2)]
-    swept = found.study.sweep_figures(curves)
+    swept = found.analysis.sweep_figures(curves)
     for figures in (made, swept):
         names = [panel.name for figure in figures for panel in figure.panels]
         assert len(names) == len(set(names)) and names

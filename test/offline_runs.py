@@ -8,25 +8,25 @@ from typing import Any
 
 import pytest
 
-from haptic_bench.analysis.base import Study, study_of
+from haptic_bench.analysis.base import Analysis, analysis_of
 from haptic_bench.experiment import Trial
 from haptic_bench.recording.samples import Samples
 
 
 def run_unrecorded(trial: Trial) -> Samples:
-    """The samples of an offline run, with the columns of the study that the experiment names."""
-    return study_of(trial.experiment).run_unrecorded(trial)
+    """The samples of an offline run, with the columns of the analysis that the experiment names."""
+    return analysis_of(trial.experiment).run_unrecorded(trial)
 
 
 @contextmanager
 def simulated_once(*functions: tuple[Any, str]) -> Iterator[None]:
-    """Let studies simulate equal trials once, and give the same samples, which are then read-only, each time.
+    """Let analyses simulate equal trials once, and give the same samples, which are then read-only, each time.
 
     Args:
         functions: others that make samples of a trial, each as the module or class that has it and its name.
     """
     with pytest.MonkeyPatch.context() as patch:
-        for owner, name in ((Study, "run_unrecorded"), *functions):
+        for owner, name in ((Analysis, "run_unrecorded"), *functions):
             patch.setattr(owner, name, _remembered(getattr(owner, name)))
         yield
 

@@ -179,10 +179,10 @@ def test_reports_show_how_the_device_follows() -> None:
     store = MessageStore()
     simulate(trial, store)
     samples = of_trial(trial, store.messages)
-    from haptic_bench.analysis.base import study_of
+    from haptic_bench.analysis.base import analysis_of
 
-    study = study_of(trial.experiment)
-    figure = study.figures(trial, samples, study.analyse(trial, samples))[-1]
+    analysis = analysis_of(trial.experiment)
+    figure = analysis.figures(trial, samples, analysis.analyse(trial, samples))[-1]
     assert [panel.name for panel in figure.panels] == [
         "device_path",
         "device_position",

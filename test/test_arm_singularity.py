@@ -31,7 +31,7 @@ def test_names_are_those_of_the_contract(wrist):
     own = ["passes", "rank_changes", "time_singular", "largest_rate"]
     assert list(wrist.metrics) == [*METRICS, *own]
     assert list(wrist.holds) == NAMES
-    assert [statement.name for statement in arm_singularity.STUDY.CLAIMS] == NAMES
+    assert [statement.name for statement in arm_singularity.ANALYSIS.CLAIMS] == NAMES
     assert wrist.trial.experiment.duration <= HORIZON
 
 

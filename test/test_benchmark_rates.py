@@ -16,7 +16,7 @@ from conftest import Haptics, wait_until
 from benchmarks import rates
 from benchmarks.rates import Cell
 
-pytestmark = pytest.mark.long  # trials of studies, and processes that measure them
+pytestmark = pytest.mark.long  # trials of analyses, and processes that measure them
 
 MASS, PUSH = 2.0, 0.5  # [kg, N]
 

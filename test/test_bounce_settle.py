@@ -12,7 +12,7 @@ from haptic_experiments.bounce_settle import Bounces, Motion
 from haptic_sim.parameters import ParameterError
 from haptic_sim.worlds.scenes import GRAVITY
 
-STUDY = bounce_settle.STUDY
+ANALYSIS = bounce_settle.ANALYSIS
 NAMES = [statement.name for statement in bounce_settle.CLAIMS]
 
 
@@ -23,18 +23,18 @@ def trial(*settings):
 
 def analysed(*settings):
     chosen = trial(*settings)
-    return STUDY.analyse(chosen, run_unrecorded(chosen), compare=False)
+    return ANALYSIS.analyse(chosen, run_unrecorded(chosen), compare=False)
 
 
-def holds(analysis):
-    return {claim.name: claim.holds for claim in analysis.claims}
+def holds(findings):
+    return {claim.name: claim.holds for claim in findings.claims}
 
 
 @pytest.fixture(scope="module")
 def default():
     chosen = trial("duration=1.65")  # twice the time that the ball takes by theory, and a little
     samples = run_unrecorded(chosen)
-    return chosen, samples, STUDY.analyse(chosen, samples)
+    return chosen, samples, ANALYSIS.analyse(chosen, samples)
 
 
 def test_bounces_of_a_ball_by_theory():
@@ -74,20 +74,20 @@ def test_names_are_those_of_the_contract(default):
 
 
 def test_default_shows_what_it_claims(default):
-    _, _, analysis = default
-    assert holds(analysis) == dict.fromkeys(NAMES, True)
-    assert 0.5 < analysis.metrics["switch_time"] < 1.0
-    assert analysis.metrics["rest_height_error"] < 1e-6
-    assert set(analysis.references) == {"constraint", "frictional_impulses", "wall", "wall as printed"}
+    _, _, findings = default
+    assert holds(findings) == dict.fromkeys(NAMES, True)
+    assert 0.5 < findings.metrics["switch_time"] < 1.0
+    assert findings.metrics["rest_height_error"] < 1e-6
+    assert set(findings.references) == {"constraint", "frictional_impulses", "wall", "wall as printed"}
 
 
 def test_every_collision_is_of_the_ball_or_of_the_cube(default):
-    chosen, samples, analysis = default
+    chosen, samples, findings = default
     motion = Motion.of(chosen, samples)
     struck = np.union1d(motion.ball_struck, motion.cube_struck)
     assert struck.tolist() == np.flatnonzero(samples["colliding"]).tolist()
-    assert analysis.metrics["bounces"] == motion.ball_struck.size + motion.cube_struck.size
-    assert analysis.metrics["switch_time"] == samples["time"][struck[-1]]
+    assert findings.metrics["bounces"] == motion.ball_struck.size + motion.cube_struck.size
+    assert findings.metrics["switch_time"] == samples["time"][struck[-1]]
 
 
 def test_smaller_steps_come_nearer_to_the_ball_of_theory():
@@ -111,8 +111,8 @@ def test_lowest_corner_and_tilt_of_the_cube(default):
 
 @pytest.mark.parametrize("e", [0.3, 0.9, 1.0])
 def test_any_restitution_bounces_by_its_law(e):
-    analysis = analysed(f"contact.restitution={e}", "duration=1.0")
-    found = holds(analysis)
+    findings = analysed(f"contact.restitution={e}", "duration=1.0")
+    found = holds(findings)
     assert found["restitution"] is True
     assert found["energy_never_grows"] is True
     assert found["bounce_heights"] is True
@@ -120,59 +120,59 @@ def test_any_restitution_bounces_by_its_law(e):
 
 def test_without_restitution_nothing_bounces():
     """The complementarity problem closes the contacts; the ball is at rest on the floor, not above it."""
-    analysis = analysed("contact.restitution=0", "duration=1.0")
-    assert analysis.metrics["bounces"] == 0
-    assert analysis.metrics["rest_height_error"] < 1e-6
-    assert holds(analysis)["energy_never_grows"] is True
+    findings = analysed("contact.restitution=0", "duration=1.0")
+    assert findings.metrics["bounces"] == 0
+    assert findings.metrics["rest_height_error"] < 1e-6
+    assert holds(findings)["energy_never_grows"] is True
 
 
 def test_what_still_bounces_is_undecided():
-    analysis = analysed("duration=0.5")
-    assert analysis.metrics["switch_time"] is None
-    assert analysis.metrics["rest_height_error"] is None
-    assert analysis.metrics["ball_bounces"] == 2
-    assert holds(analysis)["switches"] is None
-    assert holds(analysis)["lies_on_the_floor"] is None
-    assert holds(analysis)["restitution"] is True
+    findings = analysed("duration=0.5")
+    assert findings.metrics["switch_time"] is None
+    assert findings.metrics["rest_height_error"] is None
+    assert findings.metrics["ball_bounces"] == 2
+    assert holds(findings)["switches"] is None
+    assert holds(findings)["lies_on_the_floor"] is None
+    assert holds(findings)["restitution"] is True
 
 
 @pytest.mark.drawn
 def test_trial_that_ends_in_the_air():
     chosen = trial("duration=0.01")
     samples = run_unrecorded(chosen)
-    analysis = STUDY.analyse(chosen, samples)
-    assert analysis.metrics["bounces"] == 0
+    findings = ANALYSIS.analyse(chosen, samples)
+    assert findings.metrics["bounces"] == 0
     decided = {"energy_never_grows", "printed_wall_pulls"}  # the latter has runs of its own
-    assert {name for name, held in holds(analysis).items() if held is not None} == decided
-    assert STUDY.figures(chosen, samples, analysis)
+    assert {name for name, held in holds(findings).items() if held is not None} == decided
+    assert ANALYSIS.figures(chosen, samples, findings)
     one = trial("duration=1e-6")
-    assert STUDY.analyse(one, run_unrecorded(one).until(0.0)).metrics["switch_time"] is None
+    assert ANALYSIS.analyse(one, run_unrecorded(one).until(0.0)).metrics["switch_time"] is None
 
 
 def test_apex_of_a_small_hop_is_not_rest():
     # dropped from 0.09 mm, in the air for 4 ms: near the floor and slow, but not for STEADY
-    analysis = analysed("scene.height=9e-5", "scene.tilt=0", "duration=0.003")
-    assert analysis.metrics["switch_time"] is None
+    findings = analysed("scene.height=9e-5", "scene.tilt=0", "duration=0.003")
+    assert findings.metrics["switch_time"] is None
 
 
 def test_penalties_sink_in_and_gain_energy():
-    analysis = analysed("environment.method=frictional_impulses", "duration=1.2")
-    found = holds(analysis)
+    findings = analysed("environment.method=frictional_impulses", "duration=1.2")
+    found = holds(findings)
     assert found["lies_on_the_floor"] is False
     assert found["energy_never_grows"] is False
     # at rest a spring carries the ball's weight: m g / K
-    assert analysis.metrics["rest_height_error"] == pytest.approx(0.2 * GRAVITY / 4000, rel=1e-3)
+    assert findings.metrics["rest_height_error"] == pytest.approx(0.2 * GRAVITY / 4000, rel=1e-3)
 
 
 @pytest.mark.drawn
 def test_figures_and_theory(default):
-    chosen, samples, analysis = default
-    bouncing, *_ = STUDY.figures(chosen, samples, analysis)
+    chosen, samples, findings = default
+    bouncing, *_ = ANALYSIS.figures(chosen, samples, findings)
     assert [panel.name for panel in bouncing.panels] == ["height_ball", "height_cube", "tilt", "bounce_heights"]
     assert len(bouncing.table) == 4
-    assert STUDY.expected(chosen, analysis)["ball_bounces"][0] == 9
+    assert ANALYSIS.expected(chosen, findings)["ball_bounces"][0] == 9
     curve = bounce_settle.Curve("a", chosen, samples, bounce_settle.Style())
-    assert len(STUDY.sweep_figures([curve, curve])) == 3
+    assert len(ANALYSIS.sweep_figures([curve, curve])) == 3
 
 
 @pytest.mark.parametrize(

@@ -19,7 +19,7 @@ from haptic_bench.recording.samples import Samples
 from haptic_sim.dynamics.energy import TERMS
 from haptic_sim.kernels import progress
 
-PLAIN = ("--set", "analysis=trial")  # without the references of a study
+PLAIN = ("--set", "analysis=trial")  # without the references of an analysis
 
 
 def call(*arguments: str) -> int:

@@ -183,7 +183,7 @@ def test_ticks_are_counted_without_reading_the_messages(whole: Path, tmp_path: P
             topic: [m for m, keep in zip(some, kept[topic], strict=True) if keep] for topic, some in messages.items()
         }
         rows = complete_ticks({topic: found[kept[topic]] for topic, found in ticks.items()})
-        samples = trial.study_of(one.experiment).samples(one, partial)
+        samples = trial.analysis_of(one.experiment).samples(one, partial)
         assert samples["tick"].tolist() == rows.tolist() and 0 < len(rows) < 103
     assert complete_ticks({}).size == complete_ticks({}, alone=True).size == 0
 

@@ -12,10 +12,10 @@ from conftest import Haptics, answer
 from offline_runs import run_unrecorded
 
 from haptic_bench import experiment
-from haptic_bench.analysis.claims import Analysis
+from haptic_bench.analysis.claims import Findings
 from haptic_bench.experiment import Trial
 from haptic_bench.recording.samples import Samples
-from haptic_experiments import constrained_contact as study
+from haptic_experiments import constrained_contact as analysis
 from haptic_sim.contact.response import ContactParameters, Rendering
 from haptic_sim.parameters import ParameterError
 from haptic_sim.tool.environment import Environment
@@ -27,19 +27,19 @@ def trial(*settings: str) -> Trial:
 
 
 @pytest.fixture(scope="module")
-def default() -> tuple[Trial, Samples, Analysis]:
+def default() -> tuple[Trial, Samples, Findings]:
     chosen = trial()
     samples = run_unrecorded(chosen)
-    return chosen, samples, study.STUDY.analyse(chosen, samples)
+    return chosen, samples, analysis.ANALYSIS.analyse(chosen, samples)
 
 
-def test_all_claims_hold(default: tuple[Trial, Samples, Analysis]) -> None:
+def test_all_claims_hold(default: tuple[Trial, Samples, Findings]) -> None:
     names = ["constraints_hold", "no_jump", "would_jump", "balance", "restitution", "no_overlap"]
     assert {claim.name: claim.holds for claim in default[2].claims} == dict.fromkeys(names, True)
-    assert [statement.name for statement in study.CLAIMS] == names
+    assert [statement.name for statement in analysis.CLAIMS] == names
 
 
-def test_the_steepest_slope_goes_to_a_limit(default: tuple[Trial, Samples, Analysis]) -> None:
+def test_the_steepest_slope_goes_to_a_limit(default: tuple[Trial, Samples, Findings]) -> None:
     (claim,) = [claim for claim in default[2].claims if claim.name == "no_jump"]
     assert set(claim.measured) == {
         f"{kind}, {rate}" for kind in ("force", "torque") for rate in ("twice", "four times")
@@ -48,7 +48,7 @@ def test_the_steepest_slope_goes_to_a_limit(default: tuple[Trial, Samples, Analy
         assert ratio == pytest.approx(1.0, abs=0.05)
 
 
-def test_constraints_are_met_from_the_end_of_their_fade_on(default: tuple[Trial, Samples, Analysis]) -> None:
+def test_constraints_are_met_from_the_end_of_their_fade_on(default: tuple[Trial, Samples, Findings]) -> None:
     _, samples, _ = default
     time = samples["time"]
     angle, x, y = samples["q2"], samples["tool_px"], samples["tool_py"]
@@ -59,7 +59,7 @@ def test_constraints_are_met_from_the_end_of_their_fade_on(default: tuple[Trial,
     assert samples["residual_holonomic"].max() < 1e-12
 
 
-def test_forces_begin_and_end_at_zero(default: tuple[Trial, Samples, Analysis]) -> None:
+def test_forces_begin_and_end_at_zero(default: tuple[Trial, Samples, Findings]) -> None:
     _, samples, _ = default
     time = samples["time"]
     for column, on, off, fade in (("lambda2", 0.6, 5.2, 0.3), ("lambda4", 1.2, 4.6, 0.4)):
@@ -74,16 +74,16 @@ def test_forces_begin_and_end_at_zero(default: tuple[Trial, Samples, Analysis]) 
 @pytest.mark.parametrize("method", ["penalty", "impulse_augmented", "frictional_impulses", "hybrid"])
 def test_constraints_hold_with_every_method(method: str) -> None:
     chosen = trial(f"environment.method={method}", "duration=3.5")
-    found = study.STUDY.analyse(chosen, run_unrecorded(chosen), compare=False)
-    assert found.metrics["residual"] < study.RESIDUAL
+    found = analysis.ANALYSIS.analyse(chosen, run_unrecorded(chosen), compare=False)
+    assert found.metrics["residual"] < analysis.RESIDUAL
     assert {claim.name: claim.holds for claim in found.claims}["no_jump"] is None
 
 
-def test_switched_at_once_it_jumps(default: tuple[Trial, Samples, Analysis]) -> None:
-    chosen, _, analysis = default
-    abrupt = study.variant(chosen, study.ABRUPT)
-    assert all(each.fade == 1e-3 for each in study.scene_of(abrupt.experiment).constraints.values())
-    assert np.abs(analysis.references[study.ABRUPT]["lambda4"]).max() > 100.0
+def test_switched_at_once_it_jumps(default: tuple[Trial, Samples, Findings]) -> None:
+    chosen, _, findings = default
+    abrupt = analysis.variant(chosen, analysis.ABRUPT)
+    assert all(each.fade == 1e-3 for each in analysis.scene_of(abrupt.experiment).constraints.values())
+    assert np.abs(findings.references[analysis.ABRUPT]["lambda4"]).max() > 100.0
 
 
 def test_a_scene_without_constraints_is_refused() -> None:

@@ -8,12 +8,12 @@ import pytest
 from offline_runs import run_unrecorded, simulated_once
 
 from haptic_bench import experiment
-from haptic_bench.analysis.claims import Analysis
+from haptic_bench.analysis.claims import Findings
 from haptic_bench.recording.samples import Samples
 from haptic_experiments import corner_peg
 from haptic_sim.parameters import ParameterError
 
-STUDY = corner_peg.STUDY
+ANALYSIS = corner_peg.ANALYSIS
 RATE = 512.0  # [Hz]
 FIRST = math.sqrt(2 * 2.0 * 0.03 / 0.32)  # [s] x = F t^2 / 2 m
 SECOND = math.sqrt(2 * 2.0 * 0.06 / 0.4)  # [s]
@@ -66,17 +66,17 @@ def hand_made(ticks=100, **columns):
 
 
 def metrics(samples, *settings):
-    return STUDY.analyse(trial(*settings), samples, compare=False).metrics
+    return ANALYSIS.analyse(trial(*settings), samples, compare=False).metrics
 
 
-def claims(analysis: Analysis):
-    return {claim.name: claim for claim in analysis.claims}
+def claims(findings: Findings):
+    return {claim.name: claim for claim in findings.claims}
 
 
 @pytest.fixture(scope="module")
 def default():
     chosen = trial()
-    return chosen, STUDY.analyse(chosen, run_unrecorded(chosen))
+    return chosen, ANALYSIS.analyse(chosen, run_unrecorded(chosen))
 
 
 def test_names_are_those_of_the_contract(default):
@@ -184,23 +184,23 @@ def test_ideal_renders_its_impulses_within_a_tick():
 
 def test_the_published_statements_and_what_became_of_them(default):
     """One is a tie, and one fails: spread impulses are as large as the limit of the device, and penalties larger."""
-    analysis = default[1]
+    findings = default[1]
     expected = dict.fromkeys(CLAIMS, True)
     expected |= {"coupled_energy": None, "spread_forces_lower": False}
-    assert {claim.name: claim.holds for claim in analysis.claims} == expected
-    assert claims(analysis)["coupled_energy"].reason == "a tie: full and coupled differ by less than 1 %"
-    assert claims(analysis)["spread_forces_lower"].measured["spread"] == pytest.approx(15.0, rel=1e-12)
-    assert set(analysis.references) == {"ideal", *corner_peg.VARIANTS} - {"full"}
-    measured = claims(analysis)["penetration_x"].measured
+    assert {claim.name: claim.holds for claim in findings.claims} == expected
+    assert claims(findings)["coupled_energy"].reason == "a tie: full and coupled differ by less than 1 %"
+    assert claims(findings)["spread_forces_lower"].measured["spread"] == pytest.approx(15.0, rel=1e-12)
+    assert set(findings.references) == {"ideal", *corner_peg.VARIANTS} - {"full"}
+    measured = claims(findings)["penetration_x"].measured
     assert list(measured) == ["full", "spread", "penalty"]
-    assert measured["full"] == analysis.metrics["max_penetration_x"]
-    assert all(value < 0.0 for value in claims(analysis)["impacts_passive"].measured.values())
-    assert analysis.summary()["claims"][0]["source"].startswith("THESIS 4.5")
+    assert measured["full"] == findings.metrics["max_penetration_x"]
+    assert all(value < 0.0 for value in claims(findings)["impacts_passive"].measured.values())
+    assert findings.summary()["claims"][0]["source"].startswith("THESIS 4.5")
 
 
 def test_default_metrics_are_near_the_ideal(default):
-    chosen, analysis = default
-    found, ideal = analysis.metrics, corner_peg.expected(chosen, analysis.references["ideal"])
+    chosen, findings = default
+    found, ideal = findings.metrics, corner_peg.expected(chosen, findings.references["ideal"])
     assert 0.0 < found["max_penetration_x"] < 3e-4
     assert found["kinetic_energy_after_first_impact"] == pytest.approx(
         ideal["kinetic_energy_after_first_impact"][0], rel=5e-3
@@ -215,11 +215,11 @@ def test_default_metrics_are_near_the_ideal(default):
 def test_own_samples_stand_for_their_variant():
     chosen = trial("device.impulse_rendering=spread")
     samples = run_unrecorded(chosen)
-    analysis = STUDY.analyse(chosen, samples)
-    assert "spread" not in analysis.references
+    findings = ANALYSIS.analyse(chosen, samples)
+    assert "spread" not in findings.references
     shifted = dict(zip(samples.names, (samples[name] for name in samples.names), strict=True))
     shifted["hand_px"] = np.where(shifted["time"] == 1.0, 0.035, shifted["hand_px"])
-    claim = claims(STUDY.analyse(chosen, Samples(shifted)))["penetration_x"]
+    claim = claims(ANALYSIS.analyse(chosen, Samples(shifted)))["penetration_x"]
     assert claim.holds is False
     assert claim.measured["spread"] == pytest.approx(0.005)
 
@@ -260,10 +260,10 @@ def test_references_have_the_gains_of_table_4_1(default):
     coupled = default[1].references["coupled"]
     np.testing.assert_array_equal(coupled["hand_px"], run_unrecorded(trial(*COUPLED))["hand_px"])
     chosen = trial(*COUPLED, "controller.force_scale=0", "duration=0.8")
-    analysis = STUDY.analyse(chosen, run_unrecorded(chosen))
-    short, whole = analysis.references["penalty"]["hand_px"], default[1].references["penalty"]["hand_px"]
+    findings = ANALYSIS.analyse(chosen, run_unrecorded(chosen))
+    short, whole = findings.references["penalty"]["hand_px"], default[1].references["penalty"]["hand_px"]
     np.testing.assert_array_equal(short, whole[: short.size])
-    assert set(analysis.references) == {"ideal", *corner_peg.VARIANTS} - {"coupled"}
+    assert set(findings.references) == {"ideal", *corner_peg.VARIANTS} - {"coupled"}
 
 
 def test_the_unilateral_coupling_yields_where_impulses_stop(default):
@@ -315,33 +315,33 @@ def test_impacts_of_rigid_contact_are_impulses():
 
 def test_without_comparison_claims_are_undecided(default):
     chosen = default[0]
-    analysis = STUDY.analyse(chosen, run_unrecorded(chosen), compare=False)
-    assert list(analysis.references) == ["ideal"]
-    holds = {claim.name: claim.holds for claim in analysis.claims}
+    findings = ANALYSIS.analyse(chosen, run_unrecorded(chosen), compare=False)
+    assert list(findings.references) == ["ideal"]
+    holds = {claim.name: claim.holds for claim in findings.claims}
     assert holds.pop("impacts_passive") is True  # the trial's own impacts decide
     assert set(holds.values()) == {None}
 
 
 def test_a_run_that_ends_before_contact_decides_nothing():
     chosen = trial("duration=0.2")
-    analysis = STUDY.analyse(chosen, run_unrecorded(chosen))
-    assert all(claim.holds is None for claim in analysis.claims)
-    assert analysis.metrics["max_penetration_x"] == 0.0
-    assert analysis.metrics["settling_time"] is None
+    findings = ANALYSIS.analyse(chosen, run_unrecorded(chosen))
+    assert all(claim.holds is None for claim in findings.claims)
+    assert findings.metrics["max_penetration_x"] == 0.0
+    assert findings.metrics["settling_time"] is None
 
 
 def test_an_interrupted_run_is_compared_over_the_time_it_lasted():
     chosen = trial()
     whole = run_unrecorded(chosen)
     short = Samples({name: whole[name][:320] for name in whole.names})  # ends in the first contact
-    analysis = STUDY.analyse(chosen, short)
-    assert len(analysis.references["penalty"]) == 320
+    findings = ANALYSIS.analyse(chosen, short)
+    assert len(findings.references["penalty"]) == 320
     # the penetration still grows under penalties, so nothing can be said
-    assert claims(analysis)["penetration_x"].holds is None
+    assert claims(findings)["penetration_x"].holds is None
 
 
 def test_no_samples_give_no_metrics_but_the_ideal():
-    found = STUDY.analyse(trial(), hand_made(0)).metrics
+    found = ANALYSIS.analyse(trial(), hand_made(0)).metrics
     known = {"ideal_first_impact_time", "ideal_second_impact_time"}
     assert {name for name, value in found.items() if value is not None} == known
 
@@ -355,7 +355,7 @@ def test_impacts_are_passive_whatever_the_method_and_restitution(method, restitu
         "operator.wrench=[0.32, -0.4, 0, 0, 0, 0.004]",
         "duration=2",
     )
-    claim = claims(STUDY.analyse(chosen, run_unrecorded(chosen), compare=False))["impacts_passive"]
+    claim = claims(ANALYSIS.analyse(chosen, run_unrecorded(chosen), compare=False))["impacts_passive"]
     assert claim.holds is True
     assert claim.measured["full" if method == "impulse_augmented" else "this run"] is not None
 
@@ -369,7 +369,7 @@ def test_an_energy_increase_is_caught():
     assert force == pytest.approx(-2.0 * speed * RATE, rel=1e-9)  # plastic: takes all of it
     for factor, passive in ((1.9999, True), (2.0, True), (2.0001, False)):  # 2 is elastic
         table["env_fx"] = np.where(np.arange(len(samples)) == tick, factor * force, samples["env_fx"])
-        claim = claims(STUDY.analyse(chosen, Samples(table), compare=False))["impacts_passive"]
+        claim = claims(ANALYSIS.analyse(chosen, Samples(table), compare=False))["impacts_passive"]
         assert claim.holds is passive, factor
     assert claim.measured["full"] == pytest.approx(0.5 * 2.0 * speed**2 * (1.0001**2 - 1.0), rel=1e-3)
 
@@ -390,7 +390,7 @@ def test_an_energy_increase_of_a_rigid_contact_is_caught():
             "env_fy": np.zeros(len(samples)),
             "contacts": np.where(after, 0, samples["contacts"]),
         }
-        claim = claims(STUDY.analyse(chosen, samples.with_columns(table), compare=False))["impacts_passive"]
+        claim = claims(ANALYSIS.analyse(chosen, samples.with_columns(table), compare=False))["impacts_passive"]
         assert claim.holds is passive, factor
         expected = 0.5 * mass * ((factor**2 - 1.0) * speed**2 - free**2)
         assert claim.measured["this run"] == pytest.approx(expected, rel=1e-6)
@@ -398,12 +398,12 @@ def test_an_energy_increase_of_a_rigid_contact_is_caught():
 
 def test_the_asynchronous_architecture_is_compared_with_itself():
     chosen = trial("local_model.type=full", "environment.rate=64", "duration=1.0")
-    analysis = STUDY.analyse(chosen, run_unrecorded(chosen))
-    assert set(analysis.references) == {"ideal", *corner_peg.VARIANTS} - {"full"}
-    assert analysis.metrics["max_penetration_x"] > 0.0
+    findings = ANALYSIS.analyse(chosen, run_unrecorded(chosen))
+    assert set(findings.references) == {"ideal", *corner_peg.VARIANTS} - {"full"}
+    assert findings.metrics["max_penetration_x"] > 0.0
 
 
 def test_analysis_does_not_depend_on_a_label(default):
-    chosen, analysis = default
+    chosen, findings = default
     labelled = replace(chosen, varied=(("seed", "0"),))
-    assert STUDY.analyse(labelled, run_unrecorded(labelled)).summary() == analysis.summary()
+    assert ANALYSIS.analyse(labelled, run_unrecorded(labelled)).summary() == findings.summary()

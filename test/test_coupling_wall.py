@@ -15,10 +15,10 @@ from haptic_bench.recording.samples import MessageStore, Samples
 from haptic_bench.replay.resimulation import resimulate
 from haptic_control.passivity.coupling import wall_damping
 from haptic_experiments.coupling_wall import (
+    ANALYSIS,
     FORCE,
     LONGEST,
     SIDES,
-    STUDY,
     WORLDS,
     gained,
     required_damping,
@@ -39,11 +39,11 @@ K, B, T = 1000.0, 1.2, 1e-3
 
 @pytest.fixture(scope="module")
 def measured() -> dict[str, tuple[np.ndarray, float]]:
-    return {name: (gained(OWN, run, damping), gain) for name, (run, damping, gain) in STUDY.runs(OWN).items()}
+    return {name: (gained(OWN, run, damping), gain) for name, (run, damping, gain) in ANALYSIS.runs(OWN).items()}
 
 
 def verdicts(measured: dict[str, tuple[np.ndarray, float]]) -> dict[str, bool | None]:
-    return {claim.name: claim.holds for claim in STUDY.claims(measured)}
+    return {claim.name: claim.holds for claim in ANALYSIS.claims(measured)}
 
 
 def run_of(world: str, part: float, forces: np.ndarray) -> np.ndarray:
@@ -54,11 +54,11 @@ def run_of(world: str, part: float, forces: np.ndarray) -> np.ndarray:
     one = variant(OWN, damping, world, table)
     duration = {"duration": (forces.size - 1) * T}
     one = replace(one, experiment=one.experiment.model_copy(update=duration))
-    return gained(OWN, STUDY.run_unrecorded(one), damping)
+    return gained(OWN, ANALYSIS.run_unrecorded(one), damping)
 
 
 def test_all_claims_hold(measured: dict[str, tuple[np.ndarray, float]]) -> None:
-    assert verdicts(measured) == dict.fromkeys(names(STUDY.CLAIMS), True)
+    assert verdicts(measured) == dict.fromkeys(names(ANALYSIS.CLAIMS), True)
     assert len(measured) == len(WORLDS) * len(SIDES)
 
 
@@ -70,7 +70,7 @@ def test_a_long_trial_takes_no_more_memory_for_the_worst_hand() -> None:
     assert len(table) == LONGEST and gain > 0.0
     one = variant(minute, damping, "integrator 2", table)
     assert one.experiment.last_tick == LONGEST - 1
-    assert gained(one, STUDY.run_unrecorded(one), damping)[-1] == pytest.approx(gain, rel=1e-3)
+    assert gained(one, ANALYSIS.run_unrecorded(one), damping)[-1] == pytest.approx(gain, rel=1e-3)
 
 
 def test_the_boundaries_are_those_of_brown() -> None:
@@ -131,8 +131,8 @@ def test_quantisation_changes_what_is_measured_and_not_what_is_true() -> None:
     one = trial("device.resolution=[1e-6, 0]", "operator.type=sine", "operator.amplitude=[0.05,0,0,0,0,0]",
                 "operator.frequency=20")  # fmt: skip
     store = MessageStore()
-    STUDY.simulate(one, store)
-    samples = STUDY.samples(one, store.messages)
+    ANALYSIS.simulate(one, store)
+    samples = ANALYSIS.samples(one, store.messages)
     steps = samples["hand_px"] / 1e-6
     np.testing.assert_allclose(steps, np.rint(steps), rtol=0, atol=1e-6)
     true = gained(one, samples)
@@ -145,8 +145,8 @@ def test_quantisation_changes_what_is_measured_and_not_what_is_true() -> None:
 def test_a_passive_hand_on_a_device_with_a_mass(measured: dict[str, tuple[np.ndarray, float]]) -> None:
     """Other hands and devices are settings; what is passive stays at rest with an arm."""
     one = trial("device.mass=0.05", "operator.type=arm", "operator.path=[[[0,0,0,0],[0.05,0.001,0,0]]]", "duration=1")
-    samples: Samples = STUDY.run_unrecorded(one)
-    metrics = STUDY.analyse(one, samples, compare=False).metrics
+    samples: Samples = ANALYSIS.run_unrecorded(one)
+    metrics = ANALYSIS.analyse(one, samples, compare=False).metrics
     assert metrics["margin"] == pytest.approx(0.085)
     assert np.abs(samples["hand_vx"][-100:]).max() < 1e-3
 

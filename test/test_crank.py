@@ -26,7 +26,7 @@ def test_names_are_those_of_the_contract(alone):
     own = ["turns", "dead_points", "least_speed", "largest_speed", "knob_turn"]
     assert list(alone.metrics) == [*METRICS, *own]
     assert list(alone.holds) == NAMES
-    assert [statement.name for statement in crank.STUDY.CLAIMS] == NAMES
+    assert [statement.name for statement in crank.ANALYSIS.CLAIMS] == NAMES
 
 
 def test_crank_alone_shows_what_it_claims(alone):
@@ -101,7 +101,7 @@ def test_a_crank_without_load_or_force_keeps_its_speed():
 def test_another_inertia_is_noticed(alone):
     scene = alone.trial.experiment.scene.model_copy(update={"inertia": 0.0105})
     wrong = alone.trial.experiment.model_copy(update={"scene": scene})
-    assert crank.STUDY.law(type(alone.trial)(wrong), alone.samples).error > 0.03
+    assert crank.ANALYSIS.law(type(alone.trial)(wrong), alone.samples).error > 0.03
 
 
 @pytest.mark.drawn

@@ -11,9 +11,9 @@ from claim_checks import changed, load, names, scaled
 from haptic_bench.experiment import Trial
 from haptic_bench.recording.samples import Samples
 from haptic_experiments.delayed_wall import (
+    ANALYSIS,
     DELAYS,
     GUARDS,
-    STUDY,
     displayed_stiffness,
     label,
     series_stiffness,
@@ -27,17 +27,17 @@ Runs = tuple[Trial, dict[str, Samples]]
 @pytest.fixture(scope="module")
 def runs() -> Runs:
     own = load("delayed_wall")
-    return own, STUDY.runs(own, STUDY.run_unrecorded(own))
+    return own, ANALYSIS.runs(own, ANALYSIS.run_unrecorded(own))
 
 
 def verdicts(own: Trial, runs: dict[str, Samples]) -> dict[str, bool | None]:
-    return {claim.name: claim.holds for claim in STUDY.claims(own, runs)}
+    return {claim.name: claim.holds for claim in ANALYSIS.claims(own, runs)}
 
 
 def test_the_claims_hold(runs: Runs) -> None:
     own, found = runs
-    assert STUDY.own(own) == "wave, 50 ms" and len(found) == len(GUARDS) * len(DELAYS)
-    assert verdicts(own, found) == dict.fromkeys(names(STUDY.CLAIMS), True)
+    assert ANALYSIS.own(own) == "wave, 50 ms" and len(found) == len(GUARDS) * len(DELAYS)
+    assert verdicts(own, found) == dict.fromkeys(names(ANALYSIS.CLAIMS), True)
 
 
 @pytest.mark.parametrize("guard", GUARDS)
@@ -66,7 +66,7 @@ def test_waves_that_are_held_do_not_feel_jitter() -> None:
     """Bit by bit what a constant delay gives; without the buffer the wall is softer."""
     jittery = ("relay.delay=0.015", "relay.jitter=0.01", "relay.seed=3")
     held, constant, free = (
-        STUDY.run_unrecorded(load("delayed_wall", "duration=0.8", *settings))
+        ANALYSIS.run_unrecorded(load("delayed_wall", "duration=0.8", *settings))
         for settings in ((*jittery, "relay.wave.play_out=0.025"), ("relay.delay=0.025",), jittery)
     )
     for name in held.names:
@@ -99,18 +99,18 @@ def test_what_is_otherwise_fails(claim: str, run: str, wrong: Callable[[Samples]
 
 def test_claims_are_open_without_the_other_runs(runs: Runs) -> None:
     own, found = runs
-    analysis = STUDY.analyse(own, found[label("wave", 0.025)], compare=False)
-    assert {claim.holds for claim in analysis.claims} == {None}
-    assert analysis.metrics["displayed_stiffness"] == pytest.approx(series_stiffness(own), rel=0.05)
-    short = STUDY.analyse(own, found["wave, 50 ms"].until(0.3), compare=False)
+    findings = ANALYSIS.analyse(own, found[label("wave", 0.025)], compare=False)
+    assert {claim.holds for claim in findings.claims} == {None}
+    assert findings.metrics["displayed_stiffness"] == pytest.approx(series_stiffness(own), rel=0.05)
+    short = ANALYSIS.analyse(own, found["wave, 50 ms"].until(0.3), compare=False)
     assert short.metrics["hand_speed"] is None and short.metrics["displayed_stiffness"] is None
 
 
 @pytest.mark.parametrize("guard", GUARDS)
 def test_jitter_and_losses_keep_guarded_relays_passive(guard: str) -> None:
     own = load("delayed_wall", f"guard.type={guard}", "relay.jitter=0.01", "relay.loss=0.2", "relay.seed=3")
-    samples = STUDY.run_unrecorded(own)
-    energy = STUDY.analyse(own, samples, compare=False).metrics["relay_energy"]
+    samples = ANALYSIS.run_unrecorded(own)
+    energy = ANALYSIS.analyse(own, samples, compare=False).metrics["relay_energy"]
     assert energy is not None and (energy < -1e-3) == (guard == "none") and (energy >= -1e-9) == (guard != "none")
     content = samples["relay_world_content_tick"]
     assert np.all(np.diff(content) >= 0) and content.max() < samples["tick"].max() - 20

@@ -30,7 +30,7 @@ def test_names_are_those_of_the_contract(alone):
     own = ["slams", "slam_time", "slam_speed", "slam_force", "arc_error", "final_angle"]
     assert list(alone.metrics) == [*METRICS, *own]
     assert list(alone.holds) == NAMES
-    assert [statement.name for statement in door.STUDY.CLAIMS] == NAMES
+    assert [statement.name for statement in door.ANALYSIS.CLAIMS] == NAMES
 
 
 def test_door_alone_shows_what_it_claims(alone):
@@ -42,7 +42,7 @@ def test_door_alone_shows_what_it_claims(alone):
 
 def test_door_with_a_device_shows_what_it_claims(with_device):
     assert with_device.holds == dict.fromkeys(NAMES, True)
-    assert set(with_device.analysis.references) == {"tool without a device"}
+    assert set(with_device.findings.references) == {"tool without a device"}
 
 
 def test_angle_is_that_of_an_independent_integration():
@@ -101,7 +101,7 @@ def test_a_door_that_stays_open_leaves_the_slam_undecided():
 def test_another_inertia_is_noticed(alone):
     scene = alone.trial.experiment.scene.model_copy(update={"mass": 2.6})
     wrong = alone.trial.experiment.model_copy(update={"scene": scene})
-    law = door.STUDY.law(type(alone.trial)(wrong), alone.samples)
+    law = door.ANALYSIS.law(type(alone.trial)(wrong), alone.samples)
     assert law.error > 0.03
 
 

@@ -13,7 +13,7 @@ import pytest
 import yaml
 
 from haptic_bench import Film, experiment
-from haptic_bench.analysis.base import study_of
+from haptic_bench.analysis.base import analysis_of
 from haptic_bench.recording.samples import MessageStore
 from haptic_bench.recording.world_record import read_tables
 from haptic_bench.view import drawing, viewpoint
@@ -27,9 +27,9 @@ SVG = "{http://www.w3.org/2000/svg}"
 def sampled(name: str, *settings: str) -> tuple[SampledFrames, Any]:
     """Frames and samples of an offline run in memory."""
     (trial,) = experiment.load(name, list(settings))
-    store, study = MessageStore(), study_of(trial.experiment)
-    study.simulate(trial, store)
-    samples = study.samples(trial, store.messages)
+    store, analysis = MessageStore(), analysis_of(trial.experiment)
+    analysis.simulate(trial, store)
+    samples = analysis.samples(trial, store.messages)
     return SampledFrames(trial, samples, samples.world), samples
 
 

@@ -9,7 +9,7 @@ from claim_checks import Compared, changed, load, names, scaled
 from haptic_bench.recording.samples import Samples
 from haptic_bench.running import offline
 from haptic_experiments.common.local_models import contact_losses, force_step
-from haptic_experiments.dynamic_contact import STUDY, apart
+from haptic_experiments.dynamic_contact import ANALYSIS, apart
 from haptic_sim.dynamics.arms import INERTIAS, LENGTHS, MASSES
 from haptic_sim.messages import ToolState
 from haptic_sim.parameters import ParameterError
@@ -27,7 +27,7 @@ def test_it_is_the_experiment_of_the_source(compared: Compared) -> None:
     assert (arm.masses, arm.lengths, arm.inertias) == (MASSES, LENGTHS, INERTIAS)
     assert (of.contact.stiffness, of.contact.damping, of.environment.rate) == (4000.0, 30.0, 60.0)
     np.testing.assert_array_equal(samples.wrench("operator")[5], [0.0, 0.1, 0.0, 0.0, 0.0, 0.0])
-    assert STUDY.own(compared.trial) == "DC"
+    assert ANALYSIS.own(compared.trial) == "DC"
 
 
 def test_the_arm_is_in_the_environment_and_moves_there(compared: Compared) -> None:
@@ -45,7 +45,7 @@ def test_the_arm_is_in_the_environment_and_moves_there(compared: Compared) -> No
 
 def test_published_claims_and_ours_hold(compared: Compared) -> None:
     """But for one: with static and with kinematic constraints contact is lost more often than several times."""
-    assert compared.holds() == dict.fromkeys(names(STUDY.CLAIMS), True) | {"loses_contact": False}
+    assert compared.holds() == dict.fromkeys(names(ANALYSIS.CLAIMS), True) | {"loses_contact": False}
 
 
 def keeps_contact(samples: Samples) -> Samples:
@@ -136,7 +136,7 @@ def test_updates_that_come_irregularly_move_the_hand_as_an_environment_at_the_se
 ) -> None:
     """As on cores that have other work. With a tool that follows by position alone it was 7 to 10 mm off."""
     monkeypatch.setattr(offline, "_Surveys", Irregular)
-    samples = STUDY.run_unrecorded(compared.trial)
+    samples = ANALYSIS.run_unrecorded(compared.trial)
     arrivals = np.flatnonzero(np.diff(samples["geometry_tick"]))
     assert set(np.diff(arrivals)) > set(range(3, 15))  # ticks; a period has 9
     assert apart(samples, compared.runs["synchronous"]) < 2e-3

@@ -12,7 +12,7 @@ from haptic_bench.analysis import motions
 from haptic_bench.commands.command_line import BAD_INPUT, main
 from haptic_bench.recording.samples import Samples
 from haptic_experiments import pull_arm, push_arm
-from haptic_experiments.common.edited_arm import EditedArmStudy
+from haptic_experiments.common.edited_arm import EditedArmAnalysis
 from haptic_sim.motions import trajectory as trajectories
 
 FORCES = ("rendered_fx", "rendered_fy", "rendered_fz")
@@ -27,10 +27,10 @@ def pushed() -> Run:
 def pulled() -> Iterator[Run]:
     """The trial; the push beside which it is judged is simulated once."""
     run = Run("pull_arm")
-    assert isinstance(run.study, EditedArmStudy)
-    beside = run.study.reference(run.trial)
+    assert isinstance(run.analysis, EditedArmAnalysis)
+    beside = run.analysis.reference(run.trial)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(type(run.study), "reference", lambda study, trial: beside)
+        patch.setattr(type(run.analysis), "reference", lambda analysis, trial: beside)
         yield run
 
 
@@ -48,11 +48,11 @@ def untouched(run: Run) -> Samples:
 
 
 def test_push_shows_what_it_claims(pushed):
-    assert pushed.holds() == dict.fromkeys(names(push_arm.STUDY.CLAIMS), True)
+    assert pushed.holds() == dict.fromkeys(names(push_arm.ANALYSIS.CLAIMS), True)
 
 
 def test_pull_shows_what_it_claims_beside_push(pulled):
-    assert pulled.holds(compare=True) == dict.fromkeys(names(pull_arm.STUDY.CLAIMS), True)
+    assert pulled.holds(compare=True) == dict.fromkeys(names(pull_arm.ANALYSIS.CLAIMS), True)
 
 
 def test_claims_of_push_fail_for_other_trials(pushed):
@@ -147,8 +147,8 @@ def test_a_trajectory_is_kept_with_its_trial(pushed, tmp_path, monkeypatch, caps
 
 
 def test_figures_are_drawn(pulled):
-    analysis = pulled.study.analyse(pulled.trial, pulled.samples, compare=False)
-    figure = pulled.study.figures(pulled.trial, pulled.samples, analysis)[0]
+    findings = pulled.analysis.analyse(pulled.trial, pulled.samples, compare=False)
+    figure = pulled.analysis.figures(pulled.trial, pulled.samples, findings)[0]
     assert [panel.name for panel in figure.panels] == ["from_above", "joints", "felt", "accelerations"]
     assert not any(panel.empty for panel in figure.panels)
 

@@ -10,8 +10,8 @@ import pytest
 from offline_runs import run_unrecorded
 
 from haptic_bench import experiment
-from haptic_bench.analysis.base import study_of
-from haptic_bench.analysis.claims import Analysis
+from haptic_bench.analysis.base import analysis_of
+from haptic_bench.analysis.claims import Findings
 from haptic_bench.analysis.figures import Curve, Style
 from haptic_bench.recording.samples import Samples
 from haptic_experiments.common import exact_tools
@@ -21,30 +21,30 @@ TOOLS = ("rolling_disk", "disk_on_sphere", "two_link_circle")
 LOCAL = {"rolling_disk": "parallel_parking", "disk_on_sphere": "radial_error", "two_link_circle": "link2_does_not"}
 
 
-def run(name: str, *settings: str, compare: bool = False) -> tuple[Any, Samples, Analysis]:
+def run(name: str, *settings: str, compare: bool = False) -> tuple[Any, Samples, Findings]:
     (trial,) = experiment.load(name, settings)
-    study = study_of(trial.experiment)
+    analysis = analysis_of(trial.experiment)
     samples = run_unrecorded(trial)
-    return trial, samples, study.analyse(trial, samples, compare=compare)
+    return trial, samples, analysis.analyse(trial, samples, compare=compare)
 
 
-def holds(analysis: Analysis) -> dict[str, bool | None]:
-    return {claim.name: claim.holds for claim in analysis.claims}
+def holds(findings: Findings) -> dict[str, bool | None]:
+    return {claim.name: claim.holds for claim in findings.claims}
 
 
 @pytest.fixture(scope="module", params=TOOLS)
-def whole(request: pytest.FixtureRequest) -> tuple[Any, Samples, Analysis]:
+def whole(request: pytest.FixtureRequest) -> tuple[Any, Samples, Findings]:
     return run(request.param, compare=True)
 
 
-def test_every_claim_holds(whole: tuple[Any, Samples, Analysis]) -> None:
-    trial, _, analysis = whole
-    found = holds(analysis)
+def test_every_claim_holds(whole: tuple[Any, Samples, Findings]) -> None:
+    trial, _, findings = whole
+    found = holds(findings)
     assert found and all(value is True for value in found.values())
     assert {LOCAL[trial.experiment.name], "constraints_hold", "follows_reference", "explicit_energy"} <= set(found)
 
 
-def test_columns_are_in_the_sources_coordinates(whole: tuple[Any, Samples, Analysis]) -> None:
+def test_columns_are_in_the_sources_coordinates(whole: tuple[Any, Samples, Findings]) -> None:
     trial, samples, _ = whole
     names = {f"{x}{i}" for x in ("x", "xd") for i in range(1, 7)}
     assert names | {"lambda1", "residual_holonomic", "residual_nonholonomic", "energy"} <= set(samples.names)
@@ -57,31 +57,31 @@ def test_columns_are_in_the_sources_coordinates(whole: tuple[Any, Samples, Analy
 
 
 @pytest.mark.drawn
-def test_figures_and_a_sweep_can_be_drawn(whole: tuple[Any, Samples, Analysis]) -> None:
-    trial, samples, analysis = whole
-    study = study_of(trial.experiment)
-    panels = [panel for figure in study.figures(trial, samples, analysis) for panel in figure.panels]
+def test_figures_and_a_sweep_can_be_drawn(whole: tuple[Any, Samples, Findings]) -> None:
+    trial, samples, findings = whole
+    analysis = analysis_of(trial.experiment)
+    panels = [panel for figure in analysis.figures(trial, samples, findings) for panel in figure.panels]
     assert len({panel.name for panel in panels}) == len(panels) >= 6
-    assert study.sweep_figures([Curve("one", trial, samples, Style()), Curve("two", trial, samples, Style())])
+    assert analysis.sweep_figures([Curve("one", trial, samples, Style()), Curve("two", trial, samples, Style())])
 
 
 @pytest.mark.parametrize("name", TOOLS)
 def test_the_explicit_algorithm_is_told_from_the_reference(name: str) -> None:
     """It keeps the constraints, but does not follow the equations in independent coordinates."""
-    _, _, analysis = run(name, "constraint.integrator=explicit", compare=True)
-    found = holds(analysis)
+    _, _, findings = run(name, "constraint.integrator=explicit", compare=True)
+    found = holds(findings)
     assert found["constraints_hold"] is True and found["follows_reference"] is False
 
 
 def test_a_disk_that_slides_is_noticed() -> None:
     trial, samples, _ = run("rolling_disk", "duration=2")
-    study = study_of(trial.experiment)
+    analysis = analysis_of(trial.experiment)
     sideways = samples["v1"] + 1e-3 * np.sin(samples["time"])
     slid = samples.with_columns({"v1": sideways})
-    slid = slid.with_columns(study.columns(trial, slid))
-    assert holds(study.analyse(trial, slid, compare=False))["rolls"] is False
+    slid = slid.with_columns(analysis.columns(trial, slid))
+    assert holds(analysis.analyse(trial, slid, compare=False))["rolls"] is False
     lifted = samples.with_columns({"tool_pz": samples["tool_pz"] + 2e-9})
-    assert holds(study.analyse(trial, lifted, compare=False))["height_and_tilt"] is False
+    assert holds(analysis.analyse(trial, lifted, compare=False))["height_and_tilt"] is False
 
 
 def test_pushed_sideways_the_disk_stays_where_it_is() -> None:

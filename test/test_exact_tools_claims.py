@@ -183,7 +183,7 @@ def displayed() -> dict[str, Run]:
 @pytest.mark.parametrize("name", TOOLS)
 def test_names_are_those_of_the_contract_and_each_has_a_mutation(name: str, alone: dict[str, Run]) -> None:
     expected = [*NAMES[name], *COMMON]
-    assert names(alone[name].study.CLAIMS) == expected  # type: ignore[arg-type]
+    assert names(alone[name].analysis.CLAIMS) == expected  # type: ignore[arg-type]
     tried = {claim for tool, claim, *_ in TABLE if tool == name} | {"explicit_energy", "device_follows"}
     assert tried == set(expected)
 
@@ -231,7 +231,7 @@ def test_a_solver_that_gives_up_is_found(push: str) -> None:
     run = Run("disk_on_sphere", wrench, "duration=0.1")
     (claim,) = [
         claim
-        for claim in run.study.analyse(run.trial, run.samples, compare=False).claims
+        for claim in run.analysis.analyse(run.trial, run.samples, compare=False).claims
         if claim.name == "constraints_hold"
     ]
     assert claim.holds is False and claim.measured["ticks held"] is not None and claim.measured["ticks held"] > 90
@@ -259,7 +259,7 @@ def test_a_device_of_the_sources_mass_rolls_as_well_as_its_friction_is_known(
     """At a reversal it errs by at least 2 e c T / M before feedback can act: twice `friction_error` of the friction."""
     source = ("device.type=admittance", "device.apparent_inertia=[11,0.11]", f"device.friction_error={error}")
     run = Run("rolling_disk", *source, *settings, "duration=2.2")  # it reverses after 1 s and after 2 s
-    (claim,) = [c for c in run.study.analyse(run.trial, run.samples, compare=False).claims if c.name == "rolls"]
+    (claim,) = [c for c in run.analysis.analyse(run.trial, run.samples, compare=False).claims if c.name == "rolls"]
     device, tool = claim.measured["device"], claim.measured["tool"]
     assert claim.holds is verdict and device is not None and tool is not None
     first_tick = 2.0 * abs(error) * 7.2 / 11.0 / run.trial.experiment.rate

@@ -15,7 +15,7 @@ from claim_checks import Run, load
 from scipy.integrate import solve_ivp
 
 from benchmarks.closed_linkage import ClosedLinkage
-from haptic_bench.analysis.base import scene_as, study_of
+from haptic_bench.analysis.base import analysis_of, scene_as
 from haptic_experiments import bicycle
 from haptic_experiments.common.formula_systems import Motion
 from haptic_sim.constraints.scenes import ConstraintParameters, FormulasParameters, build_setup
@@ -267,5 +267,5 @@ def test_a_torque_about_the_steering_axis_is_the_riders() -> None:
 def test_other_formulas_are_refused_by_a_study() -> None:
     trial = load("bicycle", "analysis=trial")
     experiment = trial.experiment.model_copy(update={"analysis": "rattleback"})
-    (first, *_) = study_of(experiment).check(experiment)
+    (first, *_) = analysis_of(experiment).check(experiment)
     assert first.startswith("analysis = rattleback: needs z among scene.coordinates")

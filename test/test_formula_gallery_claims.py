@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 from claim_checks import Run, changed, names, scaled
 
-from haptic_bench.analysis.base import study_of
-from haptic_bench.analysis.claims import Analysis
+from haptic_bench.analysis.base import analysis_of
+from haptic_bench.analysis.claims import Findings
 from haptic_bench.experiment import load
 from haptic_bench.recording.samples import Samples
 from haptic_experiments import bicycle
-from haptic_experiments.common.formula_systems import FormulaStudy
+from haptic_experiments.common.formula_systems import FormulaAnalysis
 from haptic_sim.constraints.scenes import FormulasParameters
 
 COMMON = ["constraints_hold", "energy_kept"]
@@ -34,10 +34,10 @@ class Tried:
 
     def __init__(self, name: str):
         (self.trial,) = load(name)
-        study = study_of(self.trial.experiment)
-        assert isinstance(study, FormulaStudy)
-        self.study, self.samples = study, study.run_unrecorded(self.trial)
-        self.analysis = study.analyse(self.trial, self.samples)
+        analysis = analysis_of(self.trial.experiment)
+        assert isinstance(analysis, FormulaAnalysis)
+        self.analysis, self.samples = analysis, analysis.run_unrecorded(self.trial)
+        self.findings = analysis.analyse(self.trial, self.samples)
 
     def column(self, letter: str, coordinate: str) -> str:
         scene = self.trial.experiment.scene
@@ -47,16 +47,16 @@ class Tried:
     def holds(
         self, samples: Samples | None = None, references: Mapping[str, Samples] | None = None
     ) -> dict[str, bool | None]:
-        found = self.study.judge(
+        found = self.analysis.judge(
             self.trial,
             self.samples if samples is None else samples,
-            self.analysis.references if references is None else references,
+            self.findings.references if references is None else references,
         )
         return verdicts(found)
 
 
-def verdicts(analysis: Analysis) -> dict[str, bool | None]:
-    return {claim.name: claim.holds for claim in analysis.claims}
+def verdicts(findings: Findings) -> dict[str, bool | None]:
+    return {claim.name: claim.holds for claim in findings.claims}
 
 
 @cache
@@ -132,8 +132,8 @@ for each, claims in NAMES.items():
 @pytest.mark.parametrize("name", NAMES)
 def test_claims_hold_and_each_has_a_wrong_trial(name: str) -> None:
     run = tried(name)
-    assert names(run.study.CLAIMS) == [*NAMES[name], "device_follows"]
-    assert verdicts(run.analysis) == dict.fromkeys(NAMES[name], True)
+    assert names(run.analysis.CLAIMS) == [*NAMES[name], "device_follows"]
+    assert verdicts(run.findings) == dict.fromkeys(NAMES[name], True)
     by_reference = {"stability", "falls_below"} if name == "bicycle" else set()
     assert {claim for of, claim, _ in WRONG if of == name} | by_reference == set(NAMES[name])
 
@@ -147,22 +147,22 @@ def test_a_wrong_trial_fails(row: int) -> None:
 
 def test_what_runs_beside_a_trial_is_judged_too() -> None:
     run = tried("bicycle")
-    upright = {label: run.samples for label in run.analysis.references}
+    upright = {label: run.samples for label in run.findings.references}
     assert run.holds(references=upright)["falls_below"] is False
     run = tried("rattleback")
-    both = {label: run.samples for label in run.analysis.references}
+    both = {label: run.samples for label in run.findings.references}
     assert run.holds(references=both)["reverses_one_way"] is False
     run = tried("ball_in_bowl")
-    (beside,) = run.analysis.references.values()
-    spun = {label: changed(beside, **{run.column("v", "e0"): 1e-4}) for label in run.analysis.references}
+    (beside,) = run.findings.references.values()
+    spun = {label: changed(beside, **{run.column("v", "e0"): 1e-4}) for label in run.findings.references}
     assert run.holds(references=spun)["spin_is_kept"] is False
 
 
 def test_a_bicycle_that_falls_is_judged_until_it_lies() -> None:
     run = Run("bicycle", "scene.parameters.v=3", "duration=2.2")
-    analysis = run.study.analyse(run.trial, run.samples, compare=False)
-    assert analysis.metrics["fell_at"] == pytest.approx(1.47, abs=0.02)
-    assert verdicts(analysis) == dict.fromkeys(
+    findings = run.analysis.analyse(run.trial, run.samples, compare=False)
+    assert findings.metrics["fell_at"] == pytest.approx(1.47, abs=0.02)
+    assert verdicts(findings) == dict.fromkeys(
         ["stability", "steers_into_the_fall", "constraints_hold", "energy_kept"], True
     ) | dict.fromkeys(["steers_upright", "falls_below", "speeds_up"])
 

@@ -11,8 +11,8 @@ from claim_checks import lagging, names
 from haptic_bench import experiment
 from haptic_bench.experiment import Trial
 from haptic_bench.recording.samples import Samples
-from haptic_experiments import four_channel_stiffness as study
-from haptic_experiments.four_channel_stiffness import BASE, CONNECTIONS, FOUR, HARMONICS, SETTLING, STUDY, WORLD
+from haptic_experiments import four_channel_stiffness as analysis
+from haptic_experiments.four_channel_stiffness import ANALYSIS, BASE, CONNECTIONS, FOUR, HARMONICS, SETTLING, WORLD
 from haptic_sim.parameters import ParameterError
 
 STIFF = dict.fromkeys(CONNECTIONS, 1e4) | {FOUR: 4e4}
@@ -32,16 +32,16 @@ def trial() -> Trial:
 def runs(trial: Trial) -> dict[str, Samples]:
     """The world, and what four channels transmit, under the sum of sines."""
     four = CONNECTIONS[FOUR].of(trial.experiment)
-    return {WORLD: STUDY.modulated(trial, study._alone(trial.experiment)), FOUR: STUDY.modulated(trial, four)}
+    return {WORLD: ANALYSIS.modulated(trial, analysis._alone(trial.experiment)), FOUR: ANALYSIS.modulated(trial, four)}
 
 
 def verdicts(trial: Trial, felt: dict[str, float | None], runs: dict[str, Samples]) -> dict[str, bool | None]:
-    return {claim.name: claim.holds for claim in STUDY.judged(trial, felt, runs)}
+    return {claim.name: claim.holds for claim in ANALYSIS.judged(trial, felt, runs)}
 
 
 def test_every_claim_is_judged(trial: Trial, runs: dict[str, Samples]) -> None:
     assert (
-        names(STUDY.CLAIMS)
+        names(ANALYSIS.CLAIMS)
         == [*verdicts(trial, dict(STIFF), runs)]
         == [
             "stiffer",
@@ -54,7 +54,9 @@ def test_every_claim_is_judged(trial: Trial, runs: dict[str, Samples]) -> None:
 
 def test_what_is_felt_at_the_limit_of_stability(trial: Trial) -> None:
     short = replace(trial, experiment=trial.experiment.model_copy(update={"duration": 1.2}))
-    felt = {name: STUDY.stiffest(short, CONNECTIONS[name]) for name in (FOUR, study.INTERMEDIATE, study.UNILATERAL)}
+    felt = {
+        name: ANALYSIS.stiffest(short, CONNECTIONS[name]) for name in (FOUR, analysis.INTERMEDIATE, analysis.UNILATERAL)
+    }
     four, intermediate, unilateral = felt.values()
     assert four is not None and intermediate is not None and unilateral is not None
     # Two points touch. Penalties on both ends of the peg, sampled at T: the limit of the translation alone is
@@ -65,7 +67,7 @@ def test_what_is_felt_at_the_limit_of_stability(trial: Trial) -> None:
     assert 1e4 < coupling < 1e6
     assert intermediate < 15.0 / 4.0 * 4e3
     others = {name: unilateral for name in CONNECTIONS}
-    assert verdicts(trial, others | {FOUR: four, study.INTERMEDIATE: intermediate}, {}) == {
+    assert verdicts(trial, others | {FOUR: four, analysis.INTERMEDIATE: intermediate}, {}) == {
         "stiffer": True,
         "as_direct": True,
         "four_times": True,
@@ -76,7 +78,7 @@ def test_what_is_felt_at_the_limit_of_stability(trial: Trial) -> None:
 def test_a_softer_hand_fails(trial: Trial, runs: dict[str, Samples]) -> None:
     assert verdicts(trial, dict(STIFF), runs)["stiffer"] is True
     assert verdicts(trial, STIFF | {FOUR: 0.9e4}, runs)["stiffer"] is False
-    assert verdicts(trial, STIFF | {study.INTERMEDIATE: 1.1e4}, runs)["four_times"] is False
+    assert verdicts(trial, STIFF | {analysis.INTERMEDIATE: 1.1e4}, runs)["four_times"] is False
     assert verdicts(trial, STIFF | {FOUR: None}, runs)["stiffer"] is None
 
 
@@ -91,8 +93,8 @@ def test_a_hand_that_comes_late_is_not_transparent(trial: Trial, runs: dict[str,
 def test_a_device_of_another_mass_feels_the_world_where_frequencies_are_low(runs: dict[str, Samples]) -> None:
     """Direct coupling transmits the ratio of the masses at all frequencies, four channels at high ones only."""
     light = load("device.mass=1.0")
-    felt = {name: STUDY.modulated(light, CONNECTIONS[name].of(light.experiment)) for name in (FOUR, study.DIRECT)}
-    four, direct = (study.ratio(light, runs | felt, name) for name in (FOUR, study.DIRECT))
+    felt = {name: ANALYSIS.modulated(light, CONNECTIONS[name].of(light.experiment)) for name in (FOUR, analysis.DIRECT)}
+    four, direct = (analysis.ratio(light, runs | felt, name) for name in (FOUR, analysis.DIRECT))
     assert four is not None and direct is not None
     np.testing.assert_allclose(direct, 0.5, rtol=1e-9)
     slow, fast = HARMONICS * BASE <= 2.0, HARMONICS * BASE >= 20.0
@@ -103,19 +105,19 @@ def test_a_device_of_another_mass_feels_the_world_where_frequencies_are_low(runs
 def test_a_hand_that_moves_by_itself_has_no_impedance(trial: Trial, runs: dict[str, Samples]) -> None:
     hand = runs[FOUR]["hand_vy"]
     shaken = hand + 0.2 * hand.std() * np.sin(2.0 * np.pi * 40.03 * runs[FOUR]["time"])
-    assert study.ratio(trial, runs | {FOUR: runs[FOUR].with_columns({"hand_vy": shaken})}, FOUR) is None
+    assert analysis.ratio(trial, runs | {FOUR: runs[FOUR].with_columns({"hand_vy": shaken})}, FOUR) is None
 
 
 def test_the_impedance_of_a_mass_on_a_spring_is_found() -> None:
     rate, time = 512.0, np.arange(round(512.0 / BASE)) / 512.0
     s = 2j * np.pi * BASE * HARMONICS
     true = 2.0 * s + 30.0 + 400.0 / s
-    table = study.sum_of_sines(np.array([0.0, -3.0, 0, 0, 0, 0]), rate, 1.0 / BASE)[:-1]
+    table = analysis.sum_of_sines(np.array([0.0, -3.0, 0, 0, 0, 0]), rate, 1.0 / BASE)[:-1]
     force = np.fft.rfft(table[:, 2])[HARMONICS]
     spectrum = np.zeros(time.size // 2 + 1, complex)
     spectrum[HARMONICS] = force / true
     samples = Samples({"operator_fy": table[:, 2], "hand_vy": np.fft.irfft(spectrum, time.size)})
-    np.testing.assert_allclose(study.impedance(samples, rate, "hand"), true, rtol=1e-9)
+    np.testing.assert_allclose(analysis.impedance(samples, rate, "hand"), true, rtol=1e-9)
     assert np.all(table[:, 2] < 0.0)  # it presses all the time
 
 

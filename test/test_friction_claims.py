@@ -1,4 +1,4 @@
-"""Claims of the studies of friction and of bodies at rest: each turns with a run that is wrong in what it says.
+"""Claims of the analyses of friction and of bodies at rest: each turns with a run that is wrong in what it says.
 
 A mutation alters one of the runs that are compared: its samples, or another run in its place. A claim that holds shall
 fail of it; one that does not hold as published shall hold of what would be as published.
@@ -14,7 +14,7 @@ import pytest
 from claim_checks import changed, names, scaled
 
 from haptic_bench import experiment
-from haptic_bench.analysis.base import study_of
+from haptic_bench.analysis.base import analysis_of
 from haptic_bench.analysis.claims import Claim
 from haptic_bench.experiment import Trial
 from haptic_bench.recording.samples import Samples
@@ -54,7 +54,7 @@ def judge_bounces(trial: Trial, runs: Runs) -> list[Claim]:
 
 
 def judge_stack(trial: Trial, runs: Runs) -> list[Claim]:
-    return stack.STUDY.analyse(trial, runs[OWN]).claims
+    return stack.ANALYSIS.analyse(trial, runs[OWN]).claims
 
 
 JUDGES: dict[str, Callable[[Trial, Runs], list[Claim]]] = {
@@ -164,17 +164,17 @@ TABLE: dict[str, list[tuple[str, Mutation]]] = {
         ("carries_its_weight", altered(OWN, lambda s: scaled(s, 1.002, "env_fz"))),
     ],
 }
-ROWS = [(study, claim, i) for study, rows in TABLE.items() for i, (claim, _) in enumerate(rows)]
+ROWS = [(analysis, claim, i) for analysis, rows in TABLE.items() for i, (claim, _) in enumerate(rows)]
 
 
 class Compared:
-    """A study's runs, simulated once."""
+    """An analysis's runs, simulated once."""
 
     def __init__(self, name: str):
         (self.trial,) = experiment.load(name, [f"duration={DURATIONS[name]}"])
-        self.study = study_of(self.trial.experiment)
-        own = self.study.run_unrecorded(self.trial)
-        self._runs = {OWN: own, **self.study.analyse(self.trial, own).references}
+        self.analysis = analysis_of(self.trial.experiment)
+        own = self.analysis.run_unrecorded(self.trial)
+        self._runs = {OWN: own, **self.analysis.analyse(self.trial, own).references}
         self._judge = JUDGES[name]
 
     def holds(self, mutation: Mutation) -> dict[str, bool | None]:
@@ -183,19 +183,21 @@ class Compared:
 
 
 @pytest.fixture(scope="module")
-def studies() -> dict[str, Compared]:
+def analyses() -> dict[str, Compared]:
     return {name: Compared(name) for name in TABLE}
 
 
 @pytest.mark.parametrize("name", TABLE)
-def test_each_claim_has_a_mutation_and_is_what_is_known_of_it(name: str, studies: dict[str, Compared]) -> None:
-    declared = names(studies[name].study.CLAIMS)  # type: ignore[arg-type]
+def test_each_claim_has_a_mutation_and_is_what_is_known_of_it(name: str, analyses: dict[str, Compared]) -> None:
+    declared = names(analyses[name].analysis.CLAIMS)  # type: ignore[arg-type]
     assert {claim for claim, _ in TABLE[name]} == set(declared)
-    found = studies[name].holds(lambda runs: runs)
+    found = analyses[name].holds(lambda runs: runs)
     assert found == {claim: claim not in FAIL.get(name, []) for claim in declared}
 
 
-@pytest.mark.parametrize(("study", "claim", "row"), ROWS)
-def test_a_run_that_is_wrong_turns_the_claim(study: str, claim: str, row: int, studies: dict[str, Compared]) -> None:
-    found = studies[study].holds(TABLE[study][row][1])[claim]
-    assert found is (claim in FAIL.get(study, []))
+@pytest.mark.parametrize(("analysis", "claim", "row"), ROWS)
+def test_a_run_that_is_wrong_turns_the_claim(
+    analysis: str, claim: str, row: int, analyses: dict[str, Compared]
+) -> None:
+    found = analyses[analysis].holds(TABLE[analysis][row][1])[claim]
+    assert found is (claim in FAIL.get(analysis, []))

@@ -13,7 +13,7 @@ from haptic_experiments.frictional_impact import REVERSED, SLIDES, STICKS, routh
 from haptic_sim.contact.solvers import mirtich
 from haptic_sim.parameters import ParameterError
 
-STUDY = frictional_impact.STUDY
+ANALYSIS = frictional_impact.ANALYSIS
 # as summaries and reports have them
 METRICS = [
     "ball_slip_state",
@@ -47,18 +47,18 @@ def trial(*settings):
 
 
 def run(chosen):
-    return STUDY.run_unrecorded(chosen)
+    return ANALYSIS.run_unrecorded(chosen)
 
 
-def holds(analysis):
-    return {claim.name: claim.holds for claim in analysis.claims}
+def holds(findings):
+    return {claim.name: claim.holds for claim in findings.claims}
 
 
 @pytest.fixture(scope="module")
 def default():
     chosen = trial()
     samples = run(chosen)
-    return chosen, samples, STUDY.analyse(chosen, samples)
+    return chosen, samples, ANALYSIS.analyse(chosen, samples)
 
 
 def by_small_steps(A_nn, A_nt, A_tt, c_n, c_t, e, mu, steps=20000):
@@ -126,42 +126,42 @@ def test_velocities_are_those_of_the_impulses_and_never_gain_energy():
 def test_ball_rolls_where_friction_suffices(mu, state, forward):
     # 2/7 of the slip of 1 + 0.05 * 60 = 4 m/s are needed, mu (1 + 0.5) 2 m/s are there
     chosen = trial(f"contact.friction.kinetic={mu}")
-    analysis = STUDY.analyse(chosen, run(chosen), compare=False)
-    assert analysis.metrics["ball_slip_state"] == state
-    assert analysis.metrics["ball_velocity_after"] == pytest.approx(forward, abs=1e-9)
-    assert analysis.metrics["ball_rebound"] == pytest.approx(1.0, abs=1e-9)
-    assert analysis.metrics["ball_spin_after"] == pytest.approx(60.0 + (forward - 1.0) * 0.05 / (0.4 * 0.05**2))
-    assert holds(analysis) == dict.fromkeys(CLAIMS, True)
+    findings = ANALYSIS.analyse(chosen, run(chosen), compare=False)
+    assert findings.metrics["ball_slip_state"] == state
+    assert findings.metrics["ball_velocity_after"] == pytest.approx(forward, abs=1e-9)
+    assert findings.metrics["ball_rebound"] == pytest.approx(1.0, abs=1e-9)
+    assert findings.metrics["ball_spin_after"] == pytest.approx(60.0 + (forward - 1.0) * 0.05 / (0.4 * 0.05**2))
+    assert holds(findings) == dict.fromkeys(CLAIMS, True)
 
 
 @pytest.mark.parametrize("mu, state", [(0.0, SLIDES), (0.3, REVERSED), (0.8, STICKS)])
 @pytest.mark.parametrize("method", ["frictional_impulses", "hybrid", "constraint"])
 def test_rod_slides_on_back_or_sticks(method, mu, state):
     chosen = trial(f"contact.friction.kinetic={mu}", f"environment.method={method}")
-    analysis = STUDY.analyse(chosen, run(chosen), compare=False)
-    assert analysis.metrics["rod_slip_state"] == state
-    assert holds(analysis) == dict.fromkeys(CLAIMS, True)
+    findings = ANALYSIS.analyse(chosen, run(chosen), compare=False)
+    assert findings.metrics["rod_slip_state"] == state
+    assert holds(findings) == dict.fromkeys(CLAIMS, True)
 
 
 def test_default_shows_rolling_back_and_a_reversal(default):
-    chosen, _, analysis = default
-    assert holds(analysis) == dict.fromkeys(CLAIMS, True)
-    assert analysis.metrics["ball_slip_state"] == STICKS
-    assert analysis.metrics["ball_velocity_after"] == pytest.approx(-1 / 7, abs=1e-9)
-    assert analysis.metrics["rod_slip_state"] == REVERSED
-    assert list(analysis.metrics) == METRICS
-    theory = STUDY.expected(chosen, analysis)
+    chosen, _, findings = default
+    assert holds(findings) == dict.fromkeys(CLAIMS, True)
+    assert findings.metrics["ball_slip_state"] == STICKS
+    assert findings.metrics["ball_velocity_after"] == pytest.approx(-1 / 7, abs=1e-9)
+    assert findings.metrics["rod_slip_state"] == REVERSED
+    assert list(findings.metrics) == METRICS
+    theory = ANALYSIS.expected(chosen, findings)
     for name, (value, _) in theory.items():
-        assert analysis.metrics[name] == pytest.approx(value, abs=5e-3), name
+        assert findings.metrics[name] == pytest.approx(value, abs=5e-3), name
 
 
 def test_one_contact_at_a_time_is_routh_s_to_rounding():
     chosen = trial("environment.method=hybrid")
-    analysis = STUDY.analyse(chosen, run(chosen))
-    assert analysis.references == {}
-    for name, (value, _) in STUDY.expected(chosen, analysis).items():
+    findings = ANALYSIS.analyse(chosen, run(chosen))
+    assert findings.references == {}
+    for name, (value, _) in ANALYSIS.expected(chosen, findings).items():
         # the rod is met up to a step above the floor, never across it
-        assert analysis.metrics[name] == pytest.approx(value, abs=1e-9), name
+        assert findings.metrics[name] == pytest.approx(value, abs=1e-9), name
 
 
 def test_columns_say_when_and_how(default):
@@ -209,7 +209,7 @@ def test_contact_velocity_of_a_turned_rod():
 
 def test_frictionless_collisions_are_found_out():
     chosen = trial("environment.method=impulse_augmented")
-    found = holds(STUDY.analyse(chosen, run(chosen), compare=False))
+    found = holds(ANALYSIS.analyse(chosen, run(chosen), compare=False))
     assert found["ball_rolls_or_slides"] is False
     assert found["follows_routh"] is False
     assert found["within_friction_cone"] is True
@@ -219,34 +219,34 @@ def test_frictionless_collisions_are_found_out():
 def test_trial_that_ends_before_the_impacts():
     chosen = trial("duration=0.003")
     samples = run(chosen)
-    analysis = STUDY.analyse(chosen, samples)
-    assert set(analysis.metrics.values()) == {None}
-    assert set(holds(analysis).values()) == {None}
-    assert STUDY.expected(chosen, analysis) == {}
+    findings = ANALYSIS.analyse(chosen, samples)
+    assert set(findings.metrics.values()) == {None}
+    assert set(holds(findings).values()) == {None}
+    assert ANALYSIS.expected(chosen, findings) == {}
     assert not samples["ball_slip"].any()
-    assert STUDY.figures(chosen, samples, analysis)
+    assert ANALYSIS.figures(chosen, samples, findings)
 
 
 def test_between_the_impacts_the_rod_is_undecided():
     chosen = trial("duration=0.007")
-    analysis = STUDY.analyse(chosen, run(chosen), compare=False)
-    assert analysis.metrics["rod_slip_state"] is None
-    assert holds(analysis)["ball_rolls_or_slides"] is True
-    assert holds(analysis)["loses_energy"] is None
+    findings = ANALYSIS.analyse(chosen, run(chosen), compare=False)
+    assert findings.metrics["rod_slip_state"] is None
+    assert holds(findings)["ball_rolls_or_slides"] is True
+    assert holds(findings)["loses_energy"] is None
 
 
 @pytest.mark.parametrize("angle, state", [(30, REVERSED), (60, STICKS), (90, STICKS)])
 def test_angle_of_the_rod_decides_too(angle, state):
     chosen = trial(f"scene.angle={angle}", "scene.rod_speed=[0.2, 1]", "contact.friction.kinetic=0.5")
-    analysis = STUDY.analyse(chosen, run(chosen), compare=False)
-    assert analysis.metrics["rod_slip_state"] == state
-    assert holds(analysis)["follows_routh"] is True
+    findings = ANALYSIS.analyse(chosen, run(chosen), compare=False)
+    assert findings.metrics["rod_slip_state"] == state
+    assert holds(findings)["follows_routh"] is True
 
 
 @pytest.mark.drawn
 def test_figures(default):
-    chosen, samples, analysis = default
-    figures = STUDY.figures(chosen, samples, analysis)
+    chosen, samples, findings = default
+    figures = ANALYSIS.figures(chosen, samples, findings)
     assert [panel.title for panel in figures[0].panels] == ["(a) ball: rolls", "(b) rod: slides back"]
     assert len(figures[0].table) == 7
     # m A of the rod, from the lever (x, z) of its end and I / m = l^2 / 12; e = 1/2, c_n = -1, c_t = 1
@@ -265,10 +265,10 @@ def test_sweep_over_friction_is_drawn_over_friction():
     for mu in (0.2, 0.7):
         one = trial(f"contact.friction.kinetic={mu}", "duration=0.02")
         curves.append(frictional_impact.Curve(f"{mu}", one, run(one), frictional_impact.Style()))
-    titles = [figure.title for figure in STUDY.sweep_figures(curves)]
+    titles = [figure.title for figure in ANALYSIS.sweep_figures(curves)]
     assert titles[0] == "Over the kinetic coefficient of friction"
     other = replace(curves[1], trial=trial("contact.friction.kinetic=0.7", "duration=0.02", "scene.gap=0.02"))
-    assert STUDY.sweep_figures([curves[0], other])[0].title == "Slip during the impact"
+    assert ANALYSIS.sweep_figures([curves[0], other])[0].title == "Slip during the impact"
 
 
 def test_limits_of_the_rolling_condition():
@@ -294,10 +294,10 @@ def test_limits_of_the_rolling_condition():
 def test_unusual_settings(settings):
     chosen = trial(*settings)
     samples = run(chosen)
-    analysis = STUDY.analyse(chosen, samples)
-    assert False not in holds(analysis).values()
-    assert STUDY.figures(chosen, samples, analysis)
-    STUDY.expected(chosen, analysis)
+    findings = ANALYSIS.analyse(chosen, samples)
+    assert False not in holds(findings).values()
+    assert ANALYSIS.figures(chosen, samples, findings)
+    ANALYSIS.expected(chosen, findings)
 
 
 @pytest.mark.parametrize(

@@ -22,7 +22,7 @@ from haptic_bench.recording import bag
 from haptic_bench.recording.bag import BagWriter, Topic
 
 LIMIT = 400_000  # [B]
-PLAIN = ("--set", "analysis=trial")  # without the references of a study
+PLAIN = ("--set", "analysis=trial")  # without the references of an analysis
 
 
 @contextlib.contextmanager

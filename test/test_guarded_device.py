@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from scipy.spatial.transform import Rotation
 
 from haptic_bench import experiment
-from haptic_bench.analysis.base import study_of
+from haptic_bench.analysis.base import analysis_of
 from haptic_bench.recording.samples import Samples
 from haptic_bench.trials.trial import _guarded as guarded
 from haptic_control.guard import GuardParameters
@@ -190,7 +190,7 @@ def test_a_passive_run_is_the_same_to_the_bit(name: str) -> None:
     runs = []
     for kind in ("none", "passivity"):
         (trial,) = experiment.load(name, [f"guard.type={kind}"], duration=1.0)
-        runs.append(study_of(trial.experiment).run_unrecorded(trial))
+        runs.append(analysis_of(trial.experiment).run_unrecorded(trial))
     for column in runs[0].names:
         assert np.array_equal(runs[0][column], runs[1][column], equal_nan=True), column
     assert not runs[1].group("port_dissipated", "translation", "rotation").any()
@@ -198,7 +198,7 @@ def test_a_passive_run_is_the_same_to_the_bit(name: str) -> None:
 
 def test_an_active_run_is_changed() -> None:
     (trial,) = experiment.load("corner_peg", ["guard.type=passivity"], duration=1.5)
-    samples = study_of(trial.experiment).run_unrecorded(trial)
+    samples = analysis_of(trial.experiment).run_unrecorded(trial)
     energy = samples.group("port_energy", "translation", "rotation").sum(axis=1)
     assert energy.min() >= LEAST
     assert samples["port_dissipated_translation"][-1] > 0.0

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from offline_runs import run_unrecorded
 
 from haptic_bench import experiment
-from haptic_bench.analysis.base import study_of
+from haptic_bench.analysis.base import analysis_of
 from haptic_bench.experiment import Trial
 from haptic_sim.contact.response import ContactParameters, Method
 from haptic_sim.parameters import ParameterError
@@ -184,7 +184,7 @@ def test_two_devices_hold_one_body(device: str) -> None:
         apart = samples.pose(f"{hand}hand")[:, :3] - samples.pose(f"{hand}tool")[:, :3]
         assert np.abs(apart).max() < 1e-3
     if device == "inertial":  # exactly as heavy as the body
-        metrics = study_of(load().experiment).analyse(load(operator=push, scene=scene, hands=hands), samples).metrics
+        metrics = analysis_of(load().experiment).analyse(load(operator=push, scene=scene, hands=hands), samples).metrics
         assert metrics["max_force"] is None and metrics["rms_torque"] is None, "they would count the other hand"
         assert metrics["max_rendered_force"] is not None
         gone = samples["tool_px"][-1] - samples["tool_px"][0]

@@ -9,8 +9,8 @@ import pytest
 
 from haptic_bench import experiment, run
 from haptic_bench.analysis import ideal_device
-from haptic_bench.analysis.claims import Analysis, DeviceComparison, Quantity, Statement
-from haptic_bench.analysis.trial import STUDY
+from haptic_bench.analysis.claims import DeviceComparison, Findings, Quantity, Statement
+from haptic_bench.analysis.trial import ANALYSIS
 from haptic_bench.recording.summary import read_summary
 from haptic_drivers.pantograph import PantographParameters, motor_torques
 
@@ -52,8 +52,8 @@ def test_claims_that_are_judged_otherwise_are_listed() -> None:
         {"bounces": (True, None), "stays": (False, False)},
         trial.samples,
     )
-    analysis = Analysis({}, [statement.judged({}, True)], {}, found)
-    first, second = ideal_device.figures(analysis, trial.samples, STUDY.quantity)
+    findings = Findings({}, [statement.judged({}, True)], {}, found)
+    first, second = ideal_device.figures(findings, trial.samples, ANALYSIS.quantity)
     assert first.table[1:] == [
         ["Largest rendered force [N]", "3.000", "4.000"],
         ["Work of the operator's hand [J]", "1.000", "2.000"],

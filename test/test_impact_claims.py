@@ -15,7 +15,7 @@ from claim_checks import changed, names, scaled
 from offline_runs import simulated_once
 
 from haptic_bench import experiment
-from haptic_bench.analysis.base import Study, study_of
+from haptic_bench.analysis.base import Analysis, analysis_of
 from haptic_bench.experiment import Trial
 from haptic_bench.recording.samples import Samples
 from haptic_experiments import corner_peg, frictional_impact, linkage_impact
@@ -39,23 +39,23 @@ def each_trial_once() -> Iterator[None]:
 
 
 class Compared:
-    """A study whose runs are altered each time that it is asked."""
+    """An analysis whose runs are altered each time that it is asked."""
 
     def __init__(self, name: str):
         (self.trial,) = experiment.load(name, ())
-        self.study = study_of(self.trial.experiment)
+        self.analysis = analysis_of(self.trial.experiment)
 
     def holds(self, mutation: Mutation) -> dict[str, bool | None]:
         """What is said of claims, by name."""
         compared = self
 
-        class Altered(type(self.study)):  # type: ignore[misc]
+        class Altered(type(self.analysis)):  # type: ignore[misc]
             def run_unrecorded(self, trial: Trial) -> Samples:
-                return mutation(trial, compared.study.run_unrecorded(trial))
+                return mutation(trial, compared.analysis.run_unrecorded(trial))
 
-        study: Study = Altered()
-        analysis = study.analyse(self.trial, study.run_unrecorded(self.trial))
-        return {claim.name: claim.holds for claim in analysis.claims}
+        analysis: Analysis = Altered()
+        findings = analysis.analyse(self.trial, analysis.run_unrecorded(self.trial))
+        return {claim.name: claim.holds for claim in findings.claims}
 
 
 def unaltered(trial: Trial, samples: Samples) -> Samples:
@@ -104,7 +104,7 @@ def drifting(speed: float) -> Callable[[Trial, Samples], Samples]:
 
     def alter(trial: Trial, samples: Samples) -> Samples:
         moved = changed(samples, hand_py=speed * samples["time"])
-        return moved.with_columns(study_of(trial.experiment).columns(trial, moved))
+        return moved.with_columns(analysis_of(trial.experiment).columns(trial, moved))
 
     return alter
 
@@ -119,7 +119,7 @@ def following(part: float) -> Callable[[Trial, Samples], Samples]:
             for axis in "xy"
         }  # fmt: skip
         moved = samples.with_columns(near)
-        return moved.with_columns(study_of(trial.experiment).columns(trial, moved))
+        return moved.with_columns(analysis_of(trial.experiment).columns(trial, moved))
 
     return alter
 
@@ -241,27 +241,29 @@ TABLE: dict[str, list[tuple[str, Mutation]]] = {
         ("loses_energy", after("ball", v2=3.0)),
     ],
 }
-ROWS = [(study, claim, i) for study, rows in TABLE.items() for i, (claim, _) in enumerate(rows)]
+ROWS = [(analysis, claim, i) for analysis, rows in TABLE.items() for i, (claim, _) in enumerate(rows)]
 
 
 @pytest.fixture(scope="module")
-def studies() -> dict[str, Compared]:
+def analyses() -> dict[str, Compared]:
     return {name: Compared(name) for name in TABLE}
 
 
-def published(study: str, claim: str) -> bool | None:
+def published(analysis: str, claim: str) -> bool | None:
     """What the experiment as it is says."""
-    return None if claim in UNDECIDED.get(study, []) else claim not in FAIL.get(study, [])
+    return None if claim in UNDECIDED.get(analysis, []) else claim not in FAIL.get(analysis, [])
 
 
 @pytest.mark.parametrize("name", TABLE)
-def test_each_claim_has_a_mutation_and_is_what_is_known_of_it(name: str, studies: dict[str, Compared]) -> None:
-    declared = names(studies[name].study.CLAIMS)  # type: ignore[arg-type]
+def test_each_claim_has_a_mutation_and_is_what_is_known_of_it(name: str, analyses: dict[str, Compared]) -> None:
+    declared = names(analyses[name].analysis.CLAIMS)  # type: ignore[arg-type]
     assert {claim for claim, _ in TABLE[name]} == set(declared)
-    assert studies[name].holds(unaltered) == {claim: published(name, claim) for claim in declared}
+    assert analyses[name].holds(unaltered) == {claim: published(name, claim) for claim in declared}
 
 
-@pytest.mark.parametrize(("study", "claim", "row"), ROWS)
-def test_a_trial_that_is_wrong_turns_the_claim(study: str, claim: str, row: int, studies: dict[str, Compared]) -> None:
-    found = studies[study].holds(TABLE[study][row][1])[claim]
-    assert found is (published(study, claim) is False)
+@pytest.mark.parametrize(("analysis", "claim", "row"), ROWS)
+def test_a_trial_that_is_wrong_turns_the_claim(
+    analysis: str, claim: str, row: int, analyses: dict[str, Compared]
+) -> None:
+    found = analyses[analysis].holds(TABLE[analysis][row][1])[claim]
+    assert found is (published(analysis, claim) is False)

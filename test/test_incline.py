@@ -12,7 +12,7 @@ from haptic_bench.recording.samples import Samples
 from haptic_experiments import incline
 from haptic_sim.contact.response import RIGID
 
-STUDY = incline.STUDY
+ANALYSIS = incline.ANALYSIS
 # as summaries and reports have them
 METRICS = ["first_slip_time", "final_speed", "displacement", "acceleration", "friction_angle"]
 RATE = 1000.0  # [Hz]
@@ -28,7 +28,7 @@ def trial(*settings):
 
 
 def run(*settings):
-    """A trial and its samples, with the columns of the study."""
+    """A trial and its samples, with the columns of the analysis."""
     chosen = trial(*settings)
     return chosen, run_unrecorded(chosen)
 
@@ -44,15 +44,15 @@ def hand_made(ticks=100, sliding=0, speed=0.0, angle=12.0):
         table[f"tool_p{name}"], table[f"tool_v{name}"] = 3.0 + part * way, part * along
     table |= {f"operator_{name}": np.zeros(ticks) for name in "fx fy fz tx ty tz".split()}
     samples = Samples(table)
-    return samples.with_columns(STUDY.columns(trial(f"scene.angle={angle}"), samples))
+    return samples.with_columns(ANALYSIS.columns(trial(f"scene.angle={angle}"), samples))
 
 
 def metrics(samples, *settings):
-    return STUDY.analyse(trial(*settings), samples, compare=False).metrics
+    return ANALYSIS.analyse(trial(*settings), samples, compare=False).metrics
 
 
-def holds(analysis):
-    return {claim.name: claim.holds for claim in analysis.claims}
+def holds(findings):
+    return {claim.name: claim.holds for claim in findings.claims}
 
 
 def law(angle, kinetic=0.2):
@@ -62,7 +62,7 @@ def law(angle, kinetic=0.2):
 @pytest.fixture(scope="module")
 def default():
     chosen, samples = run("duration=0.4")
-    return chosen, samples, STUDY.analyse(chosen, samples)
+    return chosen, samples, ANALYSIS.analyse(chosen, samples)
 
 
 @pytest.mark.parametrize("angle", [0.0, 12.0, 40.0])
@@ -151,36 +151,36 @@ def test_the_bonds_of_the_default_are_critically_damped():
 
 
 def test_all_claims_hold_on_the_default_experiment(default):
-    analysis = default[2]
-    assert holds(analysis) == DECIDED
+    findings = default[2]
+    assert holds(findings) == DECIDED
     above = math.degrees(math.atan(1.1 * 0.25))
-    assert set(analysis.references) == {
+    assert set(findings.references) == {
         "constraint at 12°",
         "penalty as printed at 12°",
         f"penalty as printed at {above:.4g}°",
         f"penalty at {above:.4g}°",
         f"constraint at {above:.4g}°",
     }
-    sliding = analysis.claims[1].measured
+    sliding = findings.claims[1].measured
     assert list(sliding.values()) == pytest.approx([law(above)] * 3, rel=1e-6)
 
 
 @pytest.mark.parametrize("method", ["penalty", "constraint", "hybrid"])
 def test_all_claims_hold_above_the_angle_of_friction(method):
     chosen, samples = run("scene.angle=20", f"environment.method={method}", "duration=0.3")
-    analysis = STUDY.analyse(chosen, samples)
-    assert holds(analysis) == DECIDED
-    assert analysis.metrics["acceleration"] == pytest.approx(law(20.0), rel=1e-6)
-    theory = STUDY.expected(chosen, analysis)
+    findings = ANALYSIS.analyse(chosen, samples)
+    assert holds(findings) == DECIDED
+    assert findings.metrics["acceleration"] == pytest.approx(law(20.0), rel=1e-6)
+    theory = ANALYSIS.expected(chosen, findings)
     assert theory["acceleration"][0] == pytest.approx(law(20.0), rel=1e-12)
     assert theory["final_speed"][0] == pytest.approx(0.3 * law(20.0), rel=1e-12)
-    assert len(analysis.references) == (7 if method == "hybrid" else 5)
+    assert len(findings.references) == (7 if method == "hybrid" else 5)
 
 
 def test_a_block_that_should_stick_and_slides_is_caught():
     chosen, samples = run("contact.friction.damping=0", "duration=0.3")  # undamped bonds overshoot and break
     assert samples["sliding"].any()
-    found = holds(STUDY.analyse(chosen, samples))
+    found = holds(ANALYSIS.analyse(chosen, samples))
     assert found["sticks_below"] is False
     assert found["method_independent"] is False
 
@@ -188,7 +188,7 @@ def test_a_block_that_should_stick_and_slides_is_caught():
 def test_a_wrong_acceleration_is_caught():
     chosen, samples = run("scene.angle=20", "duration=0.3")
     faster = samples.with_columns({"speed": 1.01 * samples["speed"]})
-    found = holds(STUDY.analyse(chosen, faster))
+    found = holds(ANALYSIS.analyse(chosen, faster))
     assert found == {**DECIDED, "slides_above": False, "method_independent": False}
 
 
@@ -196,32 +196,32 @@ def test_a_wrong_acceleration_is_caught():
 @pytest.mark.parametrize("duration", [0.001, 0.02])
 def test_a_short_run_decides_nothing(duration):
     chosen, samples = run(f"duration={duration}")
-    analysis = STUDY.analyse(chosen, samples)
-    found = holds(analysis)
+    findings = ANALYSIS.analyse(chosen, samples)
+    found = holds(findings)
     assert found["sticks_below"] is None
     assert found["slides_above"] is None
-    assert analysis.metrics["acceleration"] is None
-    assert STUDY.figures(chosen, samples, analysis)
+    assert findings.metrics["acceleration"] is None
+    assert ANALYSIS.figures(chosen, samples, findings)
 
 
 def test_without_comparison_claims_are_undecided(default):
     chosen, samples, _ = default
-    analysis = STUDY.analyse(chosen, samples, compare=False)
-    assert analysis.references == {}
-    assert set(holds(analysis).values()) == {None}
-    assert STUDY.figures(chosen, samples, analysis)
+    findings = ANALYSIS.analyse(chosen, samples, compare=False)
+    assert findings.references == {}
+    assert set(holds(findings).values()) == {None}
+    assert ANALYSIS.figures(chosen, samples, findings)
 
 
 def test_no_samples_give_no_metrics_but_theory():
-    found = STUDY.analyse(trial(), hand_made(0)).metrics
+    found = ANALYSIS.analyse(trial(), hand_made(0)).metrics
     assert {name for name, value in found.items() if value is not None} == {"friction_angle"}
 
 
 def test_coulombs_law_is_of_the_weight_alone():
     chosen, samples = run("operator.wrench=[0, 0, -20, 0, 0, 0]", "duration=0.25")
-    analysis = STUDY.analyse(chosen, samples)
-    assert set(holds(analysis).values()) == {None}
-    assert analysis.references == {}
+    findings = ANALYSIS.analyse(chosen, samples)
+    assert set(holds(findings).values()) == {None}
+    assert findings.references == {}
 
 
 @pytest.mark.drawn
@@ -239,10 +239,10 @@ def test_coulombs_law_is_of_the_weight_alone():
 )
 def test_hostile_values_are_reported(settings):
     chosen, samples = run("duration=0.05", *settings)
-    analysis = STUDY.analyse(chosen, samples)
-    numbers = [*analysis.metrics.values(), *(v for claim in analysis.claims for v in claim.measured.values())]
+    findings = ANALYSIS.analyse(chosen, samples)
+    numbers = [*findings.metrics.values(), *(v for claim in findings.claims for v in claim.measured.values())]
     assert all(value is None or math.isfinite(value) for value in numbers)
-    assert STUDY.figures(chosen, samples, analysis)
+    assert ANALYSIS.figures(chosen, samples, findings)
 
 
 def test_without_friction_it_slides_freely():
@@ -253,8 +253,8 @@ def test_without_friction_it_slides_freely():
 
 @pytest.mark.drawn
 def test_figures(default):
-    chosen, samples, analysis = default
-    figures = STUDY.figures(chosen, samples, analysis)
+    chosen, samples, findings = default
+    figures = ANALYSIS.figures(chosen, samples, findings)
     titles = ["On this slope", "On a slope on the other side of the angle of friction", "Energy"]
     assert [figure.title for figure in figures] == titles
     names = [panel.name for figure in figures for panel in figure.panels]
@@ -272,7 +272,7 @@ def sweep(angles, methods):
 @pytest.mark.drawn
 def test_a_sweep_of_angles_is_drawn_beside_coulombs_law():
     curves = sweep((10, 13.5, 14.5, 20), ("penalty", "constraint"))
-    figure, *others = STUDY.sweep_figures(curves)
+    figure, *others = ANALYSIS.sweep_figures(curves)
     assert figure.title == "Acceleration over the angle of the slope"
     assert [other.title for other in others] == ["Speed", "Energy"]
     assert figure.table[0] == [
@@ -285,9 +285,9 @@ def test_a_sweep_of_angles_is_drawn_beside_coulombs_law():
     for angle, *cells in figure.table[1:]:
         truth = law(float(angle)) if float(angle) > LIMIT else 0.0
         assert [float(cell) for cell in cells] == pytest.approx([truth] * 3, rel=1e-5)
-    assert len(STUDY.sweep_figures([*curves, curves[0]])) == 1
+    assert len(ANALYSIS.sweep_figures([*curves, curves[0]])) == 1
 
 
 def test_a_sweep_of_something_else_has_no_angles():
     curves = sweep((12,), ("penalty", "constraint"))
-    assert [figure.title for figure in STUDY.sweep_figures(curves)] == ["Speed", "Energy"]
+    assert [figure.title for figure in ANALYSIS.sweep_figures(curves)] == ["Speed", "Energy"]

@@ -17,13 +17,13 @@ MODES = {"kernels": {}, "Numba": {"HAPTICS_PLAIN_NUMBA": "1"}, "Python": {"NUMBA
 PROGRAM = """
 import hashlib, json, sys
 from haptic_bench import experiment
-from haptic_bench.analysis.base import study_of
+from haptic_bench.analysis.base import analysis_of
 from haptic_bench.analysis.base import MessageStore
 for name, ticks in json.loads(sys.argv[1]).items():
     rate = experiment.load(name)[0].experiment.rate
     (trial,) = experiment.load(name, ["analysis=trial"], duration=ticks / rate)
     store = MessageStore()
-    study_of(trial.experiment).simulate(trial, store)
+    analysis_of(trial.experiment).simulate(trial, store)
     for topic, messages in sorted(store.messages.items()):
         print(name, topic, len(messages), hashlib.sha256(b"".join(map(bytes, messages))).hexdigest())
 """

@@ -508,9 +508,9 @@ before = content()
 from haptic_sim.kernels import kernel
 assert not differences(before)
 from haptic_bench import experiment
-from haptic_bench.analysis.base import study_of
+from haptic_bench.analysis.base import analysis_of
 (trial,) = experiment.load("door", ["analysis=trial"], duration=0.01)
-assert len(study_of(trial.experiment).run_unrecorded(trial)["tick"])
+assert len(analysis_of(trial.experiment).run_unrecorded(trial)["tick"])
 assert not differences(before), differences(before)
 
 

@@ -24,7 +24,7 @@ def test_names_are_those_of_the_contract(alone):
     own = ["entry_error", "entry_error_hand", "ratio_error", "ratio_least", "ratio_largest", "tissue_force"]
     assert list(alone.metrics) == [*METRICS, *own]
     assert list(alone.holds) == NAMES
-    assert [statement.name for statement in laparoscopic.STUDY.CLAIMS] == NAMES
+    assert [statement.name for statement in laparoscopic.ANALYSIS.CLAIMS] == NAMES
 
 
 def test_instrument_alone_shows_what_it_claims(alone):
@@ -81,7 +81,7 @@ def test_forces_at_the_entry_point_move_nothing():
 
 def test_a_shaft_that_misses_its_entry_is_noticed(alone):
     samples = alone.samples.with_columns({"tool_px": alone.samples["tool_px"] + 1e-6})
-    claims = laparoscopic.STUDY.analyse(alone.trial, samples, compare=False).claims
+    claims = laparoscopic.ANALYSIS.analyse(alone.trial, samples, compare=False).claims
     assert {c.name: c.holds for c in claims}["entry_point"] is False
 
 

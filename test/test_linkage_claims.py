@@ -133,7 +133,7 @@ ALONE: list[tuple[str, str, Mutation]] = [
     ("laparoscopic", "entry_point", add(tool_px=2e-9)),
     ("laparoscopic", "fulcrum", lambda samples: scaled(samples, 1.0 + 1e-4, "tool_wx", "tool_wy", "tool_wz")),
 ]
-MADE = ("blocked_directions", "no_work", "together", "no_jump", "through")  # of columns that the study makes
+MADE = ("blocked_directions", "no_work", "together", "no_jump", "through")  # of columns that the analysis makes
 
 
 @pytest.fixture(scope="module")
@@ -149,17 +149,17 @@ def alone() -> dict[str, Run]:
 
 @pytest.mark.parametrize("name", LINKAGES)
 def test_each_claim_holds_and_has_a_mutation(name: str, runs: dict[str, Run]) -> None:
-    declared = names(runs[name].study.CLAIMS)  # type: ignore[arg-type]
+    declared = names(runs[name].analysis.CLAIMS)  # type: ignore[arg-type]
     assert {claim for linkage, claim, _ in TABLE if linkage == name} == set(declared)
     assert runs[name].holds() == dict.fromkeys(declared, True)
 
 
 def verdict(run: Run, claim: str, mutation: Mutation) -> bool | None:
-    """Of a mutated trial; columns that the study makes are not made again where it is these that are wrong."""
+    """Of a mutated trial; columns that the analysis makes are not made again where it is these that are wrong."""
     wrong = mutation(run.samples)
     if claim not in MADE:
         return run.holds(wrong)[claim]
-    claims = run.study.analyse(run.trial, wrong, compare=False).claims
+    claims = run.analysis.analyse(run.trial, wrong, compare=False).claims
     return next(one.holds for one in claims if one.name == claim)
 
 
@@ -193,7 +193,7 @@ def test_on_an_admittance_device_the_hand_feels_what_its_sensor_tells() -> None:
 def test_where_a_sensor_is_noisy_it_is_open_whether_forces_jump() -> None:
     for noise, decided in (("[0.02,5e-4]", False), ("[0,0]", True)):
         run = Run("constrained_contact", *ADMITTANCE, f"device.noise={noise}", "duration=1.0")
-        claims = run.study.analyse(run.trial, run.samples).claims
+        claims = run.analysis.analyse(run.trial, run.samples).claims
         (claim,) = [one for one in claims if one.name == "no_jump"]
         assert (claim.holds is not None) is decided, noise
         assert claim.reason.startswith("noise of the force sensor") is not decided

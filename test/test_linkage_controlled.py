@@ -11,11 +11,11 @@ import pytest
 from conftest import Haptics
 
 from haptic_bench import experiment
-from haptic_bench.analysis.claims import Analysis
+from haptic_bench.analysis.claims import Findings
 from haptic_bench.experiment import Trial
 from haptic_bench.recording.samples import MessageStore, Samples
 from haptic_bench.running.offline import simulate
-from haptic_experiments.linkage_controlled import NOT_THE_SOURCES, STUDY
+from haptic_experiments.linkage_controlled import ANALYSIS, NOT_THE_SOURCES
 
 
 def trial(*settings: str) -> Trial:
@@ -24,17 +24,17 @@ def trial(*settings: str) -> Trial:
 
 
 def run(chosen: Trial) -> Samples:
-    return STUDY.run_unrecorded(chosen)
+    return ANALYSIS.run_unrecorded(chosen)
 
 
 @pytest.fixture(scope="module")
-def default() -> tuple[Trial, Samples, Analysis]:
+def default() -> tuple[Trial, Samples, Findings]:
     chosen = trial()
     samples = run(chosen)
-    return chosen, samples, STUDY.analyse(chosen, samples)
+    return chosen, samples, ANALYSIS.analyse(chosen, samples)
 
 
-def test_the_experiment_is_that_of_the_contract(default: tuple[Trial, Samples, Analysis]) -> None:
+def test_the_experiment_is_that_of_the_contract(default: tuple[Trial, Samples, Findings]) -> None:
     of, samples, _ = default[0].experiment, *default[1:]
     assert of.asynchronous
     np.testing.assert_array_equal([samples[f"q{i}"][0] for i in range(3)], [0.0, np.pi / 6, -np.pi / 3])
@@ -46,10 +46,10 @@ def test_the_experiment_is_that_of_the_contract(default: tuple[Trial, Samples, A
     }
 
 
-def test_the_published_statements_and_what_became_of_them(default: tuple[Trial, Samples, Analysis]) -> None:
+def test_the_published_statements_and_what_became_of_them(default: tuple[Trial, Samples, Findings]) -> None:
     """Penalties do what is published; the drift without them is much smaller, whatever dynamics are held."""
-    _, _, analysis = default
-    assert {claim.name: claim.holds for claim in analysis.claims} == {
+    _, _, findings = default
+    assert {claim.name: claim.holds for claim in findings.claims} == {
         "printed_distal": True,
         "printed_middle": True,
         "boundary_distal": False,
@@ -59,17 +59,17 @@ def test_the_published_statements_and_what_became_of_them(default: tuple[Trial, 
         "consistent_middle": True,
         "missing_terms": True,
     }
-    drifts = {claim.name: list(claim.measured.values()) for claim in analysis.claims}
+    drifts = {claim.name: list(claim.measured.values()) for claim in findings.claims}
     np.testing.assert_allclose(drifts["surveyed_explains"], [0.212e-3, 0.208e-3], rtol=5e-3)  # type: ignore[arg-type]
     np.testing.assert_allclose(drifts["printed_distal"], [10.98e-3, 0.48e-3], rtol=5e-3)  # type: ignore[arg-type]
     for hold in ("distal", "middle"):
         assert max(drifts[f"consistent_{hold}"][1:]) < 2e-5  # type: ignore[type-var,operator]  # of discrete time
-    assert all("reason" not in claim for claim in analysis.summary()["claims"])
+    assert all("reason" not in claim for claim in findings.summary()["claims"])
 
 
 def test_with_exact_dynamics_it_is_not_the_experiment_of_the_source() -> None:
     chosen = trial("local_model.dynamics=current", "duration=0.8")
-    claims = STUDY.analyse(chosen, run(chosen)).claims
+    claims = ANALYSIS.analyse(chosen, run(chosen)).claims
     for claim in claims:
         published = claim.name.startswith(("printed_", "boundary_"))
         assert claim.reason == (NOT_THE_SOURCES if published else "")
@@ -87,7 +87,7 @@ def test_with_exact_dynamics_the_rate_of_the_environment_changes_no_bit(settings
         np.testing.assert_array_equal(samples[name], other[name])
 
 
-def test_with_the_dynamics_of_updates_their_rate_changes_the_motion(default: tuple[Trial, Samples, Analysis]) -> None:
+def test_with_the_dynamics_of_updates_their_rate_changes_the_motion(default: tuple[Trial, Samples, Findings]) -> None:
     """They leave out Coriolis forces, so that not even an update in each tick moves it as exact dynamics do."""
     settings = (("environment.rate=10",), ("environment.rate=512",), ("local_model.dynamics=current",))
     ends = [default[1]["q0"][-1], *(run(trial(*one))["q0"][-1] for one in settings)]

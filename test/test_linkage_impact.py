@@ -14,7 +14,7 @@ from haptic_bench.trials.trial import run_trial
 from haptic_experiments import linkage_impact
 from haptic_sim.parameters import ParameterError
 
-STUDY = linkage_impact.STUDY
+ANALYSIS = linkage_impact.ANALYSIS
 # as summaries and reports have them
 METRICS = ["energy_left_plastic", "energy_left_elastic", "closed_form_error"]
 CLAIMS = [
@@ -43,19 +43,19 @@ def trial(*settings):
 
 def run(chosen, **how):
     store = MessageStore()
-    assert STUDY.simulate(chosen, store, **how) == STUDY.last_tick(chosen.experiment) + 1
-    return STUDY.samples(chosen, store.messages)
+    assert ANALYSIS.simulate(chosen, store, **how) == ANALYSIS.last_tick(chosen.experiment) + 1
+    return ANALYSIS.samples(chosen, store.messages)
 
 
-def claims(analysis):
-    return {claim.name: claim for claim in analysis.claims}
+def claims(findings):
+    return {claim.name: claim for claim in findings.claims}
 
 
 @pytest.fixture(scope="module")
 def default():
     chosen = trial("scene.restitutions=[0, 0.5, 1]")
     samples = run(chosen)
-    return chosen, samples, STUDY.analyse(chosen, samples)
+    return chosen, samples, ANALYSIS.analyse(chosen, samples)
 
 
 def two_rods(heights, rates, lengths, masses, bend):
@@ -139,12 +139,12 @@ def test_default_restitutions_are_those_of_the_contract():
 @pytest.mark.parametrize("height", [0.7, 1.5])
 def test_what_is_published_holds_or_fails_whatever_resolves_the_collision(method, height):
     chosen = trial(f"environment.method={method}", f"scene.contact_height={height}", "scene.restitutions=[0, 0.35, 1]")
-    analysis = STUDY.analyse(chosen, run(chosen))
+    findings = ANALYSIS.analyse(chosen, run(chosen))
     expected = dict.fromkeys(CLAIMS, True)
     expected |= {"printed_form": False, "distal_loses_all_along": False}
     expected["bodies_alone_keep_momentum"] = False if method == "impulse_augmented" else None
-    assert {claim.name: claim.holds for claim in analysis.claims} == expected
-    assert list(analysis.metrics) == METRICS
+    assert {claim.name: claim.holds for claim in findings.claims} == expected
+    assert list(findings.metrics) == METRICS
 
 
 def test_a_plastic_collision_takes_all_in_one_place_of_the_distal_link_only(default):
@@ -180,20 +180,20 @@ def test_an_obstacle_that_moves(rule, e):
 
 def test_penalties_are_no_collisions_and_are_found_out():
     chosen = trial("environment.method=penalty", "scene.restitutions=[0, 1]")
-    found = claims(STUDY.analyse(chosen, run(chosen)))
+    found = claims(ANALYSIS.analyse(chosen, run(chosen)))
     assert found["distal_loses_all"].holds is False
     assert found["closed_form"].holds is False
 
 
 def test_claims_need_their_coefficient_and_the_other_link(default):
     chosen, samples, _ = default
-    alone = STUDY.analyse(chosen, samples, compare=False)
+    alone = ANALYSIS.analyse(chosen, samples, compare=False)
     assert {claim.holds for claim in alone.claims} == {None}
     middle = trial("scene.contact_height=1.5", "scene.restitutions=[0.5]")
-    analysis = STUDY.analyse(middle, run(middle))
-    assert claims(analysis)["distal_loses_all"].holds is None
-    assert analysis.metrics["energy_left_plastic"] is None
-    assert claims(analysis)["closed_form"].holds is True
+    findings = ANALYSIS.analyse(middle, run(middle))
+    assert claims(findings)["distal_loses_all"].holds is None
+    assert findings.metrics["energy_left_plastic"] is None
+    assert claims(findings)["closed_form"].holds is True
 
 
 def test_arm_at_rest_or_leaving_does_not_collide():
@@ -201,31 +201,31 @@ def test_arm_at_rest_or_leaving_does_not_collide():
     samples = run(leaving)
     assert samples["kinetic_energy_after"] == pytest.approx(7 / 3, rel=1e-12)
     still = trial("scene.rates=[0, 0]", "scene.restitutions=[0, 1]")
-    analysis = STUDY.analyse(still, run(still))
-    assert analysis.metrics["closed_form_error"] is None
-    assert all(claim.holds is None for claim in analysis.claims)
+    findings = ANALYSIS.analyse(still, run(still))
+    assert findings.metrics["closed_form_error"] is None
+    assert all(claim.holds is None for claim in findings.claims)
 
 
 def test_interrupted_trial_has_the_collisions_so_far():
     chosen, store = trial(), MessageStore()
     asked = iter([False, False, True])
-    assert STUDY.simulate(chosen, store, stop=lambda: next(asked)) == 2
-    samples = STUDY.samples(chosen, store.messages)
+    assert ANALYSIS.simulate(chosen, store, stop=lambda: next(asked)) == 2
+    samples = ANALYSIS.samples(chosen, store.messages)
     assert samples["restitution"].tolist() == [0.0, 0.05]
-    assert len(STUDY.samples(chosen, {})) == 0
+    assert len(ANALYSIS.samples(chosen, {})) == 0
 
 
 @pytest.mark.drawn
 def test_figures_and_theory(default):
-    chosen, samples, analysis = default
-    energy, velocities, places, moving = STUDY.figures(chosen, samples, analysis)
+    chosen, samples, findings = default
+    energy, velocities, places, moving = ANALYSIS.figures(chosen, samples, findings)
     assert [panel.name for panel in energy.panels] == ["energy_base_link", "energy_distal_link"]
     assert energy.table[1][:3] == ["base link", "0", "2.3333"]
     assert energy.table[4] == ["distal link", "0", "2.3333", "0", "0", "100 %"]
     assert len(velocities.panels) == 2
     assert [panel.name for panel in (*places.panels, *moving.panels)] == ["places", "moving_energy", "moving_speed"]
-    assert len(STUDY.figures(chosen, samples, STUDY.analyse(chosen, samples, compare=False))) == 2
-    assert STUDY.expected(chosen, analysis)["energy_left_plastic"][0] == pytest.approx(49 / 24)
+    assert len(ANALYSIS.figures(chosen, samples, ANALYSIS.analyse(chosen, samples, compare=False))) == 2
+    assert ANALYSIS.expected(chosen, findings)["energy_left_plastic"][0] == pytest.approx(49 / 24)
 
 
 def test_recorded_reported_and_reported_again_without_ticks(tmp_path):

@@ -1,6 +1,6 @@
 """Linkages held by a link: what is measured of a trial, on samples with known answers and on the experiments.
 
-Both experiments are the same study with other numbers: this file is about what they share, and about the first.
+Both experiments are the same analysis with other numbers: this file is about what they share, and about the first.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ import pytest
 from conftest import Haptics, answer
 
 from haptic_bench import experiment
-from haptic_bench.analysis.claims import Analysis
+from haptic_bench.analysis.claims import Findings
 from haptic_bench.analysis.figures import Curve, Style
 from haptic_bench.experiment import Trial
 from haptic_bench.recording.samples import Samples
-from haptic_experiments.linkage_topology import STUDY, SUBSTANTIAL, Variant, drift_at
+from haptic_experiments.linkage_topology import ANALYSIS, SUBSTANTIAL, Variant, drift_at
 from haptic_sim.dynamics.arms import three_links
 from haptic_sim.dynamics.multibody import Multibody
 from haptic_sim.hand import Hand
@@ -31,17 +31,17 @@ def trial(*settings: str, name: str = "linkage_topology") -> Trial:
 
 
 def run(chosen: Trial) -> Samples:
-    return STUDY.run_unrecorded(chosen)
+    return ANALYSIS.run_unrecorded(chosen)
 
 
 @pytest.fixture(scope="module")
-def default() -> tuple[Trial, Samples, Analysis]:
+def default() -> tuple[Trial, Samples, Findings]:
     chosen = trial()
     samples = run(chosen)
-    return chosen, samples, STUDY.analyse(chosen, samples)
+    return chosen, samples, ANALYSIS.analyse(chosen, samples)
 
 
-def test_the_experiment_is_that_of_the_contract(default: tuple[Trial, Samples, Analysis]) -> None:
+def test_the_experiment_is_that_of_the_contract(default: tuple[Trial, Samples, Findings]) -> None:
     of, samples, _ = default[0].experiment, *default[1:]
     assert of.tool.model_dump(include={"lengths", "masses", "inertias", "hold", "rank_tolerance"}) == {
         "lengths": (0.042, 0.042, 0.03),
@@ -58,9 +58,9 @@ def test_the_experiment_is_that_of_the_contract(default: tuple[Trial, Samples, A
     np.testing.assert_array_equal(samples.wrench("operator")[0], [1, 0, 0, 0, 0, 0])
 
 
-def test_columns_are_the_distance_and_the_rank_of_each_row(default: tuple[Trial, Samples, Analysis]) -> None:
+def test_columns_are_the_distance_and_the_rank_of_each_row(default: tuple[Trial, Samples, Findings]) -> None:
     """Directions are counted from NumPy's singular values of a Jacobian written by hand: THESIS (5.19) for any q2."""
-    _, samples, analysis = default
+    _, samples, findings = default
     away = samples.pose("hand")[:, :3] - samples.pose("tool")[:, :3]
     np.testing.assert_allclose(samples["drift"], np.linalg.norm(away, axis=1), rtol=0, atol=1e-15)
     a = np.cumsum([samples[f"q{i}"] for i in range(3)], axis=0)
@@ -72,7 +72,7 @@ def test_columns_are_the_distance_and_the_rank_of_each_row(default: tuple[Trial,
     clear = np.abs(least - 1e-3) > 1e-6
     np.testing.assert_array_equal(samples["constraint_directions"][clear], (least < 1e-3)[clear])
     assert set(samples["constraint_directions"].tolist()) == {0, 1}  # intermittent, as published
-    assert analysis.metrics["blocked_part"] == pytest.approx((least < 1e-3).mean(), abs=2e-3)
+    assert findings.metrics["blocked_part"] == pytest.approx((least < 1e-3).mean(), abs=2e-3)
 
 
 @pytest.mark.parametrize(("hold", "count"), [("middle", 1), ("proximal", 2)])
@@ -81,24 +81,24 @@ def test_links_nearer_to_the_base_are_always_blocked(hold: str, count: int) -> N
     np.testing.assert_array_equal(samples["constraint_directions"], count)
 
 
-def test_metrics_are_those_of_the_columns(default: tuple[Trial, Samples, Analysis]) -> None:
-    _, samples, analysis = default
-    assert analysis.metrics["drift_1s"] == samples["drift"][1000]
-    assert analysis.metrics["drift_2s"] == samples["drift"][2000]
-    assert analysis.metrics["drift_largest"] == samples["drift"].max()
+def test_metrics_are_those_of_the_columns(default: tuple[Trial, Samples, Findings]) -> None:
+    _, samples, findings = default
+    assert findings.metrics["drift_1s"] == samples["drift"][1000]
+    assert findings.metrics["drift_2s"] == samples["drift"][2000]
+    assert findings.metrics["drift_largest"] == samples["drift"].max()
     assert drift_at(samples.until(0.5), 1.0) is None
 
 
-def test_the_published_statements_and_what_became_of_them(default: tuple[Trial, Samples, Analysis]) -> None:
-    _, _, analysis = default
-    assert {claim.name: claim.holds for claim in analysis.claims} == {
+def test_the_published_statements_and_what_became_of_them(default: tuple[Trial, Samples, Findings]) -> None:
+    _, _, findings = default
+    assert {claim.name: claim.holds for claim in findings.claims} == {
         "printed_distal": False,
         "printed_middle": True,
         "consistent_middle": True,
         "consistent_distal": True,
         "missing_terms": True,
     }
-    drifts = {claim.name: list(claim.measured.values()) for claim in analysis.claims}
+    drifts = {claim.name: list(claim.measured.values()) for claim in findings.claims}
     assert drifts["printed_distal"][1] / drifts["printed_distal"][0] == pytest.approx(0.575, abs=5e-3)  # type: ignore[operator]
     assert drifts["printed_middle"][0] > 5 * drifts["printed_middle"][1]  # type: ignore[operator]
     assert drifts["consistent_middle"][0] > 5 * drifts["consistent_middle"][1]  # type: ignore[operator]
@@ -106,7 +106,7 @@ def test_the_published_statements_and_what_became_of_them(default: tuple[Trial, 
 
 
 def test_directions_that_fade_reduce_what_the_published_tolerance_does_not(
-    default: tuple[Trial, Samples, Analysis],
+    default: tuple[Trial, Samples, Findings],
 ) -> None:
     """The published tolerance is a threshold; a direction that fades in above it acts longer."""
     abrupt, fading = default[1], run(trial("tool.rank_fade=1"))
@@ -116,28 +116,28 @@ def test_directions_that_fade_reduce_what_the_published_tolerance_does_not(
     assert drift_at(fading, 2.0) < SUBSTANTIAL * free < drift_at(abrupt, 2.0)  # type: ignore[operator]
 
 
-def test_references_are_all_variants_but_the_trial_itself(default: tuple[Trial, Samples, Analysis]) -> None:
-    chosen, _, analysis = default
+def test_references_are_all_variants_but_the_trial_itself(default: tuple[Trial, Samples, Findings]) -> None:
+    chosen, _, findings = default
     own = Variant.of(chosen)
     assert own == Variant("distal", "printed", True)
-    assert len(analysis.references) == 7 and str(own) not in analysis.references
+    assert len(findings.references) == 7 and str(own) not in findings.references
     again = Variant("middle", "consistent", False)
     np.testing.assert_array_equal(
-        analysis.references[str(again)]["drift"],
+        findings.references[str(again)]["drift"],
         run(
             trial("tool.hold=middle", "controller.dynamics=consistent", "controller.topology_penalty=false")
         )["drift"],
     )  # fmt: skip
-    assert len(STUDY.variants(trial("tool.hold=proximal"))) == 12
+    assert len(ANALYSIS.variants(trial("tool.hold=proximal"))) == 12
 
 
 def test_short_trials_and_trials_without_references_decide_nothing() -> None:
     chosen = trial("duration=0.1")
     samples = run(chosen)
     for compare in (True, False):
-        analysis = STUDY.analyse(chosen, samples, compare=compare)
-        assert {claim.holds for claim in analysis.claims} == {None}
-    assert analysis.metrics["drift_1s"] is None and analysis.metrics["drift_largest"] is not None
+        findings = ANALYSIS.analyse(chosen, samples, compare=compare)
+        assert {claim.holds for claim in findings.claims} == {None}
+    assert findings.metrics["drift_1s"] is None and findings.metrics["drift_largest"] is not None
 
 
 @pytest.mark.parametrize("dynamics", ["printed", "consistent"])
@@ -148,9 +148,9 @@ def test_drift_does_not_hang_on_the_servo_rate(dynamics: str) -> None:
 
 
 @pytest.mark.drawn
-def test_figures_show_both_links_and_every_controller(default: tuple[Trial, Samples, Analysis]) -> None:
-    chosen, samples, analysis = default
-    figures = STUDY.figures(chosen, samples, analysis)
+def test_figures_show_both_links_and_every_controller(default: tuple[Trial, Samples, Findings]) -> None:
+    chosen, samples, findings = default
+    figures = ANALYSIS.figures(chosen, samples, findings)
     names = [panel.name for figure in figures for panel in figure.panels]
     assert len(names) == len(set(names))
     for hold in ("distal", "middle"):
@@ -162,9 +162,9 @@ def test_figures_show_both_links_and_every_controller(default: tuple[Trial, Samp
     assert [row[0] for row in drift.table if "(this run)" in row[0]] == [
         "distal link, printed law, with penalties (this run)"
     ]
-    bare = STUDY.figures(chosen, samples, STUDY.analyse(chosen, samples, compare=False))
+    bare = ANALYSIS.figures(chosen, samples, ANALYSIS.analyse(chosen, samples, compare=False))
     assert len(bare) == len(figures) - 1  # without the other link
-    assert STUDY.sweep_figures([Curve("one", chosen, samples, Style()), Curve("two", chosen, samples, Style())])
+    assert ANALYSIS.sweep_figures([Curve("one", chosen, samples, Style()), Curve("two", chosen, samples, Style())])
 
 
 @pytest.mark.parametrize(

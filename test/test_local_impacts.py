@@ -7,7 +7,7 @@ import pytest
 from claim_checks import Compared, changed, load, names, scaled
 
 from haptic_bench.recording.samples import Samples
-from haptic_experiments.local_impacts import STUDY, collisions, energy_changes
+from haptic_experiments.local_impacts import ANALYSIS, collisions, energy_changes
 
 
 @pytest.fixture(scope="module")
@@ -19,11 +19,11 @@ def test_it_is_the_experiment_of_the_source(compared: Compared) -> None:
     of = compared.trial.experiment
     assert (of.contact.stiffness, of.contact.damping, of.environment.rate) == (15000.0, 100.0, 60.0)
     assert (of.local_model.dynamics, of.tool.hold) == ("surveyed", "distal")  # type: ignore[union-attr]
-    assert STUDY.own(compared.trial) == "plastic"
+    assert ANALYSIS.own(compared.trial) == "plastic"
 
 
 def test_published_claims_hold(compared: Compared) -> None:
-    assert compared.holds() == dict.fromkeys(names(STUDY.CLAIMS), True)
+    assert compared.holds() == dict.fromkeys(names(ANALYSIS.CLAIMS), True)
 
 
 def test_the_device_goes_with_the_held_link(compared: Compared) -> None:
@@ -38,7 +38,7 @@ def test_what_an_elastic_collision_loses_is_of_the_tick(compared: Compared) -> N
     lost = []
     for rate in (512, 2048):
         own = load("local_impacts", "contact.restitution=1", f"rate={rate}", "duration=1.0")
-        lost.append(np.abs(energy_changes(STUDY.run_unrecorded(own))).max())
+        lost.append(np.abs(energy_changes(ANALYSIS.run_unrecorded(own))).max())
     assert lost[1] < 0.5 * lost[0]
 
 

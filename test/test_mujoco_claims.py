@@ -1,4 +1,4 @@
-"""Studies of MuJoCo's worlds: what they claim holds, and fails where the hand would feel it wrong."""
+"""Analyses of MuJoCo's worlds: what they claim holds, and fails where the hand would feel it wrong."""
 
 from __future__ import annotations
 

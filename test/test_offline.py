@@ -13,7 +13,7 @@ from offline_runs import run_unrecorded
 from scipy.optimize import nnls
 
 from haptic_bench import experiment
-from haptic_bench.analysis.base import study_of
+from haptic_bench.analysis.base import analysis_of
 from haptic_bench.experiment import Trial
 from haptic_bench.recording.samples import MessageStore, of_trial
 from haptic_bench.running.offline import simulate
@@ -306,8 +306,8 @@ def test_the_world_of_a_trial_is_built_once(
     first, second = MessageStore(), MessageStore()
     for store in (first, second):
         simulate(one, store)
-    study = study_of(one.experiment)
-    study.analyse(one, study.samples(one, first.messages))
+    analysis = analysis_of(one.experiment)
+    analysis.analyse(one, analysis.samples(one, first.messages))
     assert built == [name]
     assert first.messages == second.messages
 

@@ -132,11 +132,11 @@ def test_a_class_needs_no_registration(installed: Path, monkeypatch: pytest.Monk
         "controller": {"type": SPRING},
         "operator": {"type": "lab_parts.operator:RampParameters", "force": [1, 0, 0]},
         "scene": {"type": "lab_parts.scene:BallBeforeWallParameters"},
-        "analysis": "lab_parts.analysis:STUDY",
+        "analysis": "lab_parts.analysis:ANALYSIS",
     }
     (trial,) = experiment.load_document(document(**changes), Path(WALL))
     dumped = trial.experiment.model_dump(mode="json")
-    assert dumped["controller"]["type"] == SPRING and dumped["analysis"] == "lab_parts.analysis:STUDY"
+    assert dumped["controller"]["type"] == SPRING and dumped["analysis"] == "lab_parts.analysis:ANALYSIS"
     assert trial.experiment.packages == {"lab_parts": ""}
     again = experiment.load_document(dumped, Path(WALL))[0].experiment
     assert again == trial.experiment

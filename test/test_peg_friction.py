@@ -8,12 +8,12 @@ import pytest
 from offline_runs import run_unrecorded, simulated_once
 
 from haptic_bench import experiment
-from haptic_bench.analysis.claims import Analysis
+from haptic_bench.analysis.claims import Findings
 from haptic_bench.analysis.figures import Curve, style_of
 from haptic_bench.recording.samples import Samples
 from haptic_experiments import peg_friction
 
-STUDY = peg_friction.STUDY
+ANALYSIS = peg_friction.ANALYSIS
 RATE = 512.0  # [Hz]
 SLOW = "rate=64"  # [Hz] where numbers do not matter
 STATIC, KINETIC = 2 * 0.25 * 0.175, 2 * 0.2 * 0.175  # [N]
@@ -51,15 +51,15 @@ def hand_made(ticks, sliding=(), force=0.0, velocity=0.0, position=0.0, friction
 
 
 def metrics(samples, *settings):
-    return STUDY.analyse(trial(*settings), samples, compare=False).metrics
+    return ANALYSIS.analyse(trial(*settings), samples, compare=False).metrics
 
 
-def holds(analysis):
-    return {claim.name: claim.holds for claim in analysis.claims}
+def holds(findings):
+    return {claim.name: claim.holds for claim in findings.claims}
 
 
-def measured(analysis, name):
-    return next(claim.measured for claim in analysis.claims if claim.name == name)
+def measured(findings, name):
+    return next(claim.measured for claim in findings.claims if claim.name == name)
 
 
 @pytest.fixture(scope="module")
@@ -67,14 +67,14 @@ def default():
     """The force passes the static friction both ways within 4 s; the rest repeats that."""
     chosen = trial("duration=4")
     samples = run_unrecorded(chosen)
-    return chosen, samples, STUDY.analyse(chosen, samples)
+    return chosen, samples, ANALYSIS.analyse(chosen, samples)
 
 
 def test_names_are_those_of_the_contract(default):
-    analysis = default[2]
+    findings = default[2]
     contract = ["first_slip_time", "stick_intervals", "drift_under_static_load", "oscillation_energy"]
-    assert list(analysis.metrics) == [*contract, "missed_transitions", "stiction_compliance"]
-    assert [claim.name for claim in analysis.claims] == NAMES
+    assert list(findings.metrics) == [*contract, "missed_transitions", "stiction_compliance"]
+    assert [claim.name for claim in findings.claims] == NAMES
     assert trial().experiment.analysis == "peg_friction"
 
 
@@ -122,40 +122,40 @@ def test_oscillation_energy_needs_a_period_after_the_first_and_half_of_one_more(
 
 
 def test_what_the_default_experiment_decides(default):
-    analysis = default[2]
-    assert holds(analysis) == {name: name not in NOT_REPRODUCED for name in NAMES}
+    findings = default[2]
+    assert holds(findings) == {name: name not in NOT_REPRODUCED for name in NAMES}
     models = {"critical", "karnopp", "dahl", "coulomb"}
     printed = {f"printed {name}" for name in models}
     runs = {"undamped", "overdamped", "printed undamped", "printed overdamped"} | models | printed
     loaded = {f"loaded {name}" for name in {"this run"} | models | printed}
     pushed = {f"experiment {name}" for name in models | printed}
-    assert set(analysis.references) == (runs | loaded | pushed) - {"critical", "loaded critical"}
-    assert {claim.source[:12] for claim in analysis.claims} == {"THESIS 4.3.1", "ours, of the"}
+    assert set(findings.references) == (runs | loaded | pushed) - {"critical", "loaded critical"}
+    assert {claim.source[:12] for claim in findings.claims} == {"THESIS 4.3.1", "ours, of the"}
 
 
 def test_the_printed_form_can_be_the_trials_own(default):
     chosen = trial("contact.friction.form=printed", "duration=4")
     samples = run_unrecorded(chosen)
     assert peg_friction.variant(chosen.experiment) == "printed critical"
-    analysis = STUDY.analyse(chosen, samples)
-    assert holds(analysis) == holds(default[2])
-    assert "critical" in analysis.references
-    assert "printed critical" not in analysis.references
-    tables = [figure.table for figure in STUDY.figures(chosen, samples, analysis) if figure.table]
+    findings = ANALYSIS.analyse(chosen, samples)
+    assert holds(findings) == holds(default[2])
+    assert "critical" in findings.references
+    assert "printed critical" not in findings.references
+    tables = [figure.table for figure in ANALYSIS.figures(chosen, samples, findings) if figure.table]
     assert any(
         row[0].startswith("this run: reset integrator, damping 118, as printed") for table in tables for row in table
     )
 
 
 def test_default_metrics_are_near_theory(default):
-    chosen, _, analysis = default
-    found, theory = analysis.metrics, STUDY.expected(chosen, Analysis({}))
+    chosen, _, findings = default
+    found, theory = findings.metrics, ANALYSIS.expected(chosen, Findings({}))
     reached = math.asin(STATIC / 0.1) / (2 * math.pi * 0.2)
     assert theory["first_slip_time"][0] == pytest.approx(reached, abs=1 / RATE)
     # a damping in parallel carries a part of the load; bonds break later, by less than a period
     assert theory["first_slip_time"][0] < found["first_slip_time"] < theory["first_slip_time"][0] + PERIOD
     assert abs(found["drift_under_static_load"]) < 1e-12
-    critical = measured(analysis, "damping_suppresses_oscillation_consistent")["critical"]
+    critical = measured(findings, "damping_suppresses_oscillation_consistent")["critical"]
     assert found["oscillation_energy"] == critical
     assert found["missed_transitions"] == 0
     # z0 / (mu_s N), less what dampers carry of a load that grows
@@ -166,14 +166,16 @@ def test_the_classical_model_creeps_at_the_speed_of_theory(default):
     creep = 1e-4 * 0.05 / STATIC * 8.0  # [m] v_min F / (mu_s N) for 8 s
     assert measured(default[2], "no_creep")["printed coulomb"] == pytest.approx(creep, rel=1e-6)
     assert measured(default[2], "no_creep_consistent")["coulomb"] == pytest.approx(creep, rel=1e-6)
-    assert STUDY.expected(trial("contact.friction.model=coulomb"), Analysis({}))["drift_under_static_load"][0] == creep
+    assert (
+        ANALYSIS.expected(trial("contact.friction.model=coulomb"), Findings({}))["drift_under_static_load"][0] == creep
+    )
 
 
 def test_the_dead_band_of_the_classical_model_is_what_friction_does_in_a_step():
     chosen = trial("contact.friction.model=coulomb", "contact.friction.deadband=0", "duration=0.05", SLOW)
-    theory = STUDY.expected(chosen, Analysis({}))["drift_under_static_load"][0]
+    theory = ANALYSIS.expected(chosen, Findings({}))["drift_under_static_load"][0]
     assert theory == pytest.approx(KINETIC / (2.0 * 64.0) * 0.05 / STATIC * 8.0)
-    found = STUDY.analyse(chosen, run_unrecorded(chosen)).metrics["drift_under_static_load"]
+    found = ANALYSIS.analyse(chosen, run_unrecorded(chosen)).metrics["drift_under_static_load"]
     assert found == pytest.approx(theory, rel=1e-6)
 
 
@@ -214,10 +216,10 @@ def test_variants(settings, name):
 def test_a_setting_between_the_variants_is_compared_with_all_of_them():
     chosen = trial("contact.friction.damping=50", "duration=0.1", SLOW)
     samples = run_unrecorded(chosen)
-    analysis = STUDY.analyse(chosen, samples)
-    assert set(peg_friction.VARIANTS) < set(analysis.references)
-    assert {"loaded this run", "loaded critical"} < set(analysis.references)
-    titles = [figure.title for figure in STUDY.figures(chosen, samples, analysis)]
+    findings = ANALYSIS.analyse(chosen, samples)
+    assert set(peg_friction.VARIANTS) < set(findings.references)
+    assert {"loaded this run", "loaded critical"} < set(findings.references)
+    titles = [figure.title for figure in ANALYSIS.figures(chosen, samples, findings)]
     assert "Damping of the reset integrator" in titles
     assert "Creep and compliance under a static load" in titles
 
@@ -226,32 +228,32 @@ def test_a_setting_between_the_variants_is_compared_with_all_of_them():
 def test_a_short_run_decides_nothing_of_its_own(duration):
     chosen = trial(f"duration={duration}", SLOW)
     samples = run_unrecorded(chosen)
-    analysis = STUDY.analyse(chosen, samples)
-    assert analysis.metrics["first_slip_time"] is None
-    assert analysis.metrics["oscillation_energy"] is None
-    found = holds(analysis)
+    findings = ANALYSIS.analyse(chosen, samples)
+    assert findings.metrics["first_slip_time"] is None
+    assert findings.metrics["oscillation_energy"] is None
+    found = holds(findings)
     of_their_own = [
         name for name in NAMES if "creep" in name or "drift" in name or "compl" in name or "transit" in name
     ]
     assert len(of_their_own) == 7
     assert None not in {found.pop(name) for name in of_their_own}
     assert set(found.values()) == {None}
-    assert STUDY.figures(chosen, samples, analysis)
+    assert ANALYSIS.figures(chosen, samples, findings)
 
 
 def test_without_comparison_claims_are_undecided(default):
     chosen, samples, _ = default
-    analysis = STUDY.analyse(chosen, samples, compare=False)
-    assert analysis.references == {}
-    assert set(holds(analysis).values()) == {None}
-    assert analysis.metrics["drift_under_static_load"] is None
-    assert STUDY.figures(chosen, samples, analysis)
+    findings = ANALYSIS.analyse(chosen, samples, compare=False)
+    assert findings.references == {}
+    assert set(holds(findings).values()) == {None}
+    assert findings.metrics["drift_under_static_load"] is None
+    assert ANALYSIS.figures(chosen, samples, findings)
 
 
 def test_no_samples_give_no_metrics():
-    analysis = STUDY.analyse(trial(), hand_made(0))
-    assert set(analysis.metrics.values()) == {None}
-    assert set(holds(analysis).values()) == {None}
+    findings = ANALYSIS.analyse(trial(), hand_made(0))
+    assert set(findings.metrics.values()) == {None}
+    assert set(holds(findings).values()) == {None}
 
 
 @pytest.mark.parametrize(
@@ -265,19 +267,19 @@ def test_no_samples_give_no_metrics():
 def test_without_friction_of_bonds_there_is_nothing_to_say(settings):
     chosen = trial("duration=0.1", *settings)
     samples = run_unrecorded(chosen)
-    analysis = STUDY.analyse(chosen, samples)
-    assert set(analysis.metrics.values()) == {None}
-    assert set(holds(analysis).values()) == {None}
-    assert analysis.references == {}
-    assert STUDY.expected(chosen, analysis) == {}
-    assert STUDY.figures(chosen, samples, analysis)
+    findings = ANALYSIS.analyse(chosen, samples)
+    assert set(findings.metrics.values()) == {None}
+    assert set(holds(findings).values()) == {None}
+    assert findings.references == {}
+    assert ANALYSIS.expected(chosen, findings) == {}
+    assert ANALYSIS.figures(chosen, samples, findings)
 
 
 def test_a_load_above_the_static_friction_is_no_static_load():
     chosen = trial("duration=0.05", SLOW, "contact.friction.static=0.1", "contact.friction.kinetic=0.1")
-    analysis = STUDY.analyse(chosen, run_unrecorded(chosen))
-    assert holds(analysis)["no_creep"] is None
-    assert "drift_under_static_load" not in STUDY.expected(chosen, Analysis({}))
+    findings = ANALYSIS.analyse(chosen, run_unrecorded(chosen))
+    assert holds(findings)["no_creep"] is None
+    assert "drift_under_static_load" not in ANALYSIS.expected(chosen, Findings({}))
 
 
 @pytest.mark.parametrize(
@@ -294,22 +296,22 @@ def test_a_load_above_the_static_friction_is_no_static_load():
 def test_hostile_values_are_reported(settings):
     chosen = trial("duration=0.4", SLOW, *settings)
     samples = run_unrecorded(chosen)
-    analysis = STUDY.analyse(chosen, samples)
-    numbers = [*analysis.metrics.values(), *(v for claim in analysis.claims for v in claim.measured.values())]
+    findings = ANALYSIS.analyse(chosen, samples)
+    numbers = [*findings.metrics.values(), *(v for claim in findings.claims for v in claim.measured.values())]
     assert all(value is None or math.isfinite(value) for value in numbers)
-    assert STUDY.figures(chosen, samples, analysis)
+    assert ANALYSIS.figures(chosen, samples, findings)
 
 
 def test_a_force_that_never_lets_the_peg_rest_does_not_make_it_stick():
     """As the force of the experiment behind figure 4.10: far larger than friction."""
     chosen = trial("duration=2", SLOW, "operator.amplitude=[1, 0, 0, 0, 0, 0]", "operator.frequency=1")
-    assert holds(STUDY.analyse(chosen, run_unrecorded(chosen)))["slip_and_stick"] is False
+    assert holds(ANALYSIS.analyse(chosen, run_unrecorded(chosen)))["slip_and_stick"] is False
 
 
 @pytest.mark.drawn
 def test_figures_and_their_captions(default):
-    chosen, samples, analysis = default
-    figures = STUDY.figures(chosen, samples, analysis)
+    chosen, samples, findings = default
+    figures = ANALYSIS.figures(chosen, samples, findings)
     assert [figure.title for figure in figures] == [
         "Damping of the reset integrator",
         "Damping of the reset integrator, as printed",
@@ -333,13 +335,13 @@ def test_figures_and_their_captions(default):
 
 @pytest.mark.drawn
 def test_figures_of_a_sweep(default):
-    _, samples, analysis = default
-    models = {"reset_integrator": samples, "coulomb": analysis.references["coulomb"]}
+    _, samples, findings = default
+    models = {"reset_integrator": samples, "coulomb": findings.references["coulomb"]}
     curves = [
         Curve(name, replace(trial("duration=4", f"contact.friction.model={name}")), run, style_of(i))
         for i, (name, run) in enumerate(models.items())
     ]
-    assert [figure.title for figure in STUDY.sweep_figures(curves)] == [
+    assert [figure.title for figure in ANALYSIS.sweep_figures(curves)] == [
         "Motion and friction",
         "Friction near rest",
         "Energy",

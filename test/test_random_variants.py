@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pytest
 
-from haptic_bench.analysis.base import study_of
+from haptic_bench.analysis.base import analysis_of
 from haptic_bench.analysis.verdict import verdict_of
 from haptic_bench.experiment import Trial, load
 from haptic_bench.recording.samples import Samples
@@ -97,7 +97,7 @@ def outcome(number: int) -> str:
     try:
         (trial,) = load(name, settings)
         trial = trial.in_mode("offline")
-        samples = study_of(trial.experiment).run_unrecorded(trial)
+        samples = analysis_of(trial.experiment).run_unrecorded(trial)
     except ParameterError:
         return "refused"
     except (UnstableError, DeviceError):

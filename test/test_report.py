@@ -17,7 +17,7 @@ from offline_runs import run_unrecorded
 
 from haptic_bench import experiment
 from haptic_bench.analysis import figures
-from haptic_bench.analysis.base import study_of
+from haptic_bench.analysis.base import analysis_of
 from haptic_bench.analysis.figures import Curve, Figure, Style, port_figure
 from haptic_bench.recording.samples import Samples
 from haptic_bench.report import pages
@@ -42,7 +42,7 @@ def run(directory, *settings, rows=None, name="corner_peg", **summary):
     experiment.write_resolved(trial, directory)
     samples = Samples({name: samples[name][:rows] for name in samples.names})
     samples.write_csv(directory / "samples.csv")
-    found = study_of(trial.experiment).analyse(trial, samples, compare=summary.get("status", "done") == "done")
+    found = analysis_of(trial.experiment).analyse(trial, samples, compare=summary.get("status", "done") == "done")
     document = {
         "experiment": trial.experiment.name,
         "mode": "offline",

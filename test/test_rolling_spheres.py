@@ -13,7 +13,7 @@ from haptic_experiments import rolling_spheres as spheres
 from haptic_sim.constraints.scenes import build_setup
 from haptic_sim.parameters import ParameterError
 
-STUDY = spheres.STUDY
+ANALYSIS = spheres.ANALYSIS
 # as summaries and reports have them
 METRICS = [
     "contact_time",
@@ -38,11 +38,11 @@ def run(*settings, compare=False):
     chosen = trial(*settings)
     samples = run_unrecorded(chosen)
     assert {"distance", "latitude", "longitude", "psi", "theta", "phi", "slip", "energy"} <= set(samples.names)
-    return chosen, samples, STUDY.analyse(chosen, samples, compare=compare)
+    return chosen, samples, ANALYSIS.analyse(chosen, samples, compare=compare)
 
 
-def holds(analysis):
-    return {claim.name: claim.holds for claim in analysis.claims}
+def holds(findings):
+    return {claim.name: claim.holds for claim in findings.claims}
 
 
 @pytest.fixture(scope="module")
@@ -51,12 +51,12 @@ def default():
 
 
 def test_the_claims_hold(default):
-    _, samples, analysis = default
-    assert holds(analysis) == dict.fromkeys(NAMES, True)
-    assert list(analysis.metrics) == METRICS
-    assert list(analysis.references) == [spheres.UNSTABILISED, spheres.PRINTED]
+    _, samples, findings = default
+    assert holds(findings) == dict.fromkeys(NAMES, True)
+    assert list(findings.metrics) == METRICS
+    assert list(findings.references) == [spheres.UNSTABILISED, spheres.PRINTED]
     for name in ("contact_time", "regained_time"):
-        assert analysis.metrics[name] == pytest.approx(math.log(100.0) / 10.0, abs=1e-3)
+        assert findings.metrics[name] == pytest.approx(math.log(100.0) / 10.0, abs=1e-3)
     # the force at the start, m gamma^2 e, and the centripetal one: little beside it
     assert samples["lambda1"][0] == pytest.approx(1.0 * 100.0 * 0.05, rel=0.01)
     assert samples["distance"][5000] == pytest.approx(0.6, abs=1e-12)
@@ -64,8 +64,8 @@ def test_the_claims_hold(default):
 
 
 def test_without_a_rate_contact_is_lost_for_good(default):
-    _, _, analysis = default
-    free = analysis.references[spheres.UNSTABILISED]
+    _, _, findings = default
+    free = findings.references[spheres.UNSTABILISED]
     assert free["distance"][:5001] == pytest.approx(0.6, abs=1e-12)
     assert free["distance"][5001:] == pytest.approx(0.65, abs=1e-9)
     _, _, own = run("constraint.gamma=0", "scene.start=[0.6,0.2,0.1,0.3,0.9,0.2]", "duration=6")
@@ -104,13 +104,13 @@ def test_the_motion_is_that_of_the_multiplier_form():
 
 
 def test_the_printed_rows_slip():
-    _, samples, analysis = run("constraint.rolling=printed", "duration=2")
-    assert holds(analysis)["rolls"] is False
-    assert 0.06 < analysis.metrics["max_slip"] < 0.09
+    _, samples, findings = run("constraint.rolling=printed", "duration=2")
+    assert holds(findings)["rolls"] is False
+    assert 0.06 < findings.metrics["max_slip"] < 0.09
     assert samples["residual_nonholonomic"].max() < 1e-12  # they hold all the same
     # faster spins slip more: the figure of the errata
     _, _, fast = run("constraint.rolling=printed", "duration=1", "scene.velocity=[0,0.1,-0.2,1.0,2.0,-1.5]")
-    assert fast.metrics["max_slip"] > analysis.metrics["max_slip"]
+    assert fast.metrics["max_slip"] > findings.metrics["max_slip"]
 
 
 def test_slip_is_the_velocity_of_the_touching_point():
@@ -151,7 +151,7 @@ def hand_made(error, rows=10_001):
 
 
 def analysed(samples, *settings):
-    return STUDY.analyse(trial(*settings), samples, compare=False)
+    return ANALYSIS.analyse(trial(*settings), samples, compare=False)
 
 
 def exponential(gamma, displacement=0.05):
@@ -184,17 +184,17 @@ def test_projection_needs_contact_and_is_back_in_a_tick():
     settings = ("constraint.solver=projection", "scene.velocity=[0,0,0,0,0,0]", "duration=6")
     with pytest.raises(ParameterError, match=r"positions\[0\] .* is not met.*stabilised starts anywhere"):
         run(*settings)
-    _, samples, analysis = run(*settings, "scene.start=[0.6,0.2,0.1,0.3,0.9,0.2]", compare=True)
-    assert analysis.metrics["contact_time"] == 0.0
-    assert analysis.metrics["regained_time"] == pytest.approx(1e-3)
+    _, samples, findings = run(*settings, "scene.start=[0.6,0.2,0.1,0.3,0.9,0.2]", compare=True)
+    assert findings.metrics["contact_time"] == 0.0
+    assert findings.metrics["regained_time"] == pytest.approx(1e-3)
     assert np.abs(samples["distance"] - 0.6).max() < 1e-12
-    assert holds(analysis) == dict.fromkeys(NAMES, True) | {"error_decays": None, "settled": None}
+    assert holds(findings) == dict.fromkeys(NAMES, True) | {"error_decays": None, "settled": None}
 
 
 @pytest.mark.drawn
 def test_figures_are_drawn(default):
-    chosen, samples, analysis = default
-    titles = [figure.title for figure in STUDY.figures(chosen, samples, analysis)]
+    chosen, samples, findings = default
+    titles = [figure.title for figure in ANALYSIS.figures(chosen, samples, findings)]
     assert titles == ["Contact", "Rolling motion", "Slip", "Energy"]
-    expected = STUDY.expected(chosen, analysis)
+    expected = ANALYSIS.expected(chosen, findings)
     assert expected["contact_time"][0] == pytest.approx(0.46052, abs=1e-5)

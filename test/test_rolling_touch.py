@@ -15,7 +15,7 @@ def run() -> Run:
 
 
 def test_hand_feels_what_the_closed_forms_say(run):
-    assert run.holds() == dict.fromkeys(names(rolling_touch.STUDY.CLAIMS), True)
+    assert run.holds() == dict.fromkeys(names(rolling_touch.ANALYSIS.CLAIMS), True)
 
 
 @pytest.mark.parametrize(
@@ -53,8 +53,8 @@ def test_penalties_creep_where_rigid_contacts_stick():
 
 
 def test_figures_are_drawn(run):
-    analysis = run.study.analyse(run.trial, run.samples)
-    figure = run.study.figures(run.trial, run.samples, analysis)[0]
+    findings = run.analysis.analyse(run.trial, run.samples)
+    figure = run.analysis.figures(run.trial, run.samples, findings)[0]
     assert [panel.name for panel in figure.panels] == ["felt_force", "ball_speed"]
     assert not any(panel.empty for panel in figure.panels)
 

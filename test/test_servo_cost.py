@@ -21,11 +21,11 @@ def run() -> Run:
 
 def judged(run: Run, costs: dict[int, Cost], **columns: np.ndarray) -> dict[str, bool | None]:
     samples = run.samples.with_columns(columns)
-    return {claim.name: claim.holds for claim in servo_cost.STUDY.judge(run.trial, samples, costs).claims}
+    return {claim.name: claim.holds for claim in servo_cost.ANALYSIS.judge(run.trial, samples, costs).claims}
 
 
 def test_claims_hold_for_cheap_steps_and_fail_for_dear_ones(run):
-    assert judged(run, CHEAP) == dict.fromkeys(names(servo_cost.STUDY.CLAIMS), True)
+    assert judged(run, CHEAP) == dict.fromkeys(names(servo_cost.ANALYSIS.CLAIMS), True)
     assert judged(run, CHEAP | {6: replace(CHEAP[6], tick_99=1.1e-3)})["at_servo_rate"] is False
     assert judged(run, CHEAP | {34: replace(CHEAP[34], step_99=6.1e-4)})["step_of_34"] is False
     assert judged(run, CHEAP | {3: replace(CHEAP[3], inverse_dynamics=0.8e-3)})["faster_than_source"] is False
@@ -39,8 +39,8 @@ def test_costs_are_measured_of_all_three_systems(run):
     assert [cost.tick > cost.inverse_dynamics > 0.0 for cost in costs.values()] == [True] * 3
     for degrees in DEGREES:
         assert servo_cost.variant(run.trial, degrees).world.model.nv == degrees + 6
-    analysis = servo_cost.STUDY.judge(run.trial, run.samples, costs)
-    figure = servo_cost.STUDY.figures(run.trial, run.samples, analysis)[0]
+    findings = servo_cost.ANALYSIS.judge(run.trial, run.samples, costs)
+    figure = servo_cost.ANALYSIS.figures(run.trial, run.samples, findings)[0]
     assert not figure.panels[0].empty and figure.table[0][1:] == ["3", "6", "34"]
 
 

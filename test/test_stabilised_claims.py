@@ -96,7 +96,7 @@ def runs() -> dict[str, Run]:
 @pytest.mark.long
 @pytest.mark.parametrize("name", NAMES)
 def test_names_are_those_of_the_contract_and_each_has_a_mutation(name: str, runs: dict[str, Run]) -> None:
-    assert names(runs[name].study.CLAIMS) == NAMES[name]  # type: ignore[arg-type]
+    assert names(runs[name].analysis.CLAIMS) == NAMES[name]  # type: ignore[arg-type]
     assert {claim for experiment, claim, _ in TABLE if experiment == name} == set(NAMES[name])
     assert runs[name].holds(compare=True) == dict.fromkeys(NAMES[name], True)
 
@@ -161,7 +161,7 @@ def test_a_device_that_renders_link_2_decides(displayed: Run) -> None:
     assert displayed.holds() == dict.fromkeys(NAMES["two_link_closed_loop"], True)
     run = Run("two_link_closed_loop", "device.type=admittance")
     assert run.holds() == dict.fromkeys(NAMES["two_link_closed_loop"], False)
-    claims = {claim.name: claim for claim in run.study.analyse(run.trial, run.samples, compare=False).claims}
+    claims = {claim.name: claim for claim in run.analysis.analyse(run.trial, run.samples, compare=False).claims}
     assert (claims["error_decays"].measured["tool, deviation"] or 1.0) < 1e-10
     assert (claims["converged"].measured["tool, left"] or 1.0) < 0.01
 

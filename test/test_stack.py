@@ -12,7 +12,7 @@ from haptic_experiments import stack
 from haptic_sim.parameters import ParameterError
 from haptic_sim.worlds.scenes import GRAVITY
 
-STUDY = stack.STUDY
+ANALYSIS = stack.ANALYSIS
 NAMES = [statement.name for statement in stack.CLAIMS]
 
 
@@ -34,39 +34,39 @@ def hand_made(boxes=3, rows=50, **columns):
 
 
 def analysed(samples, *settings):
-    return STUDY.analyse(trial("scene.boxes=3", *settings), samples)
+    return ANALYSIS.analyse(trial("scene.boxes=3", *settings), samples)
 
 
-def holds(analysis):
-    return {claim.name: claim.holds for claim in analysis.claims}
+def holds(findings):
+    return {claim.name: claim.holds for claim in findings.claims}
 
 
 @pytest.fixture(scope="module")
 def default():
     chosen = trial("duration=0.5")
     samples = run_unrecorded(chosen)
-    return chosen, samples, STUDY.analyse(chosen, samples)
+    return chosen, samples, ANALYSIS.analyse(chosen, samples)
 
 
 def test_a_stack_at_rest_has_not_moved():
-    analysis = analysed(hand_made())
-    assert analysis.metrics == {
+    findings = analysed(hand_made())
+    assert findings.metrics == {
         "max_drift": 0.0,
         "max_tilt": 0.0,
         "final_drift": 0.0,
         "energy_gain": 0.0,
         "top_support": pytest.approx(GRAVITY),
     }
-    assert set(holds(analysis).values()) == {True}
+    assert set(holds(findings).values()) == {True}
 
 
 def test_drift_is_the_largest_of_any_box_at_any_time():
     there_and_back = np.sin(np.linspace(0.0, math.pi, 50))
     samples = hand_made(q7=3e-5 * there_and_back, q9=4e-5 * there_and_back, q14=2e-5 * np.linspace(0, 1, 50))
-    analysis = analysed(samples)
-    assert analysis.metrics["max_drift"] == pytest.approx(5e-5, rel=2e-3)
-    assert analysis.metrics["final_drift"] == pytest.approx(2e-5)
-    assert holds(analysis)["stands"] is True
+    findings = analysed(samples)
+    assert findings.metrics["max_drift"] == pytest.approx(5e-5, rel=2e-3)
+    assert findings.metrics["final_drift"] == pytest.approx(2e-5)
+    assert holds(findings)["stands"] is True
     assert holds(analysed(hand_made(q7=np.linspace(0.0, 1.01e-4, 50))))["stands"] is False
 
 
@@ -92,44 +92,44 @@ def test_a_box_that_is_not_carried_is_found_out():
 
 
 def test_twenty_boxes_stand(default):
-    chosen, _, analysis = default
+    chosen, _, findings = default
     assert stack.scene_of(chosen.experiment).boxes == 20
-    assert list(analysis.metrics) == list(stack.METRICS)
-    assert holds(analysis) == dict.fromkeys(NAMES, True)
-    assert analysis.metrics["max_drift"] < 1e-6
-    assert STUDY.expected(chosen, analysis)["top_support"][0] == pytest.approx(9.81)
+    assert list(findings.metrics) == list(stack.METRICS)
+    assert holds(findings) == dict.fromkeys(NAMES, True)
+    assert findings.metrics["max_drift"] < 1e-6
+    assert ANALYSIS.expected(chosen, findings)["top_support"][0] == pytest.approx(9.81)
 
 
 @pytest.mark.parametrize("method", ["hybrid", "impulse_augmented"])
 def test_fewer_boxes_by_other_methods(method):
     chosen = trial("scene.boxes=3", "duration=2", f"environment.method={method}", "contact.stiffness=20000")
-    analysis = STUDY.analyse(chosen, run_unrecorded(chosen))
+    findings = ANALYSIS.analyse(chosen, run_unrecorded(chosen))
     if method == "hybrid":
-        assert holds(analysis) == dict.fromkeys(NAMES, True)
+        assert holds(findings) == dict.fromkeys(NAMES, True)
     else:
         # by penalties box i sinks by the weights on each of the joints below it, each on four springs
         sunk = sum(weights * GRAVITY / (4 * 20000) for weights in (3, 2, 1))
-        assert analysis.metrics["final_drift"] == pytest.approx(sunk, rel=0.05)
-        assert holds(analysis)["stands"] is False
+        assert findings.metrics["final_drift"] == pytest.approx(sunk, rel=0.05)
+        assert holds(findings)["stands"] is False
 
 
 def test_one_box_and_one_row():
     chosen = trial("scene.boxes=1", "duration=0.1")
     samples = run_unrecorded(chosen)
-    assert holds(STUDY.analyse(chosen, samples)) == dict.fromkeys(NAMES, True)
-    one = STUDY.analyse(chosen, samples.until(0.0))
+    assert holds(ANALYSIS.analyse(chosen, samples)) == dict.fromkeys(NAMES, True)
+    one = ANALYSIS.analyse(chosen, samples.until(0.0))
     assert one.metrics["energy_gain"] is None
     assert set(holds(one).values()) == {None}
 
 
 @pytest.mark.drawn
 def test_figures(default):
-    chosen, samples, analysis = default
-    drift, energy = STUDY.figures(chosen, samples, analysis)
+    chosen, samples, findings = default
+    drift, energy = ANALYSIS.figures(chosen, samples, findings)
     assert [panel.name for panel in drift.panels] == ["drift_sideways", "drift_upward", "profile", "tilt"]
     assert energy.panels
     curve = stack.Curve("a", chosen, samples, stack.Style())
-    (runs, _) = STUDY.sweep_figures([curve, curve])
+    (runs, _) = ANALYSIS.sweep_figures([curve, curve])
     assert len(runs.table) == 3
 
 

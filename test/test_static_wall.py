@@ -8,7 +8,7 @@ from claim_checks import Compared, changed, load, scaled
 
 from haptic_bench.recording.samples import Samples
 from haptic_experiments.common.local_models import COMPARED, inside, perceived_wall, rebounds
-from haptic_experiments.static_wall import STUDY, wall_position
+from haptic_experiments.static_wall import ANALYSIS, wall_position
 from haptic_sim.parameters import ParameterError
 
 WALL = 0.116  # [m] of the source
@@ -25,7 +25,7 @@ def test_it_is_the_experiment_of_the_source(compared: Compared) -> None:
     assert (of.contact.stiffness, of.contact.damping, of.contact.restitution) == (4000.0, 30.0, 0.0)
     assert (of.rate, of.environment.rate) == (512.0, 60.0)
     assert wall_position(of) == pytest.approx(WALL, abs=1e-12)
-    assert STUDY.own(compared.trial) == "LM5" and set(compared.runs) == set(COMPARED)
+    assert ANALYSIS.own(compared.trial) == "LM5" and set(compared.runs) == set(COMPARED)
     kinds = {name: COMPARED[name].of(of).controller.type for name in COMPARED}
     assert kinds == {"IR": "direct", "LM0": "four_channel", "LM5": "four_channel"}
 
@@ -53,8 +53,8 @@ def test_at_half_the_rate_five_millimetres_do_not_suffice() -> None:
     """2 v T is 8.6 mm; and prediction from the velocity is told of the wall in time."""
     for settings, holds in ((("environment.rate=30",), False), (("environment.rate=30", PREDICTED), True)):
         own = load("static_wall", *settings)
-        samples = STUDY.run_unrecorded(own)
-        claims = STUDY.claims(own, {"LM5": samples} if STUDY.own(own) else STUDY.runs(own, samples))
+        samples = ANALYSIS.run_unrecorded(own)
+        claims = ANALYSIS.claims(own, {"LM5": samples} if ANALYSIS.own(own) else ANALYSIS.runs(own, samples))
         assert next(claim.holds for claim in claims if claim.name == "at_the_wall") is holds
 
 
@@ -95,7 +95,7 @@ def test_claims_that_fail_can_hold(compared: Compared) -> None:
     still = changed(bounces, hand_vy=-bounces["hand_vy"] * (bounces["time"] > 1.0))
     assert compared.holds(IR=still)["stays"] is True
     soft = load("static_wall", "contact.stiffness=500", "duration=4")
-    holds = {claim.name: claim.holds for claim in STUDY.analyse(soft, STUDY.run_unrecorded(soft)).claims}
+    holds = {claim.name: claim.holds for claim in ANALYSIS.analyse(soft, ANALYSIS.run_unrecorded(soft)).claims}
     assert holds["stays"] is True  # that stiff it comes to rest
 
 

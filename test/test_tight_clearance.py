@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from claim_checks import Compared, changed, load, names, scaled
 
-from haptic_bench.analysis.base import study_of
+from haptic_bench.analysis.base import analysis_of
 from haptic_bench.recording.samples import MessageStore, Samples
 from haptic_bench.running.offline import simulate
 from haptic_experiments.common.local_models import felt_clearance
@@ -29,7 +29,7 @@ def compared() -> dict[str, Compared]:
 
 @pytest.mark.parametrize("name", EXPERIMENTS)
 def test_what_is_published_and_what_is_found(name: str, compared: dict[str, Compared]) -> None:
-    declared = names(compared[name].study.CLAIMS)
+    declared = names(compared[name].analysis.CLAIMS)
     assert compared[name].holds() == {claim: FOUND[claim] for claim in declared}
 
 
@@ -83,9 +83,9 @@ def test_claims_that_are_open_or_fail_can_be_decided_otherwise(compared: dict[st
 def test_a_hole_that_is_not_as_deep_turns_the_peg() -> None:
     """Then its end is held and its top is not."""
     own = load("tight_clearance", "scene.slot_depth=0.03", "scene.start=[0.05,0.0965]", "duration=1.0")
-    study = study_of(own.experiment)
-    analysis = study.analyse(own, study.run_unrecorded(own))
-    (claim,) = [claim for claim in analysis.claims if claim.name == "turns_more"]
+    analysis = analysis_of(own.experiment)
+    findings = analysis.analyse(own, analysis.run_unrecorded(own))
+    (claim,) = [claim for claim in findings.claims if claim.name == "turns_more"]
     assert claim.holds is not None and min(value for value in claim.measured.values() if value is not None) > 1e-4
 
 
@@ -101,7 +101,7 @@ def test_with_an_update_in_each_tick_it_is_the_synchronous_world(setting: str) -
     found = []
     for more in (asynchronous, synchronous):
         own = load("tight_clearance", setting, *more)
-        found.append(study_of(own.experiment).run_unrecorded(own))
+        found.append(analysis_of(own.experiment).run_unrecorded(own))
     for name in ("hand_px", "hand_py"):
         np.testing.assert_allclose(found[0][name], found[1][name], rtol=0, atol=1e-9)
 
@@ -117,7 +117,7 @@ def test_stiff_contacts_in_a_world_at_20_hz_are_stable_for_a_minute() -> None:
             store(topic, tick, data)
 
     simulate(own, keep)
-    samples = study_of(own.experiment).samples(own, store.messages)
+    samples = analysis_of(own.experiment).samples(own, store.messages)
     x, time = samples["hand_px"], samples["time"]
     second, last = x[(time >= 1.2) & (time <= 2.0)], x[time >= 59.2]
     assert np.ptp(second) > 1e-5

@@ -8,7 +8,7 @@ from claim_checks import Compared, load, names, scaled
 
 from haptic_bench import experiment
 from haptic_experiments.common.local_models import felt_clearance
-from haptic_experiments.tight_hole import STUDY
+from haptic_experiments.tight_hole import ANALYSIS
 from haptic_sim.parameters import ParameterError
 
 FORCE, STIFFNESS, FREQUENCY = 5.0, 2 * 10000.0, 10.0  # of two points at each wall [N, N/m, Hz]
@@ -32,7 +32,7 @@ def test_it_is_the_experiment_of_the_contract(compared: Compared) -> None:
 def test_published_claims_hold(compared: Compared) -> None:
     """With the chosen frequency; with that of the force as printed there is no drift to be seen."""
     printed = {"narrower_printed": False, "drifts_printed": False}
-    assert compared.holds() == dict.fromkeys(names(STUDY.CLAIMS), True) | printed
+    assert compared.holds() == dict.fromkeys(names(ANALYSIS.CLAIMS), True) | printed
 
 
 def test_the_hand_moves_as_far_as_the_stiffness_allows(compared: Compared) -> None:
@@ -61,9 +61,9 @@ def test_a_slow_force_that_makes_the_hand_drift_holds(claim: str, factor: float,
 
 def test_claims_are_open_without_the_variants() -> None:
     own = load("tight_hole", "duration=0.2")
-    analysis = STUDY.analyse(own, STUDY.run_unrecorded(own), compare=False)
-    assert [claim.holds for claim in analysis.claims] == [None] * 5
-    assert analysis.references == {}
+    findings = ANALYSIS.analyse(own, ANALYSIS.run_unrecorded(own), compare=False)
+    assert [claim.holds for claim in findings.claims] == [None] * 5
+    assert findings.references == {}
 
 
 def test_constraints_that_are_all_known_are_the_synchronous_world(compared: Compared) -> None:

@@ -9,7 +9,7 @@ import pytest
 from claim_checks import Run, changed, names, scaled
 
 from haptic_bench.recording.samples import Samples
-from haptic_experiments.two_hands import STUDY, carried
+from haptic_experiments.two_hands import ANALYSIS, carried
 from haptic_sim.parameters import ParameterError
 
 
@@ -19,7 +19,7 @@ def run() -> Run:
 
 
 def test_all_claims_hold(run: Run) -> None:
-    assert run.holds(compare=True) == dict.fromkeys(names(STUDY.CLAIMS), True)
+    assert run.holds(compare=True) == dict.fromkeys(names(ANALYSIS.CLAIMS), True)
 
 
 def test_the_box_is_aloft_and_the_hands_carry_it(run: Run) -> None:

@@ -14,7 +14,7 @@ from conftest import Haptics, wait_until
 
 from haptic_bench.experiment import Trial
 from haptic_bench.recording.samples import Samples
-from haptic_experiments.two_hosts import DELAYS, KINDS, STUDY, SYNCHRONOUS, label
+from haptic_experiments.two_hosts import ANALYSIS, DELAYS, KINDS, SYNCHRONOUS, label
 from haptic_sim.contact.response import ContactParameters
 from haptic_sim.messages import LocalGeometry, ToolCommand
 from haptic_sim.parameters import ParameterError
@@ -32,17 +32,17 @@ Runs = tuple[Trial, dict[str, Samples]]
 @pytest.fixture(scope="module")
 def runs() -> Runs:
     own = load("two_hosts")
-    return own, STUDY.runs(own, STUDY.run_unrecorded(own))
+    return own, ANALYSIS.runs(own, ANALYSIS.run_unrecorded(own))
 
 
 def verdicts(own: Trial, runs: dict[str, Samples]) -> dict[str, bool | None]:
-    return {claim.name: claim.holds for claim in STUDY.claims(own, runs)}
+    return {claim.name: claim.holds for claim in ANALYSIS.claims(own, runs)}
 
 
 def test_the_claims_hold(runs: Runs) -> None:
     own, found = runs
     assert len(found) == len(KINDS) * len(DELAYS) + 1
-    assert verdicts(own, found) == dict.fromkeys(names(STUDY.CLAIMS), True)
+    assert verdicts(own, found) == dict.fromkeys(names(ANALYSIS.CLAIMS), True)
 
 
 def moved(millimetres: float) -> Callable[[Samples], Samples]:

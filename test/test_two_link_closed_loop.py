@@ -12,7 +12,7 @@ from haptic_bench.recording.samples import Samples
 from haptic_experiments import two_link_closed_loop as loop
 from haptic_sim.parameters import ParameterError
 
-STUDY = loop.STUDY
+ANALYSIS = loop.ANALYSIS
 # as summaries and reports have them
 METRICS = [
     "residual_start",
@@ -37,11 +37,11 @@ def run(*settings):
     chosen = trial(*settings)
     samples = run_unrecorded(chosen)
     assert {"c1", "c2", "c3", "lambda3", "residual_holonomic", "energy"} <= set(samples.names)
-    return chosen, samples, STUDY.analyse(chosen, samples)
+    return chosen, samples, ANALYSIS.analyse(chosen, samples)
 
 
-def holds(analysis):
-    return {claim.name: claim.holds for claim in analysis.claims}
+def holds(findings):
+    return {claim.name: claim.holds for claim in findings.claims}
 
 
 @pytest.fixture(scope="module")
@@ -50,11 +50,11 @@ def default():
 
 
 def test_the_claims_hold_and_numbers_are_those_of_the_exponential(default):
-    _, samples, analysis = default
-    assert holds(analysis) == dict.fromkeys(NAMES, True)
-    assert list(analysis.metrics) == METRICS
-    assert analysis.metrics["left_after_1s"] == pytest.approx(math.exp(-5.0), rel=1e-6)
-    assert analysis.metrics["convergence_time"] == pytest.approx(math.log(100.0) / 5.0, abs=1e-3)
+    _, samples, findings = default
+    assert holds(findings) == dict.fromkeys(NAMES, True)
+    assert list(findings.metrics) == METRICS
+    assert findings.metrics["left_after_1s"] == pytest.approx(math.exp(-5.0), rel=1e-6)
+    assert findings.metrics["convergence_time"] == pytest.approx(math.log(100.0) / 5.0, abs=1e-3)
     first = [samples[name][0] for name in loop.NAMES]
     # c of [0.3, 2.0, 1.2, 1.3] by hand
     assert first[0] == pytest.approx(2.0 - 2.0 * math.cos(0.3) - 0.5 * math.cos(1.3))
@@ -94,8 +94,8 @@ def test_the_pendulum_of_the_comparison_is_that_of_scipy():
 @pytest.mark.parametrize("about", ["pivot", "centroid"])
 def test_about_the_centroid_the_pendulum_is_slower(about, default):
     """The claim about the pendulum does not depend on it, but the motion does (errata of YUN, 6)."""
-    _, samples, analysis = run(f"scene.I1_about={about}")
-    assert holds(analysis)["rigid_pendulum"] is True
+    _, samples, findings = run(f"scene.I1_about={about}")
+    assert holds(findings)["rigid_pendulum"] is True
     lowest = samples["time"][samples["q0"].argmin()]
     pivot = default[1]["time"][default[1]["q0"].argmin()]
     assert (lowest == pivot) if about == "pivot" else (lowest > pivot)
@@ -124,7 +124,7 @@ FORCES = ("fx", "fy", "fz", "tx", "ty", "tz")
 
 
 def analysed(samples, *settings):
-    return STUDY.analyse(trial("scene.gravity=0", *settings), samples)
+    return ANALYSIS.analyse(trial("scene.gravity=0", *settings), samples)
 
 
 def test_exponentials_are_recognised_and_what_departs_from_them_is_found():
@@ -147,9 +147,9 @@ def test_a_short_run_and_one_that_is_pushed_decide_nothing_of_the_pendulum():
 
 
 def test_without_a_rate_the_links_stay_apart():
-    _, _, analysis = run("constraint.gamma=0", "duration=1")
-    assert analysis.metrics["left_after_1s"] == pytest.approx(1.0, abs=1e-6)
-    assert holds(analysis) == {"error_decays": True, "converged": None, "rigid_pendulum": None}
+    _, _, findings = run("constraint.gamma=0", "duration=1")
+    assert findings.metrics["left_after_1s"] == pytest.approx(1.0, abs=1e-6)
+    assert holds(findings) == {"error_decays": True, "converged": None, "rigid_pendulum": None}
 
 
 def test_projection_needs_links_that_are_together():
@@ -158,15 +158,15 @@ def test_projection_needs_links_that_are_together():
         run(*settings)
     theta2 = 0.3 + math.pi - math.acos(-0.3125)
     x, y = 2 * math.cos(0.3) + 0.5 * math.cos(theta2), 2 * math.sin(0.3) + 0.5 * math.sin(theta2)
-    _, _, analysis = run(*settings, f"scene.start=[0.3,{x!r},{y!r},{theta2!r}]")
-    assert holds(analysis) == {"error_decays": None, "converged": None, "rigid_pendulum": True}
-    assert analysis.metrics["residual_end"] < 1e-12
+    _, _, findings = run(*settings, f"scene.start=[0.3,{x!r},{y!r},{theta2!r}]")
+    assert holds(findings) == {"error_decays": None, "converged": None, "rigid_pendulum": True}
+    assert findings.metrics["residual_end"] < 1e-12
 
 
 @pytest.mark.drawn
 def test_figures_are_drawn(default):
-    chosen, samples, analysis = default
-    figures = STUDY.figures(chosen, samples, analysis)
+    chosen, samples, findings = default
+    figures = ANALYSIS.figures(chosen, samples, findings)
     assert [figure.title for figure in figures] == ["Motion", "Constraints", "A rigid pendulum", "Energy"]
     short = samples.until(0.5)
-    assert len(STUDY.figures(chosen, short, STUDY.analyse(chosen, short))) == 3
+    assert len(ANALYSIS.figures(chosen, short, ANALYSIS.analyse(chosen, short))) == 3

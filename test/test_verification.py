@@ -14,7 +14,7 @@ import pytest
 import starting
 
 from haptic_bench import experiment
-from haptic_bench.analysis.base import Study
+from haptic_bench.analysis.base import Analysis
 from haptic_bench.commands import command_line
 from haptic_bench.recording.bag import BagWriter, Definition, Topic
 from haptic_bench.recording.samples import Samples
@@ -154,8 +154,8 @@ def test_of_an_interrupted_trial_what_was_recorded_is_simulated_again(
 ) -> None:
     test_a_trial_that_was_killed_is_concluded(copy)
     simulated = []
-    run = Study.run_unrecorded
-    monkeypatch.setattr(Study, "run_unrecorded", lambda self, trial: simulated.append(trial) or run(self, trial))
+    run = Analysis.run_unrecorded
+    monkeypatch.setattr(Analysis, "run_unrecorded", lambda self, trial: simulated.append(trial) or run(self, trial))
     assert verification.verify(copy) == verification.Verification()
     assert [trial.experiment.last_tick + 1 for trial in simulated] == [ticks(copy)]
     assert ticks(copy) < experiment.read_resolved(copy / "experiment.yaml").experiment.last_tick

@@ -27,7 +27,7 @@ from pages import client, load, page_of
 from starting import die_with_parent
 
 from haptic_bench import experiment
-from haptic_bench.analysis.base import study_of
+from haptic_bench.analysis.base import analysis_of
 from haptic_bench.catalogue import catalogue
 from haptic_bench.commands import command_line
 from haptic_bench.commands.view import chosen, same_world
@@ -50,7 +50,7 @@ PLACE = tick_place()
 def messages_of(trial: experiment.Trial) -> dict[str, list[bytes]]:
     """All messages of an offline run in memory."""
     store = MessageStore()
-    study_of(trial.experiment).simulate(trial, store)
+    analysis_of(trial.experiment).simulate(trial, store)
     return store.messages
 
 
@@ -178,7 +178,7 @@ def test_live_and_recorded_frames_are_the_same(name: str, settings: list[str]) -
 def test_recorded_frames_say_what_the_samples_say() -> None:
     trial = load("corner_peg", "duration=0.8")
     messages = messages_of(trial)
-    frames, samples = RecordedFrames(trial, messages), study_of(trial.experiment).samples(trial, messages)
+    frames, samples = RecordedFrames(trial, messages), analysis_of(trial.experiment).samples(trial, messages)
     for index in (0, len(frames) // 2, len(frames) - 1):
         frame = frames.frame(index)
         row = int(np.searchsorted(samples["tick"], frame.tick))
@@ -215,7 +215,7 @@ def test_charts_miss_no_peak_of_a_trial() -> None:
     """Frames of every 33rd tick, live and recorded: the greatest force of the chart is that of all messages."""
     trial = load("corner_peg", "duration=0.8")
     messages = messages_of(trial)
-    samples = study_of(trial.experiment).samples(trial, messages)
+    samples = analysis_of(trial.experiment).samples(trial, messages)
     largest = {name: np.linalg.norm(samples.wrench(name)[:, :3], axis=1).max() for name in ("rendered", "env")}
     frames = RecordedFrames(trial, messages)
     chosen = [*range(0, len(frames) - 1, 7), len(frames) - 1]

@@ -1,4 +1,4 @@
-"""The interface of all studies, with defaults for experiments that have nothing of their own."""
+"""The interface of all analyses, with defaults for experiments that have nothing of their own."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import ClassVar, TypeVar
 import numpy as np
 
 from haptic_bench.analysis import ideal_device, tracking
-from haptic_bench.analysis.claims import Analysis, Quantity, Statement
+from haptic_bench.analysis.claims import Findings, Quantity, Statement
 from haptic_bench.analysis.figures import Curve, Figure, Style, trial_figures
 from haptic_bench.experiment import Experiment, Trial, analyses
 from haptic_bench.recording.samples import MessageStore, Samples, of_trial
@@ -24,7 +24,7 @@ Scene = TypeVar("Scene", bound=Parameters)
 
 
 def scene_as(experiment: Experiment, kind: type[Scene]) -> Scene:
-    """The scene of an experiment that `Study.check` has accepted, with its type.
+    """The scene of an experiment that `Analysis.check` has accepted, with its type.
 
     Raises:
         ParameterError: it is another.
@@ -35,8 +35,8 @@ def scene_as(experiment: Experiment, kind: type[Scene]) -> Scene:
     return scene
 
 
-class Study:
-    """Defaults of all studies: no metrics, no claims, the figures of any trial."""
+class Analysis:
+    """Defaults of all analyses: no metrics, no claims, the figures of any trial."""
 
     METRICS: ClassVar[Mapping[str, Quantity]] = {}
     CLAIMS: ClassVar[Sequence[Statement]] = ()
@@ -49,7 +49,7 @@ class Study:
     """Contact methods of what a trial is compared with."""
 
     def check(self, experiment: Experiment) -> list[str]:
-        """Reasons why the study does not fit an experiment, one line each; empty if it does."""
+        """Reasons why the analysis does not fit an experiment, one line each; empty if it does."""
         kind = experiment.scene.type
         if not self.SCENES or kind in self.SCENES:
             return []
@@ -63,7 +63,7 @@ class Study:
         return experiment.last_tick
 
     def world_every(self, experiment: Experiment) -> int:
-        """Number of ticks from one world state to the next; 0: there are none, as in a study without time."""
+        """Number of ticks from one world state to the next; 0: there are none, as in an analysis without time."""
         return 0 if self.OFFLINE_ONLY else experiment.environment.publish_every(experiment.rate)
 
     def simulate(
@@ -94,29 +94,29 @@ class Study:
         return self.samples(trial, store.messages), reason
 
     def samples(self, trial: Trial, messages: Mapping[str, Sequence[bytes]]) -> Samples:
-        """The samples of a trial from its messages by topic, with the columns of this study."""
+        """The samples of a trial from its messages by topic, with the columns of this analysis."""
         samples = of_trial(trial, messages)
         return samples.with_columns(self.columns(trial, samples))
 
     def columns(self, trial: Trial, samples: Samples) -> Mapping[str, np.ndarray]:
-        """Columns that the study adds to the samples, by name."""
+        """Columns that the analysis adds to the samples, by name."""
         return {}
 
-    def analyse(self, trial: Trial, samples: Samples, *, compare: bool = True) -> Analysis:
+    def analyse(self, trial: Trial, samples: Samples, *, compare: bool = True) -> Findings:
         """Metrics and claims of a trial.
 
         Args:
             trial: what was run.
-            samples: what came out, with the columns of this study; at least one row, may be shorter than planned.
+            samples: what came out, with the columns of this analysis; at least one row, may be shorter than planned.
             compare: simulate the references that claims need; without, claims are undecided.
         """
-        return Analysis({})
+        return Findings({})
 
     def label(self, trial: Trial) -> str | None:
         """Which of the runs that are compared a trial is, by the name in `Analysis.references`; None: none of them."""
         return None
 
-    def figures(self, trial: Trial, samples: Samples, analysis: Analysis) -> list[Figure]:
+    def figures(self, trial: Trial, samples: Samples, findings: Findings) -> list[Figure]:
         """The figures of a trial of at least two rows, beside its references."""
         made = trial_figures([Curve("this run", trial, samples, Style())])
         return [*made, tracking.figure(trial, samples)] if tracking.is_tracked(trial.experiment) else made
@@ -126,39 +126,39 @@ class Study:
         return trial_figures(curves)
 
     def quantity(self, name: str) -> Quantity | None:
-        """Description and unit of a metric; None if the study has no such metric."""
+        """Description and unit of a metric; None if the analysis has no such metric."""
         return self.METRICS.get(name)
 
     def claimed(self, name: str) -> Statement | None:
-        """The statement of a claim; None if the study has no such claim."""
+        """The statement of a claim; None if the analysis has no such claim."""
         return next((statement for statement in self.CLAIMS if statement.name == name), None)
 
-    def expected(self, trial: Trial, analysis: Analysis) -> Mapping[str, tuple[float, str]]:
+    def expected(self, trial: Trial, findings: Findings) -> Mapping[str, tuple[float, str]]:
         """Theoretical values of metrics and their sources, by name."""
         return {}
 
 
-def study_of(experiment: Experiment) -> Study:
-    """The study that an experiment names.
+def analysis_of(experiment: Experiment) -> Analysis:
+    """The analysis that an experiment names.
 
     Raises:
         ParameterError: there is none of that name.
     """
-    study: Study = analyses.find(experiment.analysis)
-    return study
+    analysis: Analysis = analyses.find(experiment.analysis)
+    return analysis
 
 
-def analyse(trial: Trial, samples: Samples, *, compare: bool = True) -> Analysis:
-    """What the study of a trial finds, and with `compare` what the trial's device changes; see `Study.analyse`."""
-    study = study_of(trial.experiment)
-    analysis = study.analyse(trial, samples, compare=compare)
-    own = study.label(trial)
-    analysis = replace(analysis, claims=[claim.beside(analysis.references, own) for claim in analysis.claims])
-    ideal = ideal_device.on_ideal_device(trial, samples) if compare and not study.OFFLINE_ONLY else None
+def analyse(trial: Trial, samples: Samples, *, compare: bool = True) -> Findings:
+    """What the analysis of a trial finds, and with `compare` what the trial's device changes; see `Analysis.analyse`."""
+    analysis = analysis_of(trial.experiment)
+    findings = analysis.analyse(trial, samples, compare=compare)
+    own = analysis.label(trial)
+    findings = replace(findings, claims=[claim.beside(findings.references, own) for claim in findings.claims])
+    ideal = ideal_device.on_ideal_device(trial, samples) if compare and not analysis.OFFLINE_ONLY else None
     if ideal is None:
-        return analysis
-    run = study.run_unrecorded(ideal).finite()
+        return findings
+    run = analysis.run_unrecorded(ideal).finite()
     if not len(run):
-        return analysis
-    found = ideal_device.compare(trial, samples, analysis, run, study.analyse(ideal, run))
-    return replace(analysis, device=found)
+        return findings
+    found = ideal_device.compare(trial, samples, findings, run, analysis.analyse(ideal, run))
+    return replace(findings, device=found)

@@ -1,6 +1,6 @@
 """Results of an analysis: metrics and claims, with the texts by which they are shown.
 
-A study declares each metric as a `Quantity` and each claim as a `Statement`, once. `Statement.judged` makes the `Claim`
+An analysis declares each metric as a `Quantity` and each claim as a `Statement`, once. `Statement.judged` makes the `Claim`
 of a trial, and an `Analysis` holds the metrics and claims of one trial.
 """
 
@@ -31,7 +31,7 @@ class Quantity:
 
 @dataclass(frozen=True)
 class Statement:
-    """A statement that a study judges, declared once: its name, its text, its source, the quantity that decides it.
+    """A statement that an analysis judges, declared once: its name, its text, its source, the quantity that decides it.
 
     Attributes:
         measured: what the numbers are that decide. Numbers that are all named "row, column" are shown as a table.
@@ -112,7 +112,7 @@ class DeviceComparison:
 
     Attributes:
         quantities: what is measured of every such trial, by name: its description, and a pair of values.
-        metrics, claims: pairs of the study's, by name.
+        metrics, claims: pairs of the analysis's, by name.
         ideal: samples of the trial on the ideal device.
     """
 
@@ -135,7 +135,7 @@ class DeviceComparison:
 
 
 @dataclass(frozen=True)
-class Analysis:
+class Findings:
     """Metrics and claims of a trial.
 
     `references` are what the trial is compared with, by label: other variants of the experiment, simulated offline.

@@ -12,7 +12,7 @@ from dataclasses import replace
 import numpy as np
 
 from haptic_bench.analysis import units
-from haptic_bench.analysis.claims import Analysis, DeviceComparison, Quantity
+from haptic_bench.analysis.claims import DeviceComparison, Findings, Quantity
 from haptic_bench.analysis.figures import BLACK, BLUE, Figure, Line, Style, draw
 from haptic_bench.experiment import Trial
 from haptic_bench.recording.samples import Samples
@@ -61,13 +61,13 @@ def on_ideal_device(trial: Trial, samples: Samples) -> Trial | None:
 
 
 def compare(
-    trial: Trial, samples: Samples, analysis: Analysis, ideal: Samples, ideal_analysis: Analysis
+    trial: Trial, samples: Samples, findings: Findings, ideal: Samples, ideal_findings: Findings
 ) -> DeviceComparison:
     """What a trial and the same on the ideal device have measured and claimed."""
     rows = {name: (quantity, own, other) for name, quantity, own, other in _measure(trial, samples, ideal)}
-    metrics = {name: (value, ideal_analysis.metrics.get(name)) for name, value in analysis.metrics.items()}
-    holds = {claim.name: claim.holds for claim in ideal_analysis.claims}
-    claims = {claim.name: (claim.holds, holds.get(claim.name)) for claim in analysis.claims}
+    metrics = {name: (value, ideal_findings.metrics.get(name)) for name, value in findings.metrics.items()}
+    holds = {claim.name: claim.holds for claim in ideal_findings.claims}
+    claims = {claim.name: (claim.holds, holds.get(claim.name)) for claim in findings.claims}
     return DeviceComparison(rows, metrics, claims, ideal)
 
 
@@ -112,14 +112,14 @@ def _apart(run: Samples, other: Samples, what: str) -> float:
     return float(np.linalg.norm(distance, axis=1).max(initial=0.0))
 
 
-def figures(analysis: Analysis, samples: Samples, quantity_of: Callable[[str], Quantity | None]) -> list[Figure]:
+def figures(findings: Findings, samples: Samples, quantity_of: Callable[[str], Quantity | None]) -> list[Figure]:
     """What the device changes, as a figure and tables; nothing where the trial is on the ideal device.
 
     Args:
         analysis, samples: of the trial.
         quantity_of: the quantity of a metric by its name.
     """
-    found = analysis.device
+    found = findings.device
     if found is None:
         return []
     runs = (("this device", samples, Style(BLUE, width=2.0)), ("ideal device", found.ideal, Style(BLACK, (2.2, 1.3))))
@@ -152,7 +152,7 @@ def figures(analysis: Analysis, samples: Samples, quantity_of: Callable[[str], Q
     made = [Figure("What the device changes", text, panels, table)]
     if differ:
         words = {True: "holds", False: "does not hold", None: "undecided"}
-        statements = {claim.name: claim.statement for claim in analysis.claims}
+        statements = {claim.name: claim.statement for claim in findings.claims}
         rows = [[statements[name], words[own], words[other]] for name, (own, other) in differ.items()]
         made.append(
             Figure("Claims that are judged otherwise", "On this device, and on the ideal one.", [], [head, *rows])

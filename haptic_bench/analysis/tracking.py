@@ -1,4 +1,4 @@
-"""Tracking error of an admittance device (FAULRING IV): metrics, a claim and a figure for any study."""
+"""Tracking error of an admittance device (FAULRING IV): metrics, a claim and a figure for any analysis."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The study of any trial: forces, depths of overlap, sticking and sliding of contacts, and the work of the hand.
+"""The analysis of any trial: forces, depths of overlap, sticking and sliding of contacts, and the work of the hand.
 
 All metrics cover every tick. Depths are computed from the recorded configurations and take no time during a trial.
 """
@@ -11,8 +11,8 @@ import numpy as np
 import pinocchio as pin
 
 from haptic_bench.analysis import tracking
-from haptic_bench.analysis.base import Study
-from haptic_bench.analysis.claims import Analysis, Quantity
+from haptic_bench.analysis.base import Analysis
+from haptic_bench.analysis.claims import Findings, Quantity
 from haptic_bench.experiment import Trial
 from haptic_bench.recording.samples import Samples
 from haptic_sim.messages import HAND
@@ -39,13 +39,13 @@ METRICS = {
 }
 
 
-class TrialStudy(Study):
+class TrialAnalysis(Analysis):
     """See the module."""
 
     METRICS = METRICS
 
     def quantity(self, name: str) -> Quantity | None:
-        """See Study."""
+        """See Analysis."""
         if name.startswith(f"{DEPTH}["):
             return Quantity(f"Largest overlap of {name[len(DEPTH) + 1 : -1]}", "m")
         return super().quantity(name)
@@ -55,9 +55,9 @@ class TrialStudy(Study):
         total = samples["energy_kinetic"] + samples["energy_potential"]
         return {"energy": total} if is_constrained(trial.experiment) else {}
 
-    def analyse(self, trial: Trial, samples: Samples, *, compare: bool = True) -> Analysis:
-        """See Study."""
-        return Analysis(dict(_measure(trial, samples)) | dict(_depths(trial, samples)))
+    def analyse(self, trial: Trial, samples: Samples, *, compare: bool = True) -> Findings:
+        """See Analysis."""
+        return Findings(dict(_measure(trial, samples)) | dict(_depths(trial, samples)))
 
 
 def _measure(trial: Trial, samples: Samples) -> Iterator[tuple[str, float | None]]:
@@ -156,4 +156,4 @@ def _depths(trial: Trial, samples: Samples) -> Iterator[tuple[str, float | None]
         yield f"{DEPTH}[{a}/{b}]", depth
 
 
-STUDY: Study = TrialStudy()
+ANALYSIS: Analysis = TrialAnalysis()

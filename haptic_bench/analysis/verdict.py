@@ -76,7 +76,7 @@ class Verdict:
 
 
 def verdict_of(trial: Trial, samples: Samples) -> Verdict | None:
-    """The verdict on a trial with finite samples; None of a study without time, or without a tick."""
+    """The verdict on a trial with finite samples; None of an analysis without time, or without a tick."""
     experiment = trial.experiment
     if "energy_numerical" not in samples.names or not len(samples):
         return None

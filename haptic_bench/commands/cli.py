@@ -231,7 +231,7 @@ def _print_summary(label: str, summary: dict[str, Any]) -> None:
         print(f"    claims of this trial: {_counted(claims, 'hold', 'do not')}")
     references = [claim for claim in summary["claims"] if claim.get("reference")]
     if references:
-        print(f"    statements on other runs of the study: {_counted(references, 'reproduced', 'not')}")
+        print(f"    statements on other runs of the analysis: {_counted(references, 'reproduced', 'not')}")
 
 
 def _counted(claims: Sequence[Mapping[str, Any]], holds: str, fails: str) -> str:
@@ -375,7 +375,7 @@ def benchmark(options: argparse.Namespace) -> int:
 def test(arguments: Sequence[str]) -> int:
     """`haptics test [--fast | --all] [PYTEST ARGS]`: without other arguments on all cores.
 
-    --fast leaves out process graphs, programs and studies; --all adds the exhaustive tests. One worker more than there
+    --fast leaves out process graphs, programs and analyses; --all adds the exhaustive tests. One worker more than there
     are cores where there are tests of process graphs, which mostly wait.
     """
     root = Path(__file__).resolve().parents[2]

@@ -405,7 +405,7 @@ def _add_commands(commands: Any) -> None:
 
     commands.add_parser(
         "test",
-        help="run the test suite with arguments of pytest; --fast: without graphs, programs and studies; "
+        help="run the test suite with arguments of pytest; --fast: without graphs, programs and analyses; "
         "--all: with the exhaustive tests",
         add_help=False,
     )

@@ -6,7 +6,7 @@ import argparse
 import sys
 from dataclasses import replace
 
-from haptic_bench.analysis.base import study_of
+from haptic_bench.analysis.base import analysis_of
 from haptic_bench.commands.command_line import DONE, FAILED
 from haptic_bench.experiment.system import load_system
 from haptic_bench.running import namespaces
@@ -26,7 +26,7 @@ def start(options: argparse.Namespace) -> int:
     experiment = one.experiment
     for note in one.notes:
         print(f"haptics: {note}", file=sys.stderr)
-    if study_of(experiment).OFFLINE_ONLY:
+    if analysis_of(experiment).OFFLINE_ONLY:
         raise ParameterError([f"world {experiment.name}: has no ticks; it runs offline only, with `haptics run`"])
     if options.composed and experiment.hands:
         raise ParameterError(["--composed: supports one hand only; leave it out"])

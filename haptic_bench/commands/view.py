@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from haptic_bench import experiment
-from haptic_bench.analysis.base import study_of
+from haptic_bench.analysis.base import analysis_of
 from haptic_bench.commands.command_line import DONE, FAILED
 from haptic_bench.recording.summary import read_summary, runs_of
 from haptic_bench.running import namespaces
@@ -107,7 +107,7 @@ def check(one: experiment.Trial, mode: str) -> None:
         raise ParameterError(
             ["a view is of nodes, which --mode offline has none of; `haptics view DIR` shows its result"]
         )
-    if study_of(one.experiment).OFFLINE_ONLY:
+    if analysis_of(one.experiment).OFFLINE_ONLY:
         raise ParameterError([f"{one.experiment.name}: has no ticks, it runs offline only; there is nothing to see"])
 
 

@@ -2,7 +2,7 @@
 
 A kernel is compiled when it is first called, and kept for all later processes (haptic_sim/kernels). So the
 parts of a trial are called in several processes, each of which finds the kernels that the others have compiled. Then a
-few ticks of the trial, and of the references that its study compares it with, call the remaining kernels. Kernels that
+few ticks of the trial, and of the references that its analysis compares it with, call the remaining kernels. Kernels that
 only a later trial needs are compiled when they are called.
 """
 
@@ -19,7 +19,7 @@ from functools import partial
 from multiprocessing import get_context
 
 from haptic_bench import experiment
-from haptic_bench.analysis.base import study_of
+from haptic_bench.analysis.base import analysis_of
 from haptic_bench.commands import command_line
 from haptic_bench.experiment import Trial
 from haptic_sim.contact.response import Method
@@ -73,7 +73,7 @@ def parts_of(trials: Sequence[Trial]) -> Iterator[Callable[[], None]]:
     in_contact = [trial for trial in trials if not is_constrained(trial.experiment)]
     methods: dict[Method, Trial] = {}
     for trial in in_contact:
-        for method in (trial.experiment.environment.method, *study_of(trial.experiment).METHODS):
+        for method in (trial.experiment.environment.method, *analysis_of(trial.experiment).METHODS):
             methods.setdefault(method, trial)
     responses = [partial(respond, trial, method) for method, trial in methods.items()]
     yield from responses[:1]
@@ -96,9 +96,9 @@ def detect(trial: Trial) -> None:
 
 
 def analyse(trial: Trial) -> None:
-    """Simulate a trial as its study does, and what it is compared with."""
-    study = study_of(trial.experiment)
-    study.analyse(trial, study.run_unrecorded(trial))
+    """Simulate a trial as its analysis does, and what it is compared with."""
+    analysis = analysis_of(trial.experiment)
+    analysis.analyse(trial, analysis.run_unrecorded(trial))
 
 
 def _prepare() -> None:

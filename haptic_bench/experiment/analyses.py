@@ -1,7 +1,7 @@
-"""The study of an experiment, found by its name.
+"""The analysis of an experiment, found by its name.
 
-A study is an object that the entry point of its name in the group `haptics.analyses` names, or MODULE:NAME. Studies
-import experiments, so no module here may import a study: it is looked up when an experiment needs it.
+An analysis is an object that the entry point of its name in the group `haptics.analyses` names, or MODULE:NAME. Analyses
+import experiments, so no module here may import an analysis: it is looked up when an experiment needs it.
 """
 
 from __future__ import annotations
@@ -13,24 +13,26 @@ from haptic_sim.parts import OWN, Entry, Group, PartError
 
 
 class _Analyses(Group):
-    """Studies: what has the methods of `haptic_bench.analysis.base.Study`."""
+    """Analyses: what has the methods of `haptic_bench.analysis.base.Analysis`."""
 
     def check(self, name: str, value: str, found: Any) -> None:
         """See Group."""
         if not callable(getattr(found, "analyse", None)) or isinstance(found, type):
-            raise PartError([f"{value} is no study; must be an object of a class of haptic_bench.analysis.base.Study"])
+            raise PartError(
+                [f"{value} is no analysis; must be an object of a class of haptic_bench.analysis.base.Analysis"]
+            )
 
 
 ANALYSES = _Analyses("analyses")
 
 
 def names() -> list[str]:
-    """All registered studies; `trial` is for any experiment, and comes first."""
+    """All registered analyses; `trial` is for any experiment, and comes first."""
     return list(ANALYSES.entries())
 
 
 def find(name: str) -> Any:
-    """The study of a name, a `haptic_bench.analysis.base.Study`.
+    """The analysis of a name, a `haptic_bench.analysis.base.Analysis`.
 
     Raises:
         ParameterError: there is none of that name.
@@ -44,6 +46,6 @@ def find(name: str) -> Any:
 
 
 def package_of(name: str) -> dict[str, str]:
-    """The package of a study that is not of haptics, with its version."""
+    """The package of an analysis that is not of haptics, with its version."""
     entry: Entry = ANALYSES.registration(name, name.partition(":")[0])
     return {} if entry.package == OWN else {entry.package: entry.version}

@@ -163,7 +163,9 @@ def _validate(
     )
     by_person = experiment.operator.EVENTS or experiment.hardware
     if by_person and not analyses.find(experiment.analysis).TAKES_POINTER:
-        experiment = experiment.model_copy(update={"analysis": "trial"})  # a person does not do what the study expects
+        experiment = experiment.model_copy(
+            update={"analysis": "trial"}
+        )  # a person does not do what the analysis expects
     problems = broken_rules(experiment)
     if problems:
         raise ParameterError(problems)

@@ -136,7 +136,9 @@ class Experiment(Parameters):
         "resolved",
     )
     analysis: str = quantity(
-        "trial", description="Study that computes metrics, claims and figures", pattern=r"^[A-Za-z_][\w.]*(:[\w.]+)?$"
+        "trial",
+        description="Analysis that computes metrics, claims and figures",
+        pattern=r"^[A-Za-z_][\w.]*(:[\w.]+)?$",
     )
 
     @model_validator(mode="before")

@@ -96,7 +96,7 @@ def describe(experiment: Experiment, named: str) -> Iterator[str]:
 
 
 def parts(group: Group) -> Iterator[str]:
-    """Lines that list the parts of a kind, or the studies: name, package, and what it is.
+    """Lines that list the parts of a kind, or the analyses: name, package, and what it is.
 
     A part that cannot be imported is listed with the reason.
     """

@@ -135,7 +135,7 @@ def _document(path: Path, settings: Sequence[str]) -> dict[str, Any]:
 
 
 def _with_device(document: dict[str, Any], device: str) -> dict[str, Any]:
-    """The same experiment with another device, and without the study of its own.
+    """The same experiment with another device, and without the analysis of its own.
 
     The controller stays where both devices take forces, and needs to know nothing of them.
     """

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import yaml
 
-from haptic_bench.analysis.base import study_of
+from haptic_bench.analysis.base import analysis_of
 from haptic_bench.experiment import Trial, read_resolved
 from haptic_bench.recording import bag, trial_bag
 from haptic_bench.recording.samples import Samples
@@ -54,7 +54,7 @@ def _read(
     except bag.BagError as error:
         return ("" if recorded == {} else f"the bag is damaged: {error}"), {}, None
     try:
-        samples = study_of(trial.experiment).samples(trial, messages)
+        samples = analysis_of(trial.experiment).samples(trial, messages)
     except ValueError as error:
         return f"the bag is of another trial, or damaged: its messages are not of this experiment: {error}", {}, None
     ticks = summary.get("ticks")
@@ -107,10 +107,10 @@ def with_recorded_events(trial: Trial, messages: Mapping[str, Sequence[bytes]]) 
 
 
 def _compare_samples(recorded: Samples, trial: Trial) -> str:
-    study = study_of(trial.experiment)
-    if not study.OFFLINE_ONLY and len(recorded) < trial.experiment.last_tick:  # it was interrupted
+    analysis = analysis_of(trial.experiment)
+    if not analysis.OFFLINE_ONLY and len(recorded) < trial.experiment.last_tick:  # it was interrupted
         trial = trial.lasting(len(recorded))
-    again = study.run_unrecorded(trial)  # an unstable one ends as when it was recorded
+    again = analysis.run_unrecorded(trial)  # an unstable one ends as when it was recorded
     if len(recorded) > len(again):
         return f"{len(recorded)} ticks recorded, {len(again)} simulated"
     for name in recorded.names:
@@ -145,7 +145,7 @@ def repair(directory: Path) -> str:
         raise bag.BagError(directory, f"{found}; put its own bag back")
     kept = _keep(directory)
     bag.repair(directory / "bag", always=True)
-    left = len(study_of(trial.experiment).samples(trial, trial_bag.read_messages(directory)))
+    left = len(analysis_of(trial.experiment).samples(trial, trial_bag.read_messages(directory)))
     ticks = summary.get("ticks")
     if ticks == left:
         status, reason = str(summary["status"]), str(summary.get("reason", ""))

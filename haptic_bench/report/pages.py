@@ -10,8 +10,8 @@ from typing import Any
 from urllib.parse import quote
 
 from haptic_bench.analysis import health, ideal_device, units, vector
-from haptic_bench.analysis.base import analyse, study_of
-from haptic_bench.analysis.claims import Analysis, Quantity
+from haptic_bench.analysis.base import analyse, analysis_of
+from haptic_bench.analysis.claims import Findings, Quantity
 from haptic_bench.analysis.figures import Curve, Figure, Panel, Style, port_figure, style_of
 from haptic_bench.analysis.health import Health
 from haptic_bench.experiment import Experiment, Trial, read_resolved
@@ -50,13 +50,13 @@ HALT = (
 )
 """What stops the motion of drawings on a page, or starts it for who wants less motion; see report.css."""
 CLAIMS = "Claims and measurements"
-REFERENCES = "Statements on other runs of this study, of which this trial is none"
+REFERENCES = "Statements on other runs of this analysis, of which this trial is none"
 LABEL = 48  # characters of a run's label in figures and tables
 COLUMNS = 5  # of numbers that a table has beside each other
 DRAWN = 12  # runs in a figure
 
 
-def write(directory: Path, analysis: Analysis | None = None, *, damage: str = "", kinds: Collection[str] = ()) -> Path:
+def write(directory: Path, findings: Findings | None = None, *, damage: str = "", kinds: Collection[str] = ()) -> Path:
     """Write `report.html` and `figures/*.svg` of a trial's or a sweep's directory, in place of those there.
 
     Reads `experiment.yaml`, `samples.csv`, `summary.json` and, after realtime, `timing.npz`; neither the bag nor ROS.
@@ -80,7 +80,7 @@ def write(directory: Path, analysis: Analysis | None = None, *, damage: str = ""
     else:
         run = _Run.read(directory, "", summary)
         measured = health.read(directory, run.trial.experiment.rate, _mapping(summary.get("timing")))
-        page, figures = _trial_page(run, directory, analysis, measured, damage)
+        page, figures = _trial_page(run, directory, findings, measured, damage)
     _write_figures(directory / "figures", figures, kinds)
     path, draft = directory / "report.html", directory / "report.html.draft"
     draft.write_text(page, encoding="utf-8")
@@ -165,7 +165,7 @@ def write_page(directory: Path, title: str, figures: Iterable[Figure]) -> Path:
 
 
 def _trial_page(
-    run: _Run, directory: Path, analysis: Analysis | None, measured: Health | None, damage: str
+    run: _Run, directory: Path, findings: Findings | None, measured: Health | None, damage: str
 ) -> tuple[str, list[Figure]]:
     experiment, summary, samples = run.trial.experiment, run.summary, run.samples
     figures: list[Figure] = []
@@ -173,13 +173,13 @@ def _trial_page(
     expected: Mapping[str, tuple[float, str]] = {}
     complete = run.status == "done"
     if samples is not None and len(samples) > 1:
-        study = study_of(experiment)
-        analysis = analysis or analyse(run.trial, samples, compare=complete)
+        analysis = analysis_of(experiment)
+        findings = findings or analyse(run.trial, samples, compare=complete)
         curve = Curve("this run", run.trial, samples, Style())
         scene = _scene(run.trial, samples, directory)
-        device = ideal_device.figures(analysis, samples, study.quantity)
-        figures = shown_of([*study.figures(run.trial, samples, analysis), *device, *_port([curve])])
-        expected = study.expected(run.trial, analysis)
+        device = ideal_device.figures(findings, samples, analysis.quantity)
+        figures = shown_of([*analysis.figures(run.trial, samples, findings), *device, *_port([curve])])
+        expected = analysis.expected(run.trial, findings)
     notices = []
     if damage:
         notices.append(f"The recording is damaged: {damage}.")
@@ -223,8 +223,8 @@ def _trial_page(
 
 
 def _scene(trial: Trial, samples: Samples, directory: Path) -> list[Figure]:
-    """The scene at its decisive moments, and in motion; nothing for a study without time, or without its files."""
-    if study_of(trial.experiment).OFFLINE_ONLY or "contacts" not in samples.names:
+    """The scene at its decisive moments, and in motion; nothing for an analysis without time, or without its files."""
+    if analysis_of(trial.experiment).OFFLINE_ONLY or "contacts" not in samples.names:
         return []
     try:
         frames = SampledFrames(trial, samples, read_tables(directory))
@@ -265,7 +265,7 @@ def _sweep_page(folders: Mapping[str, Path], sweep: Mapping[str, Any]) -> tuple[
         [curves[round(i * (len(curves) - 1) / (DRAWN - 1))] for i in range(DRAWN)] if len(curves) > DRAWN else curves
     )
     if curves:
-        figures = shown_of([*study_of(experiment).sweep_figures(chosen), *_port(chosen)])
+        figures = shown_of([*analysis_of(experiment).sweep_figures(chosen), *_port(chosen)])
     shown_in = _page_units(runs)
     metrics, quantities = _by_metric(runs, shown_in)
     figures = [*variants.boxes(groups, metrics, quantities), *figures]
@@ -366,7 +366,7 @@ def _claims_table(runs: Sequence[_Run], shown_in: PageUnits, names: Collection[s
     for name, found in by_name.items():
         first, *others = found.values()
         statement, source = (html.shown(str(first.get(key, ""))) for key in ("statement", "source"))
-        declared = study_of(runs[0].trial.experiment).claimed(name)
+        declared = analysis_of(runs[0].trial.experiment).claimed(name)
         same = all(claim.get("measured") == first.get("measured") for claim in others)
         quantity = _UNKNOWN if declared is None else declared.measured
         measured = _measured(first, quantity, shown_in) if same else "differs: see the runs"
@@ -424,7 +424,7 @@ def _verdict(claim: Mapping[str, Any], criterion: str) -> str:
 def _by_metric(runs: Sequence[_Run], shown_in: PageUnits) -> tuple[dict[str, list[Any]], dict[str, Quantity]]:
     """Values of the metrics in each run, and how they are shown, by name."""
     names = list(dict.fromkeys(name for run in runs for name in run.metrics))
-    known = study_of(runs[0].trial.experiment).quantity
+    known = analysis_of(runs[0].trial.experiment).quantity
     values = {name: [run.metrics.get(name) for run in runs] for name in names}
     return values, {name: _fitted(known(name) or _UNKNOWN, values[name], shown_in) for name in names}
 
@@ -497,7 +497,7 @@ PageUnits = Mapping[str, tuple[str, float]]
 
 def _page_units(runs: Sequence[_Run], expected: Mapping[str, tuple[float, str]] = {}) -> PageUnits:
     """One unit for each kind of quantity among metrics and claims, in which the largest value reads well."""
-    study = study_of(runs[0].trial.experiment)
+    analysis = analysis_of(runs[0].trial.experiment)
     largest: dict[str, float] = {}
     usual: dict[str, Quantity] = {}
 
@@ -508,9 +508,9 @@ def _page_units(runs: Sequence[_Run], expected: Mapping[str, tuple[float, str]] 
 
     for run in runs:
         for name, value in run.metrics.items():
-            take(study.quantity(name), [value, expected.get(name, (None,))[0]])
+            take(analysis.quantity(name), [value, expected.get(name, (None,))[0]])
         for claim in run.claims:
-            declared = study.claimed(str(claim.get("name")))
+            declared = analysis.claimed(str(claim.get("name")))
             take(None if declared is None else declared.measured, _mapping(claim.get("measured")).values())
     return {base: units.fitting(largest[base], one.unit, one.scale) for base, one in usual.items()}
 

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from haptic_bench import experiment as experiments
-from haptic_bench.analysis.base import analyse, study_of
+from haptic_bench.analysis.base import analyse, analysis_of
 from haptic_bench.experiment.settings import plain
 from haptic_bench.recording.samples import Samples
 from haptic_bench.recording.summary import is_complete, read_summary
@@ -123,21 +123,21 @@ def _load(
 
 
 def _run_in_memory(loaded: experiments.Trial) -> RecordedTrial:
-    study = study_of(loaded.experiment)
-    samples, reason = study.attempt(loaded)
+    analysis = analysis_of(loaded.experiment)
+    samples, reason = analysis.attempt(loaded)
     diverged = samples.not_finite()
     if diverged is not None:
         name, row = diverged
         reason = reason or f"diverged: {name} is not finite from tick {samples['tick'][row]} on"
     with np.errstate(all="ignore" if reason else None):
-        analysis = analyse(loaded, samples.finite(), compare=not reason)
+        findings = analyse(loaded, samples.finite(), compare=not reason)
     summary = {
         "experiment": loaded.experiment.name,
         "mode": "offline",
         "status": "failed" if reason else "done",
         **({"reason": reason} if reason else {}),
         "ticks": len(samples),
-        **analysis.summary(),
+        **findings.summary(),
     }
     return RecordedTrial(loaded.experiment, summary, samples)
 

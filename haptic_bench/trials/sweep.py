@@ -14,7 +14,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from haptic_bench.analysis.base import study_of
+from haptic_bench.analysis.base import analysis_of
 from haptic_bench.experiment import Trial, resolved
 from haptic_bench.recording import trial_bag
 from haptic_bench.recording.summary import is_complete, read_summary, runs_of, write_summary
@@ -56,7 +56,7 @@ def run_all(
         scheduler: of Dask workers elsewhere, its address or its file; empty: there are none.
         resume: what is finished in the directory is kept.
     """
-    ticks = {one.label: study_of(one.experiment).last_tick(one.experiment) + 1 for one in trials}
+    ticks = {one.label: analysis_of(one.experiment).last_tick(one.experiment) + 1 for one in trials}
     first = trials[0]
     if not first.label:
         with progress_bar(ticks[""], first.experiment.name, quiet) as show:

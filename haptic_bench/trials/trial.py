@@ -19,8 +19,8 @@ from typing import Any, Literal
 
 import numpy as np
 
-from haptic_bench.analysis.base import analyse, study_of
-from haptic_bench.analysis.claims import Analysis
+from haptic_bench.analysis.base import analyse, analysis_of
+from haptic_bench.analysis.claims import Findings
 from haptic_bench.analysis.health import Missed
 from haptic_bench.analysis.verdict import verdict_of
 from haptic_bench.experiment import Trial, write_resolved
@@ -108,7 +108,7 @@ def run_trial(
         viewing: where a page shows it meanwhile; None: none does.
     """
     directory, trial = directory.resolve(), trial.in_mode(mode)
-    if mode != "offline" and study_of(trial.experiment).OFFLINE_ONLY:
+    if mode != "offline" and analysis_of(trial.experiment).OFFLINE_ONLY:
         raise ParameterError([f"--mode {mode}: {trial.experiment.name} has no ticks; it runs offline only"])
     operator = trial.experiment.operator
     if mode == "offline" and operator.EVENTS and trial.table is None:
@@ -209,7 +209,7 @@ def run_offline(
     """Run and record a trial in this process; arguments as for `run_trial`."""
     experiment = write_resolved(trial.in_mode("offline"), directory).experiment
     schedule = experiment.environment.schedule(experiment.rate) if experiment.asynchronous else None
-    study = study_of(experiment)
+    analysis = analysis_of(experiment)
     called = time.monotonic()
     namespace = namespace or experiment.namespace
     book = TrialBag(
@@ -219,7 +219,7 @@ def run_offline(
         schedule,
         alone=experiment.alone,
         relayed=experiment.relayed,
-        world_every=study.world_every(experiment),
+        world_every=analysis.world_every(experiment),
         hands=experiment.hand_names,
         pointed=experiment.operator.EVENTS,
     )
@@ -227,8 +227,8 @@ def run_offline(
     finished, reason = False, ""
     try:
         try:
-            done = study.simulate(trial, book.add, show, lambda: bool(interruption))
-            finished = done > study.last_tick(experiment)
+            done = analysis.simulate(trial, book.add, show, lambda: bool(interruption))
+            finished = done > analysis.last_tick(experiment)
         finally:
             book.close("finished" if finished else "interrupted", book.complete)
     except (UnstableError, DeviceError) as error:
@@ -285,7 +285,7 @@ def close(trial: Trial, mode: str, directory: Path, outcome: Outcome) -> dict[st
     missed = Missed.of(trial.experiment.health, timing, ticks)
     if missed is not None and status == "done" and missed.too_many:
         status, reason = "failed", reason or missed.reason
-    claims = bool(study_of(trial.experiment).CLAIMS)
+    claims = bool(analysis_of(trial.experiment).CLAIMS)
     notices = [*([missed.notice(claims)] if missed is not None and missed.undecides else []), *_foreign(timing)]
     summary: dict[str, Any] = {
         "experiment": trial.experiment.name,
@@ -299,7 +299,7 @@ def close(trial: Trial, mode: str, directory: Path, outcome: Outcome) -> dict[st
         "random": list(trial.experiment.random),
         "ticks": ticks,
         "wall_time": outcome.wall_time,
-        **Analysis({}).summary(),
+        **Findings({}).summary(),
         **({"missed_share": None if missed is None else missed.share} if mode == "realtime" else {}),
         **({"notices": notices} if notices else {}),
         "timing": timing,
@@ -325,7 +325,7 @@ def complete(trial: Trial, directory: Path, closed: Mapping[str, Any]) -> dict[s
         closed: its summary as `close` left it.
     """
     samples = read_samples(trial, directory)
-    analysis, status, reason = Analysis({}), closed["status"], closed.get("reason", "")
+    findings, status, reason = Findings({}), closed["status"], closed.get("reason", "")
     diverged = samples.not_finite()
     # Of what diverges, the last numbers may be too large for any figure.
     overflow: Literal["ignore"] | None = None if diverged is None else "ignore"
@@ -340,22 +340,22 @@ def complete(trial: Trial, directory: Path, closed: Mapping[str, Any]) -> dict[s
     if len(finite):
         try:
             with np.errstate(all=overflow):
-                analysis = analyse(trial, finite, compare=status == "done")
+                findings = analyse(trial, finite, compare=status == "done")
         except RuntimeError as error:  # the ideal reference gave up
             reason = reason or f"not analysed: {error}"
     timing = dict(closed["timing"])
     missed = Missed.of(trial.experiment.health, timing, len(samples))
     if missed is not None and missed.undecides:
-        analysis = replace(analysis, claims=[replace(claim, holds=None) for claim in analysis.claims])
+        findings = replace(findings, claims=[replace(claim, holds=None) for claim in findings.claims])
     if status == "failed":
-        analysis = replace(analysis, claims=[claim.of_failed(reason) for claim in analysis.claims])
+        findings = replace(findings, claims=[claim.of_failed(reason) for claim in findings.claims])
     summary = {
         **{key: value for key, value in closed.items() if key != "complete"},
         "status": status,
         **({"reason": reason} if reason else {}),
         "ticks": len(samples),
         **({} if verdict is None else {"verdict": verdict.summary()}),
-        **analysis.summary(),
+        **findings.summary(),
         **({"coordinates": samples.world.coordinates} if samples.world is not None else {}),
         "timing": timing | _bounded(trial, finite),
         **_guarded(trial, finite),
@@ -363,19 +363,19 @@ def complete(trial: Trial, directory: Path, closed: Mapping[str, Any]) -> dict[s
     summary = _finite(summary)
     with np.errstate(all=overflow):
         try:
-            _write_results(directory, samples, summary, analysis)
+            _write_results(directory, samples, summary, findings)
             _write_events(trial, directory)
         except OSError as error:
             summary |= {"status": "failed", "reason": reason or cannot_record(error, directory)}
-            _write_elsewhere(trial, directory, samples, summary, analysis)
+            _write_elsewhere(trial, directory, samples, summary, findings)
     return summary
 
 
 def count_ticks(trial: Trial, directory: Path) -> int:
     """The rows that the samples of a trial have, which are not made for it where that is possible."""
     experiment = trial.experiment
-    study = study_of(experiment)
-    if study.OFFLINE_ONLY:  # no trial in time: its rows are its own affair
+    analysis = analysis_of(experiment)
+    if analysis.OFFLINE_ONLY:  # no trial in time: its rows are its own affair
         return len(read_samples(trial, directory))
     try:
         found = read_ticks(directory)
@@ -385,7 +385,7 @@ def count_ticks(trial: Trial, directory: Path) -> int:
         return 0
 
 
-def _write_results(directory: Path, samples: Samples, summary: dict[str, Any], analysis: Analysis) -> None:
+def _write_results(directory: Path, samples: Samples, summary: dict[str, Any], findings: Findings) -> None:
     """Write the results of a trial beside its `experiment.yaml`."""
     # Whoever kills this process finds each file whole, or none.
     with tempfile.TemporaryDirectory(prefix=".draft-", dir=directory) as draft:
@@ -395,7 +395,7 @@ def _write_results(directory: Path, samples: Samples, summary: dict[str, Any], a
         for path in Path(draft).iterdir():
             path.replace(directory / path.name)
     write_summary(directory, summary)
-    pages.write(directory, analysis)
+    pages.write(directory, findings)
 
 
 def _write_events(trial: Trial, directory: Path) -> None:
@@ -408,7 +408,7 @@ def _write_events(trial: Trial, directory: Path) -> None:
 
 
 def _write_elsewhere(
-    trial: Trial, directory: Path, samples: Samples, summary: dict[str, Any], analysis: Analysis
+    trial: Trial, directory: Path, samples: Samples, summary: dict[str, Any], findings: Findings
 ) -> None:
     """Write the results of a trial where there is room, and say in its summary where they are; as far as possible."""
     for name in ("samples.csv", "bodies.csv", "contacts.csv", "report.html"):  # may have been written in part
@@ -420,7 +420,7 @@ def _write_elsewhere(
         if (directory / "timing.npz").is_file():
             shutil.copyfile(directory / "timing.npz", elsewhere / "timing.npz")
         summary |= {"reason": f"{summary['reason']}; its results are in {elsewhere}", "results": str(elsewhere)}
-        _write_results(elsewhere, samples, summary, analysis)
+        _write_results(elsewhere, samples, summary, findings)
     except OSError as error:
         summary["reason"] += f"; nor can its results be written: {error.filename}: {error.strerror}"
     with contextlib.suppress(OSError):
@@ -469,7 +469,7 @@ def read_samples(trial: Trial, directory: Path) -> Samples:
         messages = read_messages(directory)
     except bag.BagError:
         messages = {}
-    return study_of(trial.experiment).samples(trial, messages)
+    return analysis_of(trial.experiment).samples(trial, messages)
 
 
 def _finite(value: Any) -> Any:

@@ -1,1 +1,1 @@
-"""Parts that several studies share."""
+"""Parts that several analyses share."""

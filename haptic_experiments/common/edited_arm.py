@@ -1,4 +1,4 @@
-"""What the studies of pushed and pulled manipulators have in common: an obstacle, a wall behind it, one motion."""
+"""What the analyses of pushed and pulled manipulators have in common: an obstacle, a wall behind it, one motion."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ import numpy as np
 import pinocchio as pin
 
 from haptic_bench.analysis import motions
-from haptic_bench.analysis.base import Study
-from haptic_bench.analysis.claims import Analysis, Claim, Quantity, Statement
+from haptic_bench.analysis.base import Analysis
+from haptic_bench.analysis.claims import Claim, Findings, Quantity, Statement
 from haptic_bench.analysis.figures import (
     BLACK,
     BLUE,
@@ -75,8 +75,8 @@ METRICS = {
 }
 
 
-class EditedArmStudy(Study):
-    """A study of a manipulator that is led around an obstacle."""
+class EditedArmAnalysis(Analysis):
+    """An analysis of a manipulator that is led around an obstacle."""
 
     METRICS = METRICS
     CLAIMS: ClassVar[Sequence[Statement]] = (NOMINAL_COLLIDES, EDITED_CLEAR, REACHES_WALL, TOUCHES_FELT)
@@ -84,7 +84,7 @@ class EditedArmStudy(Study):
     PULLED: ClassVar[bool] = False
 
     def check(self, experiment: Experiment) -> list[str]:
-        """See Study; there are an obstacle, a wall, one motion, a device, and a pull if it is about one."""
+        """See Analysis; there are an obstacle, a wall, one motion, a device, and a pull if it is about one."""
         problems = super().check(experiment)
         if problems:
             return problems
@@ -102,8 +102,8 @@ class EditedArmStudy(Study):
             wanted = "a device, and an environment without a local model"
         return [f"analysis = {experiment.analysis}: needs {wanted}; set analysis=trial"] if wanted else []
 
-    def analyse(self, trial: Trial, samples: Samples, *, compare: bool = True) -> Analysis:
-        """See Study."""
+    def analyse(self, trial: Trial, samples: Samples, *, compare: bool = True) -> Findings:
+        """See Analysis."""
         (motion,) = trial.world.motions
         world, contact = trial.world, trial.experiment.contact
         found = motions.edited(trial, samples, motion)
@@ -132,7 +132,7 @@ class EditedArmStudy(Study):
                 {"touches": float(len(felt)), "between": between}, len(felt) > 0 and between <= SPURIOUS
             ),
         ]
-        return Analysis(metrics, [*claims, *self.more_claims(felt, self.reference(trial) if compare else None)])
+        return Findings(metrics, [*claims, *self.more_claims(felt, self.reference(trial) if compare else None)])
 
     def reference(self, trial: Trial) -> list[Touch] | None:
         """The touches of what a trial is compared with."""
@@ -142,8 +142,8 @@ class EditedArmStudy(Study):
         """Claims about the touches, beside those of another trial."""
         return []
 
-    def figures(self, trial: Trial, samples: Samples, analysis: Analysis) -> list[Figure]:
-        """See Study."""
+    def figures(self, trial: Trial, samples: Samples, findings: Findings) -> list[Figure]:
+        """See Analysis."""
         (motion,) = trial.world.motions
         found = motions.edited(trial, samples, motion)
         text = (
@@ -175,7 +175,7 @@ class EditedArmStudy(Study):
                 "acceleration [rad/s²]",
             ),
         ]
-        return [Figure("The changed motion", text, panels), *super().figures(trial, samples, analysis)]
+        return [Figure("The changed motion", text, panels), *super().figures(trial, samples, findings)]
 
 
 def quiet(samples: Samples, felt: list[Touch]) -> float:

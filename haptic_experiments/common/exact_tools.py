@@ -1,4 +1,4 @@
-"""Common parts of the studies of exactly constrained tools: columns, references, metrics, and figures of integration.
+"""Common parts of the analyses of exactly constrained tools: columns, references, metrics, and figures of integration.
 
 Where a device renders the tool, a person feels the device: claims are decided on the device, and the tool is shown
 beside it. FAULRING reports the errors of its device only in figures 9, 11 and 12, and calls them negligible and of the
@@ -14,8 +14,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from haptic_bench.analysis import tracking
-from haptic_bench.analysis.base import Study
-from haptic_bench.analysis.claims import Analysis, Claim, Quantity, Statement
+from haptic_bench.analysis.base import Analysis
+from haptic_bench.analysis.claims import Claim, Findings, Quantity, Statement
 from haptic_bench.analysis.figures import (
     BLUE,
     VERMILION,
@@ -132,8 +132,8 @@ class Deviation:
     angle: np.ndarray
 
 
-class ConstrainedStudy(Study):
-    """A study of an exactly constrained tool, alone or on a device; a study adds its part in the methods `own_...`."""
+class ConstrainedAnalysis(Analysis):
+    """An analysis of an exactly constrained tool, alone or on a device; an analysis adds its part in the methods `own_...`."""
 
     METRICS = METRICS
     CLAIMS = CLAIMS
@@ -167,8 +167,8 @@ class ConstrainedStudy(Study):
             return None
         return Deviation(*pose_errors(samples.pose(felt_bodies(samples)[0]), poses))
 
-    def analyse(self, trial: Trial, samples: Samples, *, compare: bool = True) -> Analysis:
-        """See Study; the references are the integrators that the trial does not use, without a device only."""
+    def analyse(self, trial: Trial, samples: Samples, *, compare: bool = True) -> Findings:
+        """See Analysis; the references are the integrators that the trial does not use, without a device only."""
         references: dict[str, Samples] = {}
         lasted = float(samples["time"][-1]) + 1.0 / trial.experiment.rate
         if compare and not has_device(samples) and lasted <= HORIZON:
@@ -187,16 +187,16 @@ class ConstrainedStudy(Study):
         claims = [*self.own_claims(trial, samples), *self._claims(trial, samples, metrics, references)]
         if tracking.is_tracked(trial.experiment):
             claims += tracking.claims(trial, samples, metrics)
-        return Analysis(self.own_metrics(trial, samples) | metrics, claims, references)
+        return Findings(self.own_metrics(trial, samples) | metrics, claims, references)
 
-    def figures(self, trial: Trial, samples: Samples, analysis: Analysis) -> list[Figure]:
-        """See Study."""
+    def figures(self, trial: Trial, samples: Samples, findings: Findings) -> list[Figure]:
+        """See Analysis."""
         own = Curve(f"this run: {_integrator(trial)}", trial, samples, Style(BLUE, width=1.6))
         lasted = float(samples["time"][-1]) + 1.0 / trial.experiment.rate
         variants = self._variants(trial, lasted)
         beside = [
             Curve(label, variants[label], run, Style(VERMILION, (5, 1.8)))
-            for label, run in analysis.references.items()
+            for label, run in findings.references.items()
             if label in variants
         ]
         made = [*self.own_figures(trial, samples), self._integration([own, *beside]), energy_figure([own], beside)]
@@ -205,12 +205,12 @@ class ConstrainedStudy(Study):
         return [figure for figure in made if figure is not None]
 
     def sweep_figures(self, curves: Sequence[Curve]) -> list[Figure]:
-        """See Study."""
+        """See Analysis."""
         made = [_paths(curves), self._integration(curves), energy_figure(curves)]
         return [figure for figure in made if figure is not None]
 
-    def expected(self, trial: Trial, analysis: Analysis) -> Mapping[str, tuple[float, str]]:
-        """See Study."""
+    def expected(self, trial: Trial, findings: Findings) -> Mapping[str, tuple[float, str]]:
+        """See Analysis."""
         return {}
 
     def _variants(self, trial: Trial, lasted: float) -> dict[str, Trial]:

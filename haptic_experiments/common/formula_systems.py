@@ -1,4 +1,4 @@
-"""Common parts of the studies of systems that are given by formulas: coordinates and parameters by their names.
+"""Common parts of the analyses of systems that are given by formulas: coordinates and parameters by their names.
 
 The claims of a system are about the tool itself; that a device follows it is judged as of every constrained tool.
 """
@@ -13,8 +13,8 @@ from typing import ClassVar
 import numpy as np
 
 from haptic_bench.analysis import tracking
-from haptic_bench.analysis.base import Study, scene_as
-from haptic_bench.analysis.claims import Analysis, Claim, Quantity, Statement
+from haptic_bench.analysis.base import Analysis, scene_as
+from haptic_bench.analysis.claims import Claim, Findings, Quantity, Statement
 from haptic_bench.analysis.figures import BLUE, Axis, Curve, Figure, Line, Panel, Style, draw, energy_figure, thin
 from haptic_bench.experiment import Experiment, Trial
 from haptic_bench.recording.samples import Samples
@@ -76,8 +76,8 @@ class Motion:
         return columns[0] if len(columns) == 1 else np.stack(columns, axis=-1)
 
 
-class FormulaStudy(Study):
-    """A study of a system that is given by formulas; a study adds its part in the methods `own_...`."""
+class FormulaAnalysis(Analysis):
+    """An analysis of a system that is given by formulas; an analysis adds its part in the methods `own_...`."""
 
     SCENES = ("formulas",)
     METRICS = METRICS
@@ -90,7 +90,7 @@ class FormulaStudy(Study):
         """Metrics and claims beside the common ones."""
         return {}, []
 
-    def own_figures(self, motion: Motion, analysis: Analysis) -> list[Figure]:
+    def own_figures(self, motion: Motion, findings: Findings) -> list[Figure]:
         """Figures before that of the energy."""
         return []
 
@@ -99,7 +99,7 @@ class FormulaStudy(Study):
         return {}
 
     def check(self, experiment: Experiment) -> list[str]:
-        """See Study: also the names that the study reads have to be those of the system."""
+        """See Analysis: also the names that the analysis reads have to be those of the system."""
         problems = super().check(experiment)
         scene = experiment.scene
         if problems or not isinstance(scene, FormulasParameters):
@@ -120,14 +120,14 @@ class FormulaStudy(Study):
         """`energy`: kinetic and potential [J]."""
         return {"energy": exact_tools.energy(samples)}
 
-    def analyse(self, trial: Trial, samples: Samples, *, compare: bool = True) -> Analysis:
-        """See Study."""
+    def analyse(self, trial: Trial, samples: Samples, *, compare: bool = True) -> Findings:
+        """See Analysis."""
         references: dict[str, Samples] = {}
         if compare:
             references = {label: self.run_unrecorded(other) for label, other in self.references(trial).items()}
         return self.judge(trial, samples, references)
 
-    def judge(self, trial: Trial, samples: Samples, references: Mapping[str, Samples]) -> Analysis:
+    def judge(self, trial: Trial, samples: Samples, references: Mapping[str, Samples]) -> Findings:
         """Metrics and claims of a trial beside its references."""
         metrics, claims = self.own(Motion(trial, samples), references)
         common: dict[str, float | None] = {
@@ -144,11 +144,11 @@ class FormulaStudy(Study):
         if tracking.is_tracked(trial.experiment):
             common |= tracking.metrics(trial, samples)
             claims += tracking.claims(trial, samples, common)
-        return Analysis(metrics | common, claims, dict(references))
+        return Findings(metrics | common, claims, dict(references))
 
-    def figures(self, trial: Trial, samples: Samples, analysis: Analysis) -> list[Figure]:
-        """See Study."""
-        made: list[Figure | None] = [*self.own_figures(Motion(trial, samples), analysis)]
+    def figures(self, trial: Trial, samples: Samples, findings: Findings) -> list[Figure]:
+        """See Analysis."""
+        made: list[Figure | None] = [*self.own_figures(Motion(trial, samples), findings)]
         if tracking.is_tracked(trial.experiment):
             made.append(tracking.figure(trial, samples))
         made.append(energy_figure([Curve("this run", trial, samples, Style(BLUE, width=1.6))]))
@@ -169,7 +169,7 @@ def _stabilised(trial: Trial) -> bool:
 
 
 def claims_of(*own: Statement, conservative: bool = True) -> tuple[Statement, ...]:
-    """The claims of a study: its own, and the common ones."""
+    """The claims of an analysis: its own, and the common ones."""
     return (*own, CONSTRAINTS_HOLD, *([ENERGY_KEPT] if conservative else []), *tracking.CLAIMS)
 
 

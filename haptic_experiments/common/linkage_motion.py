@@ -1,4 +1,4 @@
-"""Common parts of the studies of held linkages: the action of the linkage on the hand during a trial.
+"""Common parts of the analyses of held linkages: the action of the linkage on the hand during a trial.
 
 In every tick the wrench that the hand feels is divided by the present configuration of the linkage: the part
 F = J^#T J^T F moves the tool (`along`). The rest lies in directions of topological constraint (`across`): it moves
@@ -22,8 +22,8 @@ import numpy as np
 import pinocchio as pin
 
 from haptic_bench.analysis import tracking
-from haptic_bench.analysis.base import Study
-from haptic_bench.analysis.claims import Analysis, Claim, Quantity, Statement
+from haptic_bench.analysis.base import Analysis
+from haptic_bench.analysis.claims import Claim, Findings, Quantity, Statement
 from haptic_bench.analysis.figures import (
     BLACK,
     BLUE,
@@ -120,7 +120,7 @@ ABA = obeys("of the joints", "articulated-body algorithm")
 
 
 def declared(blocked: Statement, *own: Statement, law: Statement = ABA) -> tuple[Statement, ...]:
-    """The statements of a study of a linkage."""
+    """The statements of an analysis of a linkage."""
     return (blocked, NO_WORK_IS_DONE, law, ENERGY_IS_KEPT, TOGETHER, *own)
 
 
@@ -319,8 +319,8 @@ def model_law(trial: Trial, samples: Samples) -> Law:
     return Law("rad/s², m/s²", samples["time"][rows], found, expected, ABA.source)
 
 
-class LinkageStudy(Study):
-    """What studies of held linkages have in common; each adds its law, metrics, claims and figures."""
+class LinkageAnalysis(Analysis):
+    """What analyses of held linkages have in common; each adds its law, metrics, claims and figures."""
 
     METRICS = METRICS
     CLAIMS: ClassVar[Sequence[Statement]] = ()
@@ -331,7 +331,7 @@ class LinkageStudy(Study):
     """Axes of the projections in which the motion is shown."""
 
     def samples(self, trial: Trial, messages: Mapping[str, Sequence[bytes]]) -> Samples:
-        """See Study."""
+        """See Analysis."""
         samples = of_trial(trial, messages)
         if not len(samples):
             return samples
@@ -358,8 +358,8 @@ class LinkageStudy(Study):
         alone = {"device": NoDeviceParameters(), "controller": NoControllerParameters()}
         return {ALONE: replace(trial, experiment=experiment.model_copy(update=alone))}
 
-    def analyse(self, trial: Trial, samples: Samples, *, compare: bool = True) -> Analysis:
-        """See Study."""
+    def analyse(self, trial: Trial, samples: Samples, *, compare: bool = True) -> Findings:
+        """See Analysis."""
         references = {}
         if compare:
             lasted = min(float(samples["time"][-1]), HORIZON)
@@ -370,7 +370,7 @@ class LinkageStudy(Study):
         law = self.law(trial, samples)
         metrics = {**_metrics(held, law), **self.more_metrics(trial, samples, held)}
         claims = [*self._claims(trial, held, law, metrics), *self.more_claims(trial, samples, held, references)]
-        return Analysis({name: metrics.get(name) for name in self.METRICS}, claims, references)
+        return Findings({name: metrics.get(name) for name in self.METRICS}, claims, references)
 
     def more_metrics(self, trial: Trial, samples: Samples, held: Held) -> dict[str, float | None]:
         """Metrics of the experiment itself."""
@@ -407,28 +407,28 @@ class LinkageStudy(Study):
             TOGETHER.judged({"drift": drift}, None if drift is None else bool(drift <= DRIFT)),
         ]
 
-    def figures(self, trial: Trial, samples: Samples, analysis: Analysis) -> list[Figure]:
-        """See Study."""
+    def figures(self, trial: Trial, samples: Samples, findings: Findings) -> list[Figure]:
+        """See Analysis."""
         own = Curve("this run", trial, samples, Style(BLUE))
         beside = [
             Curve(name, trial, run, style)
-            for (name, run), style in zip(analysis.references.items(), itertools.cycle(BESIDE), strict=False)
+            for (name, run), style in zip(findings.references.items(), itertools.cycle(BESIDE), strict=False)
         ]
         made = [
-            self.motion(trial, samples, analysis),
-            *self.more_figures(trial, samples, analysis),
+            self.motion(trial, samples, findings),
+            *self.more_figures(trial, samples, findings),
             blocked_figure([own], beside),
             law_figure(self.law(trial, samples)),
             energy_figure([own], beside),
         ]
         return [figure for figure in made if figure is not None]
 
-    def motion(self, trial: Trial, samples: Samples, analysis: Analysis) -> Figure:
+    def motion(self, trial: Trial, samples: Samples, findings: Findings) -> Figure:
         """Where hand and tool go."""
         paths = [("tool", samples.group("tool", "px", "py", "pz"), Style(BLUE))]
         if "hand_px" in samples.names:
             paths.append(("device", samples.group("hand", "px", "py", "pz"), Style(VERMILION, (5, 1.8))))
-        for (name, run), style in zip(analysis.references.items(), itertools.cycle(BESIDE), strict=False):
+        for (name, run), style in zip(findings.references.items(), itertools.cycle(BESIDE), strict=False):
             paths.append((name, run.group("tool", "px", "py", "pz"), style))
         panels = []
         for letter, (a, b) in zip("abc", self.PLANES, strict=False):
@@ -443,12 +443,12 @@ class LinkageStudy(Study):
             )
         return Figure("Motion of the hand", "Path of the hand point, in projections.", panels)
 
-    def more_figures(self, trial: Trial, samples: Samples, analysis: Analysis) -> list[Figure]:
+    def more_figures(self, trial: Trial, samples: Samples, findings: Findings) -> list[Figure]:
         """Figures of the experiment itself."""
         return []
 
     def sweep_figures(self, curves: Sequence[Curve]) -> list[Figure]:
-        """See Study."""
+        """See Analysis."""
         panels = []
         for a, b in self.PLANES:
             lines = []

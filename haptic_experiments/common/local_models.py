@@ -1,4 +1,4 @@
-"""What the studies of local models share: variants of an experiment, what is felt, and figures (THESIS 6).
+"""What the analyses of local models share: variants of an experiment, what is felt, and figures (THESIS 6).
 
 An experiment is compared with its variants: the same with other settings of a few sections. All quantities are of the
 hand on the device, or of the force on the tool, so that they are what a user would feel.
@@ -12,8 +12,8 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from haptic_bench.analysis.base import Study, scene_as
-from haptic_bench.analysis.claims import Analysis, Claim, Quantity, Statement
+from haptic_bench.analysis.base import Analysis, scene_as
+from haptic_bench.analysis.claims import Claim, Findings, Quantity, Statement
 from haptic_bench.analysis.figures import Axis, Figure, Line, Panel, Style, draw, style_of, thin, trial_figures
 from haptic_bench.analysis.figures import Curve as Run
 from haptic_bench.experiment import Experiment, Trial
@@ -184,7 +184,7 @@ def declared(*names: str) -> dict[str, Quantity]:
     return {name: MEASURES[name][0] for name in names}
 
 
-class LocalModelStudy(Study):
+class LocalModelAnalysis(Analysis):
     """A trial beside its variants."""
 
     SCENES = ("slotted_enclosure",)
@@ -197,7 +197,7 @@ class LocalModelStudy(Study):
     """Whether the path in the plane is drawn."""
 
     def check(self, experiment: Experiment) -> list[str]:
-        """See Study; what is felt is felt on a device."""
+        """See Analysis; what is felt is felt on a device."""
         problems = super().check(experiment)
         needs = f"analysis = {experiment.analysis}: needs"
         if experiment.alone:
@@ -205,7 +205,7 @@ class LocalModelStudy(Study):
         return problems
 
     def samples(self, trial: Trial, messages: Mapping[str, Sequence[bytes]]) -> Samples:
-        """See Study, with `geometry_tick`."""
+        """See Analysis, with `geometry_tick`."""
         return with_geometry_tick(trial, super().samples(trial, messages), messages)
 
     def own(self, trial: Trial) -> str | None:
@@ -225,29 +225,29 @@ class LocalModelStudy(Study):
                 found[name] = inside(trial.experiment, run)
         return found
 
-    def analyse(self, trial: Trial, samples: Samples, *, compare: bool = True) -> Analysis:
-        """See Study."""
+    def analyse(self, trial: Trial, samples: Samples, *, compare: bool = True) -> Findings:
+        """See Analysis."""
         runs, own = self.runs(trial, samples, compare), self.own(trial)
         references = {name: run for name, run in runs.items() if name != own}
         claims = [_decided_inside(claim, runs) for claim in self.claims(trial, runs)]
-        return Analysis(self.metrics(trial, samples), claims, references)
+        return Findings(self.metrics(trial, samples), claims, references)
 
     def label(self, trial: Trial) -> str | None:
-        """See Study."""
+        """See Analysis."""
         return self.own(trial)
 
     def metrics(self, trial: Trial, samples: Samples) -> dict[str, float | None]:
-        """The metrics of MEASURES that the study declares."""
+        """The metrics of MEASURES that the analysis declares."""
         return {name: MEASURES[name][1](samples) for name in self.METRICS if name in MEASURES}
 
     def claims(self, trial: Trial, runs: Mapping[str, Samples]) -> list[Claim]:
-        """The claims of a study, as the variants decide them."""
+        """The claims of an analysis, as the variants decide them."""
         raise NotImplementedError
 
-    def figures(self, trial: Trial, samples: Samples, analysis: Analysis) -> list[Figure]:
-        """See Study: trajectories of the hand, then wrenches."""
+    def figures(self, trial: Trial, samples: Samples, findings: Findings) -> list[Figure]:
+        """See Analysis: trajectories of the hand, then wrenches."""
         own = self.own(trial)
-        runs = {own or "this run": inside(trial.experiment, samples), **analysis.references}
+        runs = {own or "this run": inside(trial.experiment, samples), **findings.references}
         order = [name for name in ("this run", *self.VARIANTS) if name in runs]
         lines: dict[str, list[Line]] = {axis: [] for axis in (*self.OVER_TIME, "path")}
         for i, name in enumerate(order):

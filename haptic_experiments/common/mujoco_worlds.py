@@ -1,4 +1,4 @@
-"""What the studies of MuJoCo's worlds share: the work of MuJoCo's contacts beside that of the hand.
+"""What the analyses of MuJoCo's worlds share: the work of MuJoCo's contacts beside that of the hand.
 
 The hand feels the local model; MuJoCo's contacts push its tool, which follows that of the local model. Where the work
 of both is the same, the hand pays for what it moves, and for nothing else.
@@ -12,7 +12,7 @@ from itertools import pairwise
 import numpy as np
 import pinocchio as pin
 
-from haptic_bench.analysis.base import Study, scene_as
+from haptic_bench.analysis.base import Analysis, scene_as
 from haptic_bench.analysis.claims import Claim, Quantity, Statement
 from haptic_bench.analysis.figures import Curve, Figure, Line, Style, draw, style_of, thin, trial_figures
 from haptic_bench.experiment import Experiment, Trial
@@ -102,21 +102,21 @@ def judge_passive(samples: Samples) -> Claim:
     return PASSIVE.judged({"least": least, "allowed": -ROUNDING}, least >= -ROUNDING)
 
 
-class MujocoStudy(Study):
-    """A study of a world of MuJoCo."""
+class MujocoAnalysis(Analysis):
+    """An analysis of a world of MuJoCo."""
 
     SCENES = ("mujoco",)
     METRICS = METRICS
 
     def check(self, experiment: Experiment) -> list[str]:
-        """See Study; there is a hand."""
+        """See Analysis; there is a hand."""
         problems = super().check(experiment)
         if experiment.alone:
             problems.append(f"analysis = {experiment.analysis}: needs a device; set analysis=trial")
         return problems
 
     def samples(self, trial: Trial, messages: Mapping[str, Sequence[bytes]]) -> Samples:
-        """See Study, with ENGINE_WORK and `geometry_tick`."""
+        """See Analysis, with ENGINE_WORK and `geometry_tick`."""
         samples = with_geometry_tick(trial, super().samples(trial, messages), messages)
         return samples.with_columns({ENGINE_WORK: engine_work(trial, samples, messages.get("local_geometry", ()))})
 
@@ -130,12 +130,12 @@ class MujocoStudy(Study):
         }
 
     def sweep_figures(self, curves: Sequence[Curve]) -> list[Figure]:
-        """See Study."""
+        """See Analysis."""
         return [*trial_figures(curves), work_figure(curves)]
 
 
 def scene_of(experiment: Experiment) -> MujocoParameters:
-    """The scene that these studies are about."""
+    """The scene that these analyses are about."""
     return scene_as(experiment, MujocoParameters)
 
 

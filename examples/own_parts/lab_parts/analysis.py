@@ -1,4 +1,4 @@
-"""A study of one's own: how far does a coupling with a limited force let the hand go beyond the wall?"""
+"""An analysis of one's own: how far does a coupling with a limited force let the hand go beyond the wall?"""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from typing import ClassVar
 
 import numpy as np
 
-from haptic_bench.analysis.base import Study
-from haptic_bench.analysis.claims import Analysis, Quantity, Statement
+from haptic_bench.analysis.base import Analysis
+from haptic_bench.analysis.claims import Findings, Quantity, Statement
 from haptic_bench.experiment import Trial
 from haptic_bench.recording.samples import Samples
 from lab_parts.controller import SaturatingSpringParameters
@@ -22,7 +22,7 @@ LIMITED = Statement(
 )
 
 
-class WallStudy(Study):
+class WallAnalysis(Analysis):
     """See the module."""
 
     SCENES = ("ball_before_wall",)
@@ -32,8 +32,8 @@ class WallStudy(Study):
     }
     CLAIMS = (LIMITED,)
 
-    def analyse(self, trial: Trial, samples: Samples, *, compare: bool = True) -> Analysis:
-        """See Study."""
+    def analyse(self, trial: Trial, samples: Samples, *, compare: bool = True) -> Findings:
+        """See Analysis."""
         scene, controller = trial.experiment.scene, trial.experiment.controller
         assert isinstance(scene, BallBeforeWallParameters)
         force = float(np.linalg.norm(samples.wrench("rendered")[:, :3], axis=1).max())
@@ -43,7 +43,7 @@ class WallStudy(Study):
         if isinstance(controller, SaturatingSpringParameters):
             largest = np.sqrt(3.0) * controller.largest_force + controller.damping * float(speed)
             claims.append(LIMITED.judged({"this run": force}, force <= largest))
-        return Analysis({"felt_force": force, "beyond": beyond}, claims)
+        return Findings({"felt_force": force, "beyond": beyond}, claims)
 
 
-STUDY = WallStudy()
+ANALYSIS = WallAnalysis()

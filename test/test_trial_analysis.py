@@ -11,7 +11,7 @@ import yaml
 from offline_runs import run_unrecorded
 
 from haptic_bench import experiment
-from haptic_bench.analysis.base import study_of
+from haptic_bench.analysis.base import analysis_of
 from haptic_bench.experiment.analyses import names
 
 BALL = {"joint": "free", "position": [0, 0, 0.05], "mass": 2.0, "shapes": [{"type": "sphere", "radius": 0.05}]}
@@ -32,10 +32,10 @@ def metrics(folder: Path, wrench: Any, method: str = "penalty", **more: Any) -> 
     path = folder / "own.yaml"
     path.write_text(yaml.safe_dump(document))
     (trial,) = experiment.load(str(path))
-    study = study_of(trial.experiment)
-    found = study.analyse(trial, run_unrecorded(trial)).metrics
+    analysis = analysis_of(trial.experiment)
+    found = analysis.analyse(trial, run_unrecorded(trial)).metrics
     for name in found:
-        quantity = study.quantity(name)
+        quantity = analysis.quantity(name)
         assert quantity is not None, name
         assert quantity.text
     return found
@@ -88,4 +88,4 @@ def test_a_ball_slides_until_friction_holds_it(tmp_path: Path) -> None:
 def test_trial_is_the_first_study() -> None:
     assert names()[0] == "trial"
     assert names().count("trial") == 1
-    assert "study" not in names()
+    assert "analysis" not in names()
