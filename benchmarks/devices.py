@@ -93,19 +93,15 @@ class ServiceStand:
         return self._answer()
 
     def echo(self, index: int, gain: float) -> None:
-        """See Stand."""
         self._ask("echo", index, gain)
 
     def fault(self, index: int, kind: Fault, value: float = 1.0) -> float:
-        """See Stand."""
         return float(self._ask("fault", index, int(kind), value))
 
     def back(self, index: int) -> None:
-        """See Stand."""
         self._ask("back", index)
 
     def zero(self, index: int) -> float:
-        """See Stand."""
         told = self._ask("told", index)
         return float("inf") if any(told["force"]) else float(told["zero"])
 
@@ -142,19 +138,15 @@ class LibraryStand:
         self._open = False
 
     def echo(self, index: int, gain: float) -> None:
-        """See Stand."""
         self._library.echo(index, gain if self._kind == "dhd" else 1e3 * gain)  # m or mm
 
     def fault(self, index: int, kind: Fault, value: float = 1.0) -> float:
-        """See Stand."""
         return self._library.fault(index, kind, value)
 
     def back(self, index: int) -> None:
-        """See Stand."""
         self._library.back(index)
 
     def zero(self, index: int) -> float:
-        """See Stand."""
         told = self._library.told(index)
         return float("inf") if told.wrench.any() else float(told.zero)
 

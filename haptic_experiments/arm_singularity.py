@@ -49,8 +49,6 @@ FINITE = Statement("finite", "Nothing is infinite or not a number", "", Quantity
 
 
 class ArmSingularity(LinkageAnalysis):
-    """See the module."""
-
     SCENES = ("robot_arm",)
     METRICS = METRICS | {
         "passes": Quantity("How often the elbow goes through its stretched position"),
@@ -80,7 +78,6 @@ class ArmSingularity(LinkageAnalysis):
         return found
 
     def more_metrics(self, trial: Trial, samples: Samples, held: Held) -> dict[str, float | None]:
-        """See METRICS."""
         directions = held.directions
         return {
             "passes": float(passes(samples).size),

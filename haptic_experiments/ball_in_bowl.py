@@ -58,8 +58,6 @@ def period(parameters: Mapping[str, float], angle: float) -> float:
 
 
 class BallInBowl(FormulaAnalysis):
-    """See the module."""
-
     METRICS = METRICS
     CLAIMS = claims_of(PERIOD_IS_KNOWN, SPIN_IS_KEPT)
     COORDINATES = ("x", "y", "z", "e0", "e1", "e2", "e3")
@@ -70,7 +68,6 @@ class BallInBowl(FormulaAnalysis):
         return {ASIDE: with_parameters(trial, 4.0, v=SIDEWAYS, spin=SPINNING)}
 
     def own(self, motion: Motion, references: Mapping[str, Samples]) -> tuple[dict[str, float | None], list[Claim]]:
-        """See FormulaAnalysis."""
         found, exact = _period(motion), _exact_period(motion)
         spin, omega = _spin(motion)
         change = _change(spin)
@@ -97,7 +94,6 @@ class BallInBowl(FormulaAnalysis):
         ]
 
     def expected(self, trial: Trial, findings: Findings) -> Mapping[str, tuple[float, str]]:
-        """See Analysis."""
         claim = next(claim for claim in findings.claims if claim.name == "period")
         exact = claim.measured["closed form"]
         return {} if exact is None else {"period": (exact, "4 sqrt(7 (R - r) / (5 g)) K")}

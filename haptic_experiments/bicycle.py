@@ -214,8 +214,6 @@ def _speeds(trial: Trial) -> tuple[float | None, ...]:
 
 
 class Bicycle(FormulaAnalysis):
-    """See the module."""
-
     METRICS = METRICS
     CLAIMS = claims_of(STABILITY, STEERS_UPRIGHT, FALLS_BELOW, STEERS_INTO_THE_FALL, SPEEDS_UP)
     COORDINATES = ("x", "y", "psi", "phi", "theta", "delta", "thR", "thF")
@@ -230,13 +228,12 @@ class Bicycle(FormulaAnalysis):
         return {} if weave is None else {BELOW: with_parameters(trial, FALLS_WITHIN, v=SLOW * weave)}
 
     def judge(self, trial: Trial, samples: Samples, references: Mapping[str, Samples]) -> Findings:
-        """See FormulaAnalysis: a bicycle that falls is judged until it lies; nothing but its wheels is in the formulas."""
+        """A bicycle that falls is judged until it lies; nothing but its wheels is in the formulas."""
         lies = np.abs(Motion(trial, samples).q("phi")) > LIES
         whole = samples if not lies.any() else samples.until(float(samples["time"][np.argmax(lies)]))
         return super().judge(trial, whole, references)
 
     def own(self, motion: Motion, references: Mapping[str, Samples]) -> tuple[dict[str, float | None], list[Claim]]:
-        """See FormulaAnalysis."""
         weave, capsize, *published = _speeds(motion.trial)
         roll, steer, time = motion.q("phi"), motion.q("delta"), motion.time
         speed, gained, worth = _forward(motion)

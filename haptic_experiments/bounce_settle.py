@@ -240,15 +240,13 @@ def _theory(trial: Trial) -> Bounces:
 
 
 class BounceSettle(Analysis):
-    """See the module."""
-
     SCENES = ("drop",)
     METRICS = METRICS
     CLAIMS = CLAIMS
     METHODS = tuple(METHODS)
 
     def analyse(self, trial: Trial, samples: Samples, *, compare: bool = True) -> Findings:
-        """See Analysis; the references are the other METHODS, over the time that the trial lasted, and WALLS."""
+        """The references are the other METHODS, over the time that the trial lasted, and WALLS."""
         references: dict[str, Samples] = {}
         if compare:
             lasted = min(float(samples["time"][-1]), HORIZON) + 1.0 / trial.experiment.rate
@@ -261,7 +259,6 @@ class BounceSettle(Analysis):
         return Findings(_metrics(trial, motion), _claims(trial, motion, references), references)
 
     def figures(self, trial: Trial, samples: Samples, findings: Findings) -> list[Figure]:
-        """See Analysis."""
         own = Curve("this run", trial, samples, Style(BLUE))
         method = trial.experiment.environment.method
         names: dict[Any, str] = {**METHODS}
@@ -277,7 +274,6 @@ class BounceSettle(Analysis):
         return [figure for figure in made if figure is not None]
 
     def sweep_figures(self, curves: Sequence[Curve]) -> list[Figure]:
-        """See Analysis."""
         made = [_sweep_heights(curves), _bounce_heights(curves), energy_figure(curves)]
         return [figure for figure in made if figure is not None]
 

@@ -61,15 +61,12 @@ def closed_form(parameters: Mapping[str, float], u: float, w: float, time: np.nd
 
 
 class ChaplyginSleigh(FormulaAnalysis):
-    """See the module."""
-
     METRICS = METRICS
     CLAIMS = claims_of(CLOSED_FORM, STRAIGHT_LINE)
     COORDINATES = ("x", "y", "phi")
     PARAMETERS = ("m", "I", "a")
 
     def own(self, motion: Motion, references: Mapping[str, Samples]) -> tuple[dict[str, float | None], list[Claim]]:
-        """See FormulaAnalysis."""
         u, w = _edge(motion)
         exact_u, exact_w = closed_form(motion.parameters, u[0], w[0], motion.time)
         k = math.sqrt(motion.parameters["I"] / motion.parameters["m"] + motion.parameters["a"] ** 2)

@@ -51,13 +51,10 @@ def growth(samples: Samples) -> float:
 
 
 class ClearanceStiff(TightClearance):
-    """See the module."""
-
     CLAIMS: ClassVar[Sequence[Statement]] = (NARROWER, EXACT_HOLE, TURNS_MORE, STABLE, IR_UNSTABLE, TWO_CENTIMETRES)
     FIGURE = "figure 6.22"
 
     def claims(self, trial: Trial, runs: Mapping[str, Samples]) -> list[Claim]:
-        """See LocalModelAnalysis."""
         grown = {name: growth(runs[name]) if name in runs else None for name in ("IR", "LM0", "LM5")}
         felt = {name: felt_clearance(runs[name], "x") if name in runs else None for name in ("LM0", "LM5")}
         return [

@@ -265,21 +265,18 @@ def variant(trial: Trial, name: str) -> Trial:
 
 
 class ConstrainedContact(Analysis):
-    """See the module."""
-
     SCENES = ("world",)
     METRICS = METRICS
     CLAIMS = CLAIMS
 
     def check(self, experiment: Experiment) -> list[str]:
-        """See Analysis."""
         problems = super().check(experiment)
         if not problems and not scene_of(experiment).constraints:
             problems = [f"analysis = {experiment.analysis}: needs scene.constraints, and there are none"]
         return problems
 
     def analyse(self, trial: Trial, samples: Samples, *, compare: bool = True) -> Findings:
-        """See Analysis; the references are the trial at higher rates, and with constraints switched at once."""
+        """The references are the trial at higher rates, and with constraints switched at once."""
         references: dict[str, Samples] = {}
         if compare:
             lasted = float(samples["time"][-1]) + 1.0 / trial.experiment.rate
@@ -289,7 +286,6 @@ class ConstrainedContact(Analysis):
         return Findings(metrics, _claims(trial, samples, metrics, references), references)
 
     def figures(self, trial: Trial, samples: Samples, findings: Findings) -> list[Figure]:
-        """See Analysis."""
         curve = Curve("this run", trial, samples, Style(BLUE))
         abrupt = findings.references.get(ABRUPT)
         beside = [Curve("switched at once", variant(trial, ABRUPT), abrupt, Style(VERMILION))] if abrupt else []
@@ -302,7 +298,6 @@ class ConstrainedContact(Analysis):
         return [figure for figure in made if figure is not None]
 
     def sweep_figures(self, curves: Sequence[Curve]) -> list[Figure]:
-        """See Analysis."""
         made = [_sweep(curves), energy_figure(curves)]
         return [figure for figure in made if figure is not None]
 

@@ -837,19 +837,16 @@ def _energies(caption: str, curves: Sequence[Curve], impacts: Sequence[float]) -
 
 
 class CornerPeg(Analysis):
-    """See the module."""
-
     SCENES = ("enclosure",)
     METRICS = METRICS
     CLAIMS = CLAIMS
     METHODS = tuple(dict.fromkeys(one.method for one in VARIANTS.values()))
 
     def label(self, trial: Trial) -> str | None:
-        """See Analysis."""
         return variant(trial.experiment)
 
     def analyse(self, trial: Trial, samples: Samples, *, compare: bool = True) -> Findings:
-        """See Analysis; samples may be empty.
+        """Samples may be empty.
 
         The references are `ideal`, the rigid peg among rigid walls, and, with `compare`, those of the VARIANTS that the
         trial is not itself, in the trial's other settings and over the time that it lasted; a controller that is not
@@ -869,15 +866,12 @@ class CornerPeg(Analysis):
         return Findings(_metrics(trial, samples, impacts), _claims(trial, compared, references, impacts), references)
 
     def figures(self, trial: Trial, samples: Samples, findings: Findings) -> list[Figure]:
-        """See Analysis."""
         return figures(trial, samples, findings.references)
 
     def sweep_figures(self, curves: Sequence[Curve]) -> list[Figure]:
-        """See Analysis."""
         return sweep_figures(curves)
 
     def expected(self, trial: Trial, findings: Findings) -> Mapping[str, tuple[float, str]]:
-        """See Analysis."""
         return expected(trial, findings.references["ideal"])
 
 

@@ -140,8 +140,6 @@ def gained(trial: Trial, samples: Samples, damping: float | None = None) -> np.n
 
 
 class CouplingWall(Analysis):
-    """See the module."""
-
     METRICS = {  # noqa: RUF012
         "required_damping": Quantity("Damping that the coupling requires of the device (BROWN 8)", "N s/m"),
         "margin": Quantity("Damping of the device less what is required", "N s/m"),
@@ -152,7 +150,7 @@ class CouplingWall(Analysis):
     SCENES = ("empty",)
 
     def check(self, experiment: Experiment) -> list[str]:
-        """See Analysis; it is about a device with damping, a virtual coupling and a mass."""
+        """It is about a device with damping, a virtual coupling and a mass."""
         problems = super().check(experiment)
         needs = f"analysis = {experiment.analysis}: needs"
         for name, kind in (("device", "inertial"), ("controller", "virtual_coupling"), ("tool", "peg")):
@@ -181,7 +179,6 @@ class CouplingWall(Analysis):
         return found
 
     def analyse(self, trial: Trial, samples: Samples, *, compare: bool = True) -> Findings:
-        """See Analysis."""
         experiment, own = trial.experiment, gained(trial, samples)
         device = experiment.device
         assert isinstance(device, InertialParameters) and device.damping is not None
@@ -219,7 +216,7 @@ class CouplingWall(Analysis):
         ]
 
     def figures(self, trial: Trial, samples: Samples, findings: Findings) -> list[Figure]:
-        """See Analysis: energy that the worst hand gains, then wrenches."""
+        """Energy that the worst hand gains, then wrenches."""
         panels = []
         for side, part in SIDES.items():
             lines = []

@@ -103,8 +103,6 @@ KNOB_STAYS_UPRIGHT = Statement(
 
 
 class Crank(LinkageAnalysis):
-    """See the module."""
-
     SCENES = ("crank",)
     METRICS = METRICS | {
         "turns": Quantity("Turns of the crank in the end"),
@@ -131,7 +129,6 @@ class Crank(LinkageAnalysis):
         return Law("rad/s²", samples["time"][rows], found, expected, LAW.source)
 
     def more_metrics(self, trial: Trial, samples: Samples, held: Held) -> dict[str, float | None]:
-        """See METRICS."""
         return {
             "turns": float(samples["q0"][-1] - samples["q0"][0]) / (2.0 * math.pi),
             "dead_points": float(dead_points(samples).size),

@@ -166,8 +166,6 @@ def _arm(experiment: Experiment) -> ArmParameters:
 
 
 class DelayedWall(Analysis):
-    """See the module."""
-
     SCENES = ("enclosure",)
     METRICS = {  # noqa: RUF012
         "relay_energy": Quantity("Least energy that has entered the relay through both ports", "mJ", 1e3),
@@ -178,7 +176,7 @@ class DelayedWall(Analysis):
     CLAIMS = (BECOMES_ACTIVE, BECOMES_UNSTABLE, STAYS_PASSIVE, STAYS_BOUNDED, FEELS_THE_LINE, FEELS_SOFTER)
 
     def check(self, experiment: Experiment) -> list[str]:
-        """See Analysis: an arm that presses, and a coupling that guards can be behind."""
+        """An arm that presses, and a coupling that guards can be behind."""
         problems = super().check(experiment)
         needs = f"analysis = {experiment.analysis}: needs"
         for name, kind in (("operator", "arm"), ("controller", "virtual_coupling"), ("tool", "peg")):
@@ -207,11 +205,9 @@ class DelayedWall(Analysis):
         return label(guard, delay) if delay in DELAYS else None
 
     def label(self, trial: Trial) -> str | None:
-        """See Analysis."""
         return self.own(trial)
 
     def analyse(self, trial: Trial, samples: Samples, *, compare: bool = True) -> Findings:
-        """See Analysis."""
         experiment = trial.experiment
         metrics = {
             "relay_energy": least_energy(samples),
@@ -272,7 +268,7 @@ class DelayedWall(Analysis):
         ]
 
     def figures(self, trial: Trial, samples: Samples, findings: Findings) -> list[Figure]:
-        """See Analysis: the hand over time, and what is measured over the round trip."""
+        """The hand over time, and what is measured over the round trip."""
         made = super().figures(trial, samples, findings)
         runs, experiment = findings.references, trial.experiment
         if not runs:

@@ -58,14 +58,12 @@ CLAIMS = (RADIAL_ERROR, STAYS_TANGENT, *exact_tools.CLAIMS)
 
 
 class DiskOnSphere(ConstrainedAnalysis):
-    """See the module."""
-
     SCENES = ("disk_on_sphere",)
     METRICS = METRICS
     CLAIMS = CLAIMS
 
     def columns(self, trial: Trial, samples: Samples) -> Mapping[str, np.ndarray]:
-        """See Analysis: `x1..x6`, `xd1..xd6`, `energy`, and of the tool `radial_error` [m], `normal_error` [rad].
+        """`x1..x6`, `xd1..xd6`, `energy`, and of the tool `radial_error` [m], `normal_error` [rad].
 
         `radial_force` [N]: of the operator, outward.
         """
@@ -76,7 +74,6 @@ class DiskOnSphere(ConstrainedAnalysis):
         return exact_tools.body_columns(samples) | more
 
     def reference(self, trial: Trial, samples: Samples, wrenches: np.ndarray) -> np.ndarray:
-        """See ConstrainedAnalysis."""
         scene, pose = _scene(trial), samples.pose("tool")[:1]
         turning = rotations(pose)[0].T @ samples.twist("tool")[0, 3:]
         damping = (scene.damping, scene.rotational_damping)
@@ -93,7 +90,6 @@ class DiskOnSphere(ConstrainedAnalysis):
         )
 
     def own_metrics(self, trial: Trial, samples: Samples) -> dict[str, float | None]:
-        """See ConstrainedAnalysis."""
         metrics: dict[str, float | None] = {}
         metrics["radial_error"] = float(np.abs(samples["radial_error"]).max())
         metrics["normal_error"] = float(samples["normal_error"].max())
@@ -107,7 +103,7 @@ class DiskOnSphere(ConstrainedAnalysis):
         return metrics
 
     def own_claims(self, trial: Trial, samples: Samples) -> list[Claim]:
-        """See ConstrainedAnalysis; the body that is felt decides."""
+        """The body that is felt decides."""
         bodies = felt_bodies(samples)
         device = has_device(samples)
         found = {body: _errors(trial, samples, body) for body in bodies}

@@ -72,8 +72,6 @@ SLAM_SPEED = Statement(
 
 
 class Door(LinkageAnalysis):
-    """See the module."""
-
     SCENES = ("door",)
     METRICS = METRICS | {
         "slams": Quantity("Number of times the door strikes its frame"),
@@ -96,7 +94,6 @@ class Door(LinkageAnalysis):
         return Law("rad/s²", samples["time"][rows], found, expected, LAW.source)
 
     def more_metrics(self, trial: Trial, samples: Samples, held: Held) -> dict[str, float | None]:
-        """See METRICS."""
         struck = slams(samples)
         first = struck[0] if struck else None
         return {

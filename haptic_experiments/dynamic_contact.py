@@ -81,8 +81,6 @@ def apart(samples: Samples, synchronous: Samples) -> float:
 
 
 class DynamicContact(LocalModelAnalysis):
-    """See the module."""
-
     METRICS = {  # noqa: RUF012
         **declared("rebounds", "contact_losses", "max_force_step"),
         "way": Quantity("Way of the hand along y", "mm", 1e3),
@@ -101,7 +99,7 @@ class DynamicContact(LocalModelAnalysis):
     OVER_TIME = ("y",)
 
     def check(self, experiment: Experiment) -> list[str]:
-        """See LocalModelAnalysis; the push is constant."""
+        """The push is constant."""
         problems = super().check(experiment)
         kind = experiment.operator.type
         if kind != "constant":
@@ -111,11 +109,9 @@ class DynamicContact(LocalModelAnalysis):
         return problems
 
     def metrics(self, trial: Trial, samples: Samples) -> dict[str, float | None]:
-        """See LocalModelAnalysis."""
         return {**super().metrics(trial, samples), "way": way(samples)}
 
     def claims(self, trial: Trial, runs: Mapping[str, Samples]) -> list[Claim]:
-        """See LocalModelAnalysis."""
         losses = {name: contact_losses(runs[name]) if name in runs else None for name in self.VARIANTS}
         back = {name: rebounds(runs[name]) if name in runs else None for name in self.VARIANTS}
         ways = {name: way(runs[name]) if name in runs else None for name in self.VARIANTS}

@@ -154,8 +154,6 @@ def impedance(samples: Samples, rate: float, body: str) -> np.ndarray:
 
 
 class FourChannelStiffness(LocalModelAnalysis):
-    """See the module."""
-
     METRICS: ClassVar[Mapping[str, Quantity]] = {
         "felt_stiffness": Quantity("Operator's force over the depth of the hand in the wall, in the end", "N/m"),
         "late_motion": Quantity("Distance that the hand moves in the last quarter of the time", "mm", 1e3),
@@ -169,7 +167,7 @@ class FourChannelStiffness(LocalModelAnalysis):
     CLAIMS: ClassVar[Sequence[Statement]] = (STIFFER, AS_DIRECT, FOUR_TIMES, TRANSPARENCY)
 
     def check(self, experiment: Experiment) -> list[str]:
-        """See LocalModelAnalysis; what is felt is felt along a constant force on the lower wall."""
+        """What is felt is felt along a constant force on the lower wall."""
         problems = super().check(experiment)
         needs, instead = f"analysis = {experiment.analysis}: needs", "set analysis=trial"
         for name, kind in (("tool", "peg"), ("operator", "constant")):
@@ -190,11 +188,10 @@ class FourChannelStiffness(LocalModelAnalysis):
         return next((name for name, one in CONNECTIONS.items() if one.of(trial.experiment) == trial.experiment), None)
 
     def label(self, trial: Trial) -> str | None:
-        """See Analysis."""
         return self.connection(trial)
 
     def analyse(self, trial: Trial, samples: Samples, *, compare: bool = True) -> Findings:
-        """See Analysis; the references are runs under the sum of sines."""
+        """The references are runs under the sum of sines."""
         runs: dict[str, Samples] = {}
         felt: dict[str, float | None] = dict.fromkeys(CONNECTIONS)
         if compare:
@@ -281,7 +278,7 @@ class FourChannelStiffness(LocalModelAnalysis):
         return self.run_unrecorded(replace(trial, experiment=experiment.model_copy(update=update), table=table))
 
     def figures(self, trial: Trial, samples: Samples, findings: Findings) -> list[Figure]:
-        """See Analysis: the transmitted impedance over the world's, and the trial."""
+        """The transmitted impedance over the world's, and the trial."""
         made = super().figures(trial, samples, replace(findings, references={}))
         if WORLD not in findings.references:
             return made

@@ -314,8 +314,6 @@ def _impacts(trial: Trial, samples: Samples) -> dict[str, Impact]:
 
 
 class FrictionalImpact(Analysis):
-    """See the module."""
-
     SCENES = ("strike",)
     METRICS = METRICS
     CLAIMS = CLAIMS
@@ -334,7 +332,7 @@ class FrictionalImpact(Analysis):
         return added
 
     def analyse(self, trial: Trial, samples: Samples, *, compare: bool = True) -> Findings:
-        """See Analysis; the reference treats contacts one at a time after Mirtich (method `hybrid`)."""
+        """The reference treats contacts one at a time after Mirtich (method `hybrid`)."""
         impacts = _impacts(trial, samples)
         references = {}
         if compare and trial.experiment.environment.method != "hybrid":
@@ -342,7 +340,6 @@ class FrictionalImpact(Analysis):
         return Findings(_metrics(impacts), _claims(trial, impacts), references)
 
     def figures(self, trial: Trial, samples: Samples, findings: Findings) -> list[Figure]:
-        """See Analysis."""
         runs = {"this run": _impacts(trial, samples)}
         runs |= {name: _impacts(_one_at_a_time(trial), run) for name, run in findings.references.items()}
         own = Curve("this run", trial, samples, Style(BLUE))
@@ -355,7 +352,6 @@ class FrictionalImpact(Analysis):
         return [figure for figure in made if figure is not None]
 
     def sweep_figures(self, curves: Sequence[Curve]) -> list[Figure]:
-        """See Analysis."""
         made = [_over_key(curves), _sweep_paths(curves), _over_time(curves), energy_figure(curves)]
         return [figure for figure in made if figure is not None]
 

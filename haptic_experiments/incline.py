@@ -468,8 +468,6 @@ def _without_angle(curve: Curve) -> str:
 
 
 class Incline(Analysis):
-    """See the module."""
-
     SCENES = ("slope",)
     METRICS = METRICS
     CLAIMS = CLAIMS

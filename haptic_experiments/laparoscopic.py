@@ -90,8 +90,6 @@ FEELS_TISSUE = Statement(
 
 
 class Laparoscopic(LinkageAnalysis):
-    """See the module."""
-
     SCENES = ("laparoscopic",)
     METRICS = METRICS | {
         "entry_error": Quantity("Largest distance of the tool's shaft from the entry point", "nm", 1e9),
@@ -110,7 +108,6 @@ class Laparoscopic(LinkageAnalysis):
     PLANES = ((0, 2), (0, 1))
 
     def more_metrics(self, trial: Trial, samples: Samples, held: Held) -> dict[str, float | None]:
-        """See METRICS."""
         scene, pose = scene_of(trial.experiment), samples.pose("tool")
         above, errors = outside(pose), ratio_errors(scene, samples)
         ratios = (scene.length - above) / np.maximum(above, 1e-9)

@@ -52,8 +52,6 @@ def boundary_statement(hold: Hold, figure: str) -> Statement:
 
 
 class LinkageControlled(LinkageTopology):
-    """See the module."""
-
     PRINTED: ClassVar[Mapping[Hold, Statement]] = {
         "distal": reduced_statement("distal", "printed", "THESIS 5.4.2, figure 5.10"),
         "middle": reduced_statement("middle", "printed", "THESIS 5.4.2, figure 5.11"),
@@ -86,7 +84,7 @@ class LinkageControlled(LinkageTopology):
     START = "figure 5.9"
 
     def analyse(self, trial: Trial, samples: Samples, *, compare: bool = True) -> Findings:
-        """See LinkageTopology; published claims are undecided if the experiment is not that of the source."""
+        """Published claims are undecided if the experiment is not that of the source."""
         findings = super().analyse(trial, samples, compare=compare)
         free = Variant("distal", "printed", False)
         references = dict(findings.references)
@@ -112,7 +110,6 @@ class LinkageControlled(LinkageTopology):
         return Findings(findings.metrics, claims, references)
 
     def claims(self, runs: Mapping[Variant, Samples]) -> list[Claim]:
-        """See LinkageTopology."""
         drifts = {variant: drift_at(run, SECOND) for variant, run in runs.items()}
         early = {hold: _early(runs.get(Variant(hold, "printed", False))) for hold in self.AT_BOUNDARY}
         return [

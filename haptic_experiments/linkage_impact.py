@@ -150,8 +150,6 @@ def energy_left(experiment: Experiment, restitution: np.ndarray, factor: float =
 
 
 class LinkageImpact(Analysis):
-    """See the module."""
-
     SCENES = ("two_links",)
     METRICS = METRICS
     CLAIMS = CLAIMS

@@ -147,8 +147,6 @@ def drift_at(samples: Samples, time: float) -> float | None:
 
 
 class LinkageTopology(Analysis):
-    """See the module."""
-
     METRICS = METRICS
     PRINTED: ClassVar[Mapping[Hold, Statement]] = {
         "distal": reduced_statement("distal", "printed", "THESIS 5.4.1, figure 5.7"),
@@ -171,7 +169,6 @@ class LinkageTopology(Analysis):
     START = "figure 5.5"
 
     def check(self, experiment: Experiment) -> list[str]:
-        """See Analysis."""
         needs = f"analysis = {experiment.analysis}: needs"
         problems = super().check(experiment)
         for name, kind in (("tool", "three_links"), ("controller", "impedance_shaping")):
@@ -194,7 +191,7 @@ class LinkageTopology(Analysis):
         return list(dict.fromkeys([own, *(Variant(hold, *control) for hold in holds for control in CONTROLS)]))
 
     def analyse(self, trial: Trial, samples: Samples, *, compare: bool = True) -> Findings:
-        """See Analysis; references are the other controllers, and the other held link with all of them."""
+        """References are the other controllers, and the other held link with all of them."""
         own, *others = self.variants(trial)
         runs = {own: samples}
         for variant in others if compare else []:
@@ -219,7 +216,6 @@ class LinkageTopology(Analysis):
         ]
 
     def figures(self, trial: Trial, samples: Samples, findings: Findings) -> list[Figure]:
-        """See Analysis."""
         own, *others = self.variants(trial)
         runs = {own: samples} | {v: findings.references[str(v)] for v in others if str(v) in findings.references}
         holds = list(dict.fromkeys(variant.hold for variant in runs))

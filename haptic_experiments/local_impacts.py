@@ -81,8 +81,6 @@ def contact_force(samples: Samples) -> float | None:
 
 
 class LocalImpacts(LocalModelAnalysis):
-    """See the module."""
-
     METRICS = {  # noqa: RUF012
         "collisions": Quantity("Ticks with collisions"),
         "simultaneous": Quantity("Contacts in the collision with most of them"),
@@ -99,7 +97,6 @@ class LocalImpacts(LocalModelAnalysis):
     }
 
     def metrics(self, trial: Trial, samples: Samples) -> dict[str, float | None]:
-        """See LocalModelAnalysis."""
         rows, changes = collisions(samples), energy_changes(samples)
         met = rows.size > 0
         return {
@@ -113,7 +110,6 @@ class LocalImpacts(LocalModelAnalysis):
         }
 
     def claims(self, trial: Trial, runs: Mapping[str, Samples]) -> list[Claim]:
-        """See LocalModelAnalysis."""
         found = {name: self.metrics(trial, runs[name]) if name in runs else None for name in self.VARIANTS}
         plastic, elastic = (found[name] or dict.fromkeys(self.METRICS) for name in ("plastic", "elastic"))
         ends = ("largest_loss", "largest_gain")
@@ -145,7 +141,7 @@ class LocalImpacts(LocalModelAnalysis):
         ]
 
     def figures(self, trial: Trial, samples: Samples, findings: Findings) -> list[Figure]:
-        """See Analysis: as figures 6.15 to 6.17."""
+        """As figures 6.15 to 6.17."""
         own = self.own(trial)
         runs = {own or "this run": samples, **findings.references}
         styles = {name: Style(colour) for name, colour in zip(runs, (BLUE, VERMILION, "#444444"), strict=False)}

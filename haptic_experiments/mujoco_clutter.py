@@ -20,16 +20,12 @@ PAID = paid(PART)
 
 
 class MujocoClutter(MujocoAnalysis):
-    """See the module."""
-
     CLAIMS = (PAID, PASSIVE)
 
     def analyse(self, trial: Trial, samples: Samples, *, compare: bool = True) -> Findings:
-        """See Analysis."""
         return Findings(self.metrics(samples), [judge_paid(PAID, PART, samples), judge_passive(samples)])
 
     def figures(self, trial: Trial, samples: Samples, findings: Findings) -> list[Figure]:
-        """See Analysis."""
         return [work_figure([Curve("this run", trial, samples, Style())]), *super().figures(trial, samples, findings)]
 
 

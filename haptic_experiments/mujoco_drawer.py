@@ -42,15 +42,13 @@ def law(experiment: Experiment) -> tuple[float, float]:
 
 
 class MujocoDrawer(MujocoAnalysis):
-    """See the module."""
-
     METRICS = MujocoAnalysis.METRICS | {
         "felt_resistance": Quantity("Mean force of the hand along the drawer while it slides", "N")
     }
     CLAIMS = (RESISTANCE, PAID, PASSIVE)
 
     def check(self, experiment: Experiment) -> list[str]:
-        """See Analysis; the file has a drawer."""
+        """The file has a drawer."""
         problems = super().check(experiment)
         if not problems:
             try:
@@ -63,7 +61,6 @@ class MujocoDrawer(MujocoAnalysis):
         return problems
 
     def analyse(self, trial: Trial, samples: Samples, *, compare: bool = True) -> Findings:
-        """See Analysis."""
         rows = slides(samples)
         felt = float(samples["operator_fx"][rows].mean()) if rows.any() else None
         expected = float(resistance(trial, samples)[rows].mean()) if rows.any() else None
@@ -76,7 +73,6 @@ class MujocoDrawer(MujocoAnalysis):
         return Findings({**self.metrics(samples), "felt_resistance": felt}, claims)
 
     def figures(self, trial: Trial, samples: Samples, findings: Findings) -> list[Figure]:
-        """See Analysis."""
         time = samples["time"]
         expected = np.where(slides(samples), resistance(trial, samples), np.nan)
         lines = [

@@ -67,8 +67,6 @@ def _face(model: Any, name: str, axis: int, side: float) -> float:
 
 
 class MujocoPeg(MujocoAnalysis):
-    """See the module."""
-
     METRICS = MujocoAnalysis.METRICS | {
         "felt_clearance_x": Quantity("Motion of the hand along x in the hole", "mm", 1e3),
         "felt_clearance_y": Quantity("Motion of the hand along y in the hole", "mm", 1e3),
@@ -77,7 +75,7 @@ class MujocoPeg(MujocoAnalysis):
     CLAIMS = (FELT_WALLS, FELT_BOTTOM, PASSIVE)
 
     def check(self, experiment: Experiment) -> list[str]:
-        """See Analysis; the file has peg and walls."""
+        """The file has peg and walls."""
         problems = super().check(experiment)
         if not problems:
             try:
@@ -90,7 +88,6 @@ class MujocoPeg(MujocoAnalysis):
         return problems
 
     def analyse(self, trial: Trial, samples: Samples, *, compare: bool = True) -> Findings:
-        """See Analysis."""
         hole, down = Hole(trial.experiment), way_down(samples)
         rows = down > hole.above + INSIDE * hole.depth
         felt = {axis: float(np.ptp(samples[f"hand_p{axis}"][rows])) if rows.any() else None for axis in hole.play}
@@ -104,7 +101,6 @@ class MujocoPeg(MujocoAnalysis):
         )
 
     def figures(self, trial: Trial, samples: Samples, findings: Findings) -> list[Figure]:
-        """See Analysis."""
         time, hole = samples["time"], Hole(trial.experiment)
         panels = []
         for axis, play in hole.play.items():

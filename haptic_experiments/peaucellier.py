@@ -41,15 +41,12 @@ INVERSION = Statement(
 
 
 class Peaucellier(FormulaAnalysis):
-    """See the module."""
-
     METRICS = METRICS
     CLAIMS = claims_of(STRAIGHT_LINE, INVERSION)
     COORDINATES = ("xA", "yA", "xB", "yB", "xC", "yC", "xP", "yP")
     PARAMETERS = ("L", "s", "d")
 
     def own(self, motion: Motion, references: Mapping[str, Samples]) -> tuple[dict[str, float | None], list[Claim]]:
-        """See FormulaAnalysis."""
         p = motion.parameters
         away = _line(p)
         error = float(np.abs(motion.q("yP") + away).max())

@@ -858,14 +858,11 @@ def _creep(slot: Slot, curves: Sequence[Curve], printed: Sequence[Curve]) -> Fig
 
 
 class PegFriction(Analysis):
-    """See the module."""
-
     SCENES = ("slot",)
     METRICS = METRICS
     CLAIMS = CLAIMS
 
     def label(self, trial: Trial) -> str | None:
-        """See Analysis."""
         return variant(trial.experiment)
 
     def analyse(self, trial: Trial, samples: Samples, *, compare: bool = True) -> Findings:
@@ -891,7 +888,6 @@ class PegFriction(Analysis):
         return Findings(_metrics(trial, samples, references.get(LOADED + THIS)), _claims(trial, runs), references)
 
     def figures(self, trial: Trial, samples: Samples, findings: Findings) -> list[Figure]:
-        """See Analysis."""
         return figures(trial, samples, findings.references)
 
     def sweep_figures(self, curves: Sequence[Curve]) -> list[Figure]:

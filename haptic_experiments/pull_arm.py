@@ -25,8 +25,6 @@ FEWER_TOUCHES = Statement(
 
 
 class PullArm(EditedArmAnalysis):
-    """See the module."""
-
     CLAIMS = (*EditedArmAnalysis.CLAIMS, MORE_FORCE, FEWER_TOUCHES)
     PULLED = True
 
@@ -36,7 +34,6 @@ class PullArm(EditedArmAnalysis):
         return motions.touches(analysis_of(pushed.experiment).run_unrecorded(pushed))
 
     def more_claims(self, felt: list[Touch], reference: list[Touch] | None) -> list[Claim]:
-        """See EditedArmAnalysis."""
         peak = max((touch.peak for touch in felt), default=0.0)
         pushed = None if reference is None else max((touch.peak for touch in reference), default=0.0)
         return [

@@ -15,12 +15,9 @@ TWO_PUSHES = Statement(
 
 
 class PushArm(EditedArmAnalysis):
-    """See the module."""
-
     CLAIMS = (*EditedArmAnalysis.CLAIMS, TWO_PUSHES)
 
     def more_claims(self, felt: list[Touch], reference: list[Touch] | None) -> list[Claim]:
-        """See EditedArmAnalysis."""
         return [TWO_PUSHES.judged({"touches": float(len(felt))}, len(felt) == 2)]
 
 

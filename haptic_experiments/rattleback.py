@@ -45,8 +45,6 @@ ROCKS = Statement(
 
 
 class Rattleback(FormulaAnalysis):
-    """See the module."""
-
     METRICS = METRICS
     CLAIMS = claims_of(REVERSES_ONE_WAY, ROCKS)
     COORDINATES = ("x", "y", "z", "psi", "alpha", "beta")
@@ -57,7 +55,6 @@ class Rattleback(FormulaAnalysis):
         return {OTHER: with_parameters(trial, spin=-scene_as(trial.experiment, FormulasParameters).parameters["spin"])}
 
     def own(self, motion: Motion, references: Mapping[str, Samples]) -> tuple[dict[str, float | None], list[Claim]]:
-        """See FormulaAnalysis."""
         spin, lean = _spin(motion), _lean(motion)
         least = _least(spin)
         other = _least(_spin(Motion(motion.trial, references[OTHER]))) if OTHER in references else None

@@ -71,8 +71,6 @@ CLAIMS = (HEIGHT_AND_TILT, ROLLS, PARALLEL_PARKING, *exact_tools.CLAIMS)
 
 
 class RollingDisk(ConstrainedAnalysis):
-    """See the module."""
-
     SCENES = ("rolling_disk",)
     METRICS = METRICS
     CLAIMS = CLAIMS
@@ -84,7 +82,6 @@ class RollingDisk(ConstrainedAnalysis):
         return table | {"rolling_velocity": speed, "rolling_error": error}
 
     def reference(self, trial: Trial, samples: Samples, wrenches: np.ndarray) -> np.ndarray:
-        """See ConstrainedAnalysis."""
         scene = _scene(trial)
         first = np.array([samples[name][0] for name in ("x1", "x2", "x4", "x5", "xd4", "xd5")])
         damping = (scene.damping, scene.rotational_damping)
@@ -93,7 +90,6 @@ class RollingDisk(ConstrainedAnalysis):
         return reduced.rolling_disk(scene.radius, scene.mass, inertia, damping, gravity, first, wrenches, period)
 
     def own_metrics(self, trial: Trial, samples: Samples) -> dict[str, float | None]:
-        """See ConstrainedAnalysis."""
         metrics: dict[str, float | None] = {}
         metrics["height_error"] = _largest(_heights(trial, samples, "tool"))
         metrics["tilt_error"] = _largest(samples["x6"] - 0.5 * math.pi)
@@ -106,7 +102,7 @@ class RollingDisk(ConstrainedAnalysis):
         return metrics
 
     def own_claims(self, trial: Trial, samples: Samples) -> list[Claim]:
-        """See ConstrainedAnalysis; the body that is felt decides."""
+        """The body that is felt decides."""
         bodies = felt_bodies(samples)
         felt, device = bodies[0], has_device(samples)
         heights = {body: _largest(_heights(trial, samples, body)) for body in bodies}

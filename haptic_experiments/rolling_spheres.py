@@ -295,8 +295,6 @@ def _settles(time: np.ndarray, error: np.ndarray, scale: float, floor: float) ->
 
 
 class RollingSpheres(Analysis):
-    """See the module."""
-
     SCENES = ("rolling_spheres",)
     METRICS = METRICS
     CLAIMS = CLAIMS
@@ -312,7 +310,7 @@ class RollingSpheres(Analysis):
         }
 
     def analyse(self, trial: Trial, samples: Samples, *, compare: bool = True) -> Findings:
-        """See Analysis. References: without stabilisation, from contact; and the rolling that the trial does not use."""
+        """References: without stabilisation, from contact; and the rolling that the trial does not use."""
         variants = _variants(trial, samples) if compare else {}
         references = {label: self.run_unrecorded(variant) for label, variant in variants.items()}
         contact = Contact.of(trial, samples)
@@ -320,7 +318,6 @@ class RollingSpheres(Analysis):
         return Findings(metrics, _claims(trial, samples, contact, metrics, references), references)
 
     def figures(self, trial: Trial, samples: Samples, findings: Findings) -> list[Figure]:
-        """See Analysis."""
         own = Curve(f"this run: {_name(trial)}", trial, samples, Style(BLUE, width=1.6))
         variants = _variants(trial, samples)
         beside = {
@@ -339,7 +336,6 @@ class RollingSpheres(Analysis):
         return [figure for figure in made if figure is not None]
 
     def sweep_figures(self, curves: Sequence[Curve]) -> list[Figure]:
-        """See Analysis."""
         made = [_contact(curves), _rolling(curves), energy_figure(curves)]
         return [figure for figure in made if figure is not None]
 

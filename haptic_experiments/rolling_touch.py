@@ -108,8 +108,6 @@ def _about_y(turns: np.ndarray, rate: np.ndarray) -> np.ndarray:
 
 
 class RollingTouch(Analysis):
-    """See the module."""
-
     METRICS = {  # noqa: RUF012
         "felt_rolling_mass": Quantity("Mass that the hand feels while the ball rolls", "kg"),
         "felt_sliding_mass": Quantity("Mass that the hand feels while the ball slides", "kg"),
@@ -122,7 +120,7 @@ class RollingTouch(Analysis):
     SCENES = ("world",)
 
     def check(self, experiment: Experiment) -> list[str]:
-        """See Analysis; there are a ball on a floor, and a device."""
+        """There are a ball on a floor, and a device."""
         problems = super().check(experiment)
         if problems:
             return problems
@@ -135,7 +133,6 @@ class RollingTouch(Analysis):
         return []
 
     def analyse(self, trial: Trial, samples: Samples, *, compare: bool = True) -> Findings:
-        """See Analysis."""
         ball, rate = ball_of(trial, samples), trial.experiment.rate
         felt, bend = -samples["rendered_fx"][:-1], rate * np.diff(samples["hand_vx"])
         pushed, slip = _settled(felt > FELT), np.abs(ball.slip[:-1])
@@ -187,7 +184,6 @@ class RollingTouch(Analysis):
         return ROLLS_AGAIN.judged(numbers, holds)
 
     def figures(self, trial: Trial, samples: Samples, findings: Findings) -> list[Figure]:
-        """See Analysis."""
         ball, time = ball_of(trial, samples), samples["time"]
         felt, bend = -samples["rendered_fx"][:-1], trial.experiment.rate * np.diff(samples["hand_vx"])
         pushed = _settled(felt > FELT)

@@ -161,8 +161,6 @@ def _steps(trial: Trial, commands: list[bytes]) -> tuple[np.ndarray, np.ndarray]
 
 
 class ServoCost(Analysis):
-    """See the module."""
-
     METRICS = {  # noqa: RUF012
         **{
             f"inverse_dynamics_{n}": Quantity(f"Inverse dynamics of {n} degrees of freedom", "µs", 1e6) for n in DEGREES
@@ -186,7 +184,7 @@ class ServoCost(Analysis):
     SCENES = ("world",)
 
     def check(self, experiment: Experiment) -> list[str]:
-        """See Analysis; there are a motion, a pull and a device."""
+        """There are a motion, a pull and a device."""
         problems = super().check(experiment)
         scene = experiment.scene
         if problems:
@@ -198,7 +196,6 @@ class ServoCost(Analysis):
         return problems
 
     def analyse(self, trial: Trial, samples: Samples, *, compare: bool = True) -> Findings:
-        """See Analysis."""
         costs: Mapping[int, Cost] = {}
         if compare and trial.experiment.last_tick > 2 * WARM:
             costs = {degrees: measure(variant(trial, degrees)) for degrees in DEGREES}
@@ -238,7 +235,6 @@ class ServoCost(Analysis):
         )
 
     def figures(self, trial: Trial, samples: Samples, findings: Findings) -> list[Figure]:
-        """See Analysis."""
         x = np.array(DEGREES, float)
 
         def line(name: str, label: str, style: Style) -> Line:

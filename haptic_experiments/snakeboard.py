@@ -59,8 +59,6 @@ WRIGGLES = Statement(
 
 
 class Snakeboard(FormulaAnalysis):
-    """See the module."""
-
     METRICS = METRICS
     CLAIMS = claims_of(MOMENTUM_EQUATION, GAINS_SPEED, WRIGGLES, conservative=False)
     COORDINATES = ("x", "y", "theta", "psi", "phi")
@@ -68,7 +66,6 @@ class Snakeboard(FormulaAnalysis):
     CONSERVATIVE = False
 
     def own(self, motion: Motion, references: Mapping[str, Samples]) -> tuple[dict[str, float | None], list[Claim]]:
-        """See FormulaAnalysis."""
         p, time = motion.parameters, motion.time
         speed, momentum, expected = _momentum(motion)
         error, largest = float(np.abs(momentum - expected).max()), float(np.abs(momentum).max())

@@ -111,26 +111,21 @@ class Drift:
 
 
 class Stack(Analysis):
-    """See the module."""
-
     SCENES = ("stack",)
     METRICS = METRICS
     CLAIMS = CLAIMS
 
     def analyse(self, trial: Trial, samples: Samples, *, compare: bool = True) -> Findings:
-        """See Analysis."""
         drift = Drift.of(trial, samples)
         metrics = _metrics(samples, drift)
         return Findings(metrics, _claims(trial, metrics))
 
     def figures(self, trial: Trial, samples: Samples, findings: Findings) -> list[Figure]:
-        """See Analysis."""
         own = Curve("this run", trial, samples, Style(BLUE))
         made = [_boxes(own), energy_figure([own])]
         return [figure for figure in made if figure is not None]
 
     def sweep_figures(self, curves: Sequence[Curve]) -> list[Figure]:
-        """See Analysis."""
         made = [_runs(curves), energy_figure(curves)]
         return [figure for figure in made if figure is not None]
 

@@ -81,8 +81,6 @@ def last_speed(samples: Samples, until: float) -> float | None:
 
 
 class StaticWall(LocalModelAnalysis):
-    """See the module."""
-
     METRICS = declared("perceived_wall_position", "rebounds", "contact_losses", "max_force_step")
     CLAIMS = (AT_THE_WALL, BEYOND_THE_WALL, AS_FAR, BOUNCES_MORE, STAYS)
     VARIANTS = COMPARED
@@ -91,7 +89,7 @@ class StaticWall(LocalModelAnalysis):
     PATH = False
 
     def check(self, experiment: Experiment) -> list[str]:
-        """See LocalModelAnalysis; what is felt is felt along a constant force."""
+        """What is felt is felt along a constant force."""
         problems = super().check(experiment)
         for name, kind in (("tool", "peg"), ("operator", "constant")):
             given = getattr(experiment, name).type
@@ -102,7 +100,6 @@ class StaticWall(LocalModelAnalysis):
         return problems
 
     def claims(self, trial: Trial, runs: Mapping[str, Samples]) -> list[Claim]:
-        """See LocalModelAnalysis."""
         place = wall_position(trial.experiment)
         felt = {name: perceived_wall(runs[name]) if name in runs else None for name in self.VARIANTS}
         beyond = {name: None if y is None else place - y for name, y in felt.items()}

@@ -59,15 +59,12 @@ def turn(samples: Samples) -> float:
 
 
 class TightClearance(LocalModelAnalysis):
-    """See the module."""
-
     METRICS = declared("felt_clearance_x", "felt_clearance_y", "contact_losses", "max_force_step")
     CLAIMS: ClassVar[Sequence[Statement]] = (NARROWER, EXACT_HOLE, TURNS_MORE)
     VARIANTS: ClassVar[Mapping[str, Variant]] = {**COMPARED, "synchronous": SERVO_RATE}
     FIGURE = "figure 6.21"
 
     def claims(self, trial: Trial, runs: Mapping[str, Samples]) -> list[Claim]:
-        """See LocalModelAnalysis."""
         felt = {name: felt_clearance(runs[name], "x") if name in runs else None for name in self.VARIANTS}
         turned = {name: turn(runs[name]) if name in runs else None for name in COMPARED}
         still = all(angle is not None and angle < NOTHING for angle in turned.values())

@@ -61,8 +61,6 @@ NO_DRIFT = Statement(
 
 
 class TightHole(LocalModelAnalysis):
-    """See the module."""
-
     METRICS = declared("felt_clearance", "max_force_step")
     CLAIMS = (NARROWER, DRIFTS, NO_DRIFT, NARROWER_PRINTED, DRIFTS_PRINTED)
     VARIANTS = {  # noqa: RUF012
@@ -75,7 +73,7 @@ class TightHole(LocalModelAnalysis):
     PATH = False
 
     def runs(self, trial: Trial, samples: Samples, compare: bool = True) -> dict[str, Samples]:
-        """See LocalModelAnalysis; also the variants under the force as printed, over one of its periods."""
+        """Also the variants under the force as printed, over one of its periods."""
         found = super().runs(trial, samples, compare)
         operator = trial.experiment.operator
         if compare and isinstance(operator, SineParameters):
@@ -88,8 +86,6 @@ class TightHole(LocalModelAnalysis):
         return found
 
     def claims(self, trial: Trial, runs: Mapping[str, Samples]) -> list[Claim]:
-        """See LocalModelAnalysis."""
-
         def felt(*names: str) -> dict[str, float | None]:
             return {name: felt_clearance(runs[name], "x") if name in runs else None for name in names}
 

@@ -138,8 +138,6 @@ def rendered(trial: Trial, samples: Samples) -> tuple[np.ndarray, np.ndarray]:
 
 
 class TwoHands(Analysis):
-    """See the module."""
-
     METRICS = {  # noqa: RUF012
         "rise": Quantity("Largest rise of the body", "mm", 1e3),
         "felt_weight": Quantity("Mean vertical force that both hands feel while the body is held still", "N"),
@@ -150,7 +148,7 @@ class TwoHands(Analysis):
     SCENES = ("world",)
 
     def check(self, experiment: Experiment) -> list[str]:
-        """See Analysis; there are two hands that move by themselves, and one more body between them."""
+        """There are two hands that move by themselves, and one more body between them."""
         problems = super().check(experiment)
         kinds = [experiment.operator.type, *(hand.operator.type for hand in experiment.hands)]
         if not problems and kinds != ["arm", "arm"]:
@@ -167,7 +165,6 @@ class TwoHands(Analysis):
         return problems
 
     def analyse(self, trial: Trial, samples: Samples, *, compare: bool = True) -> Findings:
-        """See Analysis."""
         body = carried(trial, samples)
         references = {}
         if compare:
@@ -216,7 +213,6 @@ class TwoHands(Analysis):
         return CARRIED.judged({"rise": rise, "distance": distance}, rise >= LIFTED and distance <= ALONG)
 
     def figures(self, trial: Trial, samples: Samples, findings: Findings) -> list[Figure]:
-        """See Analysis."""
         body, (first, second), time = carried(trial, samples), rendered(trial, samples), samples["time"]
         up = -body.gravity / np.linalg.norm(body.gravity)
         name = trial.experiment.hand_names[0]

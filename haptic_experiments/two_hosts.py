@@ -129,8 +129,6 @@ def force_error(experiment: Experiment, samples: Samples) -> float | None:
 
 
 class TwoHosts(Analysis):
-    """See the module."""
-
     SCENES = ("enclosure",)
     METRICS = {  # noqa: RUF012
         "hand_distance": Quantity("Largest distance of the hand from where it is without a delay", "mm", 1e3),
@@ -140,7 +138,7 @@ class TwoHosts(Analysis):
     CLAIMS = (HOLD_IS_UNSTABLE, LINE_IS_NEARER, LINE_IS_FARTHER, ERROR_GROWS, MODEL_IS_NEAR, MODEL_IS_STABLE)
 
     def check(self, experiment: Experiment) -> list[str]:
-        """See Analysis: an arm that presses, and an environment that answers late."""
+        """An arm that presses, and an environment that answers late."""
         problems = super().check(experiment)
         needs = f"analysis = {experiment.analysis}: needs"
         if experiment.operator.type != "arm":
@@ -151,7 +149,7 @@ class TwoHosts(Analysis):
         return problems
 
     def samples(self, trial: Trial, messages: Mapping[str, Sequence[bytes]]) -> Samples:
-        """See Analysis: with the force that the environment found for a tick, or between those of two that it surveyed."""
+        """With the force that the environment found for a tick, or between those of two that it surveyed."""
         samples = super().samples(trial, messages)
         surveys = messages.get("local_geometry", ())
         if not surveys or not len(samples) or trial.experiment.local_model.type not in ("held", "extrapolated"):
@@ -175,12 +173,10 @@ class TwoHosts(Analysis):
         return found
 
     def label(self, trial: Trial) -> str | None:
-        """See Analysis."""
         kind, delay = trial.experiment.local_model.type, trial.experiment.environment.delay
         return label(kind, delay) if kind in KINDS and delay in DELAYS else None
 
     def analyse(self, trial: Trial, samples: Samples, *, compare: bool = True) -> Findings:
-        """See Analysis."""
         runs = self.runs(trial, samples) if compare else {}
         metrics = {
             "hand_distance": distance(samples, runs[SYNCHRONOUS]) if runs else None,
@@ -235,7 +231,7 @@ class TwoHosts(Analysis):
         ]
 
     def figures(self, trial: Trial, samples: Samples, findings: Findings) -> list[Figure]:
-        """See Analysis: the hand over time, and what is measured over the delay."""
+        """The hand over time, and what is measured over the delay."""
         made, runs = super().figures(trial, samples, findings), findings.references
         if not runs:
             return made

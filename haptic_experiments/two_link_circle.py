@@ -205,14 +205,12 @@ class Coasting:
 
 
 class TwoLinkCircle(ConstrainedAnalysis):
-    """See the module."""
-
     SCENES = ("two_link_circle",)
     METRICS = METRICS
     CLAIMS = CLAIMS
 
     def check(self, experiment: Experiment) -> list[str]:
-        """See Analysis; the force is to be tangential to the circle on which the end point is."""
+        """The force is to be tangential to the circle on which the end point is."""
         problems = super().check(experiment)
         operator, scene = experiment.operator, experiment.scene
         if (
@@ -243,7 +241,6 @@ class TwoLinkCircle(ConstrainedAnalysis):
         }
 
     def reference(self, trial: Trial, samples: Samples, wrenches: np.ndarray) -> np.ndarray:
-        """See ConstrainedAnalysis."""
         scene = _scene(trial)
         elbow = np.sign(np.sin(samples["q1"]))
         if (elbow != elbow[0]).any():  # it went through the straight linkage, where one angle is not enough
@@ -263,7 +260,6 @@ class TwoLinkCircle(ConstrainedAnalysis):
         )
 
     def own_metrics(self, trial: Trial, samples: Samples) -> dict[str, float | None]:
-        """See ConstrainedAnalysis."""
         metrics: dict[str, float | None] = dict.fromkeys(OF_COASTING)
         metrics["radial_error"] = float(np.abs(_radial(trial, samples, "tool")).max())
         angle = _angle(trial, samples, "tool")
@@ -283,7 +279,7 @@ class TwoLinkCircle(ConstrainedAnalysis):
         return metrics
 
     def own_claims(self, trial: Trial, samples: Samples) -> list[Claim]:
-        """See ConstrainedAnalysis; the body that is felt decides."""
+        """The body that is felt decides."""
         bodies, device = felt_bodies(samples), has_device(samples)
         off = {body: float(np.abs(_radial(trial, samples, body)).max()) for body in bodies}
         held = ticks_held(trial, samples)

@@ -249,8 +249,6 @@ def _from(time: np.ndarray, constants: float, gamma: float | None) -> int:
 
 
 class TwoLinkClosedLoop(Analysis):
-    """See the module."""
-
     SCENES = ("two_link_closed_loop",)
     METRICS = METRICS
     CLAIMS = CLAIMS
@@ -262,13 +260,11 @@ class TwoLinkClosedLoop(Analysis):
         return {**dict(zip(NAMES, values.T, strict=True)), "energy": exact_tools.energy(samples)}
 
     def analyse(self, trial: Trial, samples: Samples, *, compare: bool = True) -> Findings:
-        """See Analysis."""
         motion = Motion.of(trial, samples)
         metrics = _metrics(trial, samples, motion)
         return Findings(metrics, _claims(trial, samples, motion, metrics))
 
     def figures(self, trial: Trial, samples: Samples, findings: Findings) -> list[Figure]:
-        """See Analysis."""
         own = Curve("this run", trial, samples, Style(BLUE, width=1.6))
         motion = Motion.of(trial, samples)
         energy = energy_figure([own])
@@ -279,7 +275,6 @@ class TwoLinkClosedLoop(Analysis):
         return [figure for figure in made if figure is not None]
 
     def sweep_figures(self, curves: Sequence[Curve]) -> list[Figure]:
-        """See Analysis."""
         made = [_runs(curves), energy_figure(curves)]
         return [figure for figure in made if figure is not None]
 

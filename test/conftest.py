@@ -84,7 +84,7 @@ def pytest_collection(session: pytest.Session) -> None:
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Mark the tests that --fast leaves out: `graph` starts processes of the graph or of the command line, `long` other
-    programs, or analyses trials of an analysis, here by the imports of a file. Single tests that take half a second of a
+    programs, or trials of experiments, here by the imports of a file. Single tests that take half a second of a
     core are marked where they are.
 
     Discovery may lose a race on a machine that stalls: such a test has failed when it fails three times in a row, and

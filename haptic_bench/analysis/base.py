@@ -149,7 +149,7 @@ def analysis_of(experiment: Experiment) -> Analysis:
 
 
 def analyse(trial: Trial, samples: Samples, *, compare: bool = True) -> Findings:
-    """What the analysis of a trial finds, and with `compare` what the trial's device changes; see `Analysis.analyse`."""
+    """What the analysis of a trial finds, and with `compare` what the trial's device changes: see `Analysis`."""
     analysis = analysis_of(trial.experiment)
     findings = analysis.analyse(trial, samples, compare=compare)
     own = analysis.label(trial)

@@ -1,7 +1,7 @@
 """Results of an analysis: metrics and claims, with the texts by which they are shown.
 
-An analysis declares each metric as a `Quantity` and each claim as a `Statement`, once. `Statement.judged` makes the `Claim`
-of a trial, and an `Analysis` holds the metrics and claims of one trial.
+An analysis declares each metric as a `Quantity` and each claim as a `Statement`, once. `Statement.judged` makes the
+`Claim` of a trial, and `Findings` hold the metrics and claims of one trial.
 """
 
 from __future__ import annotations

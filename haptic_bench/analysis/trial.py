@@ -45,7 +45,6 @@ class TrialAnalysis(Analysis):
     METRICS = METRICS
 
     def quantity(self, name: str) -> Quantity | None:
-        """See Analysis."""
         if name.startswith(f"{DEPTH}["):
             return Quantity(f"Largest overlap of {name[len(DEPTH) + 1 : -1]}", "m")
         return super().quantity(name)
@@ -56,7 +55,6 @@ class TrialAnalysis(Analysis):
         return {"energy": total} if is_constrained(trial.experiment) else {}
 
     def analyse(self, trial: Trial, samples: Samples, *, compare: bool = True) -> Findings:
-        """See Analysis."""
         return Findings(dict(_measure(trial, samples)) | dict(_depths(trial, samples)))
 
 

@@ -2,8 +2,8 @@
 
 A kernel is compiled when it is first called, and kept for all later processes (haptic_sim/kernels). So the
 parts of a trial are called in several processes, each of which finds the kernels that the others have compiled. Then a
-few ticks of the trial, and of the references that its analysis compares it with, call the remaining kernels. Kernels that
-only a later trial needs are compiled when they are called.
+few ticks of the trial, and of the references that its analysis compares it with, call the remaining kernels. Those
+that only a later trial needs are compiled when they are called.
 """
 
 from __future__ import annotations

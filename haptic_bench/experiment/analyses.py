@@ -1,7 +1,7 @@
 """The analysis of an experiment, found by its name.
 
-An analysis is an object that the entry point of its name in the group `haptics.analyses` names, or MODULE:NAME. Analyses
-import experiments, so no module here may import an analysis: it is looked up when an experiment needs it.
+An analysis is an object that the entry point of its name in the group `haptics.analyses` names, or MODULE:NAME.
+Analyses import experiments, so no module here may import an analysis: it is looked up when an experiment needs it.
 """
 
 from __future__ import annotations
@@ -16,7 +16,6 @@ class _Analyses(Group):
     """Analyses: what has the methods of `haptic_bench.analysis.base.Analysis`."""
 
     def check(self, name: str, value: str, found: Any) -> None:
-        """See Group."""
         if not callable(getattr(found, "analyse", None)) or isinstance(found, type):
             raise PartError(
                 [f"{value} is no analysis; must be an object of a class of haptic_bench.analysis.base.Analysis"]

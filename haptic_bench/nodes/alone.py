@@ -35,21 +35,17 @@ class AloneNode(LeaderNode):
     config: AloneTrialParameters
 
     def subscribed(self) -> tuple[str, ...]:
-        """See ServoNode."""
         return (EVENTS, OPERATOR) if is_live(self.config.operator) else (EVENTS,)
 
     def published(self) -> tuple[str, ...]:
-        """See ServoNode."""
         shown = ("world_state",) if self.config.environment.publish is not None else ()
         pointed = ("operator_events",) if self.config.operator.EVENTS else ()
         return (*pointed, "tool_command", "tool_state", *shown)
 
     def standard_topics(self, rate: float, reliable: bool) -> WorldTopics | None:
-        """See ServoNode."""
         return world_topics(self, self._start, rate) if "world_state" in self.published() else None
 
     def build(self) -> None:
-        """See ServoNode."""
         config = self.config
         self._start = start = build_start(config)
         build_tool_side(config, UNLIMITED, config.rate, start=start).rehearse()
@@ -64,15 +60,12 @@ class AloneNode(LeaderNode):
         self.open_trial()
 
     def reconfigure(self) -> None:
-        """See ServoNode."""
         self._core.configure(self.config.contact)
 
     def next_tick(self) -> int:
-        """See ServoNode."""
         return self._begun + 1
 
     def receive(self, topic: str, data: bytes | Message) -> None:
-        """See ServoNode."""
         if topic == OPERATOR:
             assert self._operator.events is not None
             self._event.load(data)
@@ -88,7 +81,6 @@ class AloneNode(LeaderNode):
         return self._begun >= 0
 
     def begin(self, tick: int) -> int:
-        """See LeaderNode."""
         self.apply_changes()
         events = self._operator.events
         if events is not None and events.live:
@@ -103,12 +95,10 @@ class AloneNode(LeaderNode):
         return started
 
     def complete(self) -> None:
-        """See LeaderNode."""
         self._worlds.conclude(self._state)
         self._core.prepare()
 
     def answered(self) -> int:
-        """See LeaderNode."""
         return self._begun
 
 

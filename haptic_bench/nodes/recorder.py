@@ -54,7 +54,6 @@ class RecorderNode(ServoNode):
     config: RecorderTrialParameters
 
     def subscribed(self) -> tuple[str, ...]:
-        """See ServoNode."""
         asynchronous = "local_model" in self.config.nodes
         row = row_of(self._hands, alone=self._alone, relayed=self.config.relayed, hardware=self.config.hardware)
         # Events come first, as their ticks are stored as soon as the rest of them is there.
@@ -73,7 +72,6 @@ class RecorderNode(ServoNode):
         return "driver" not in self.config.nodes
 
     def build(self) -> None:
-        """See ServoNode."""
         config = self.config
         asynchronous = "local_model" in config.nodes
         schedule = config.environment.schedule(config.rate) if asynchronous else None
@@ -112,11 +110,9 @@ class RecorderNode(ServoNode):
         return tuple(topic for topic in row if split_topic(topic)[1] != "tool_state")
 
     def prepared(self) -> bool:
-        """See ServoNode."""
         return not self._lacking
 
     def receive(self, topic: str, data: bytes | Message) -> None:
-        """See ServoNode."""
         assert isinstance(data, bytes)  # all comes from outside
         if topic == EVENTS:
             event = deserialize_message(data, TrialEvent)

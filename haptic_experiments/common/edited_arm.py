@@ -84,7 +84,7 @@ class EditedArmAnalysis(Analysis):
     PULLED: ClassVar[bool] = False
 
     def check(self, experiment: Experiment) -> list[str]:
-        """See Analysis; there are an obstacle, a wall, one motion, a device, and a pull if it is about one."""
+        """There are an obstacle, a wall, one motion, a device, and a pull if it is about one."""
         problems = super().check(experiment)
         if problems:
             return problems
@@ -103,7 +103,6 @@ class EditedArmAnalysis(Analysis):
         return [f"analysis = {experiment.analysis}: needs {wanted}; set analysis=trial"] if wanted else []
 
     def analyse(self, trial: Trial, samples: Samples, *, compare: bool = True) -> Findings:
-        """See Analysis."""
         (motion,) = trial.world.motions
         world, contact = trial.world, trial.experiment.contact
         found = motions.edited(trial, samples, motion)
@@ -143,7 +142,6 @@ class EditedArmAnalysis(Analysis):
         return []
 
     def figures(self, trial: Trial, samples: Samples, findings: Findings) -> list[Figure]:
-        """See Analysis."""
         (motion,) = trial.world.motions
         found = motions.edited(trial, samples, motion)
         text = (

@@ -133,7 +133,7 @@ class Deviation:
 
 
 class ConstrainedAnalysis(Analysis):
-    """An analysis of an exactly constrained tool, alone or on a device; an analysis adds its part in the methods `own_...`."""
+    """An exactly constrained tool, alone or on a device; an analysis adds its part in the methods `own_...`."""
 
     METRICS = METRICS
     CLAIMS = CLAIMS
@@ -168,7 +168,7 @@ class ConstrainedAnalysis(Analysis):
         return Deviation(*pose_errors(samples.pose(felt_bodies(samples)[0]), poses))
 
     def analyse(self, trial: Trial, samples: Samples, *, compare: bool = True) -> Findings:
-        """See Analysis; the references are the integrators that the trial does not use, without a device only."""
+        """The references are the integrators that the trial does not use, without a device only."""
         references: dict[str, Samples] = {}
         lasted = float(samples["time"][-1]) + 1.0 / trial.experiment.rate
         if compare and not has_device(samples) and lasted <= HORIZON:
@@ -190,7 +190,6 @@ class ConstrainedAnalysis(Analysis):
         return Findings(self.own_metrics(trial, samples) | metrics, claims, references)
 
     def figures(self, trial: Trial, samples: Samples, findings: Findings) -> list[Figure]:
-        """See Analysis."""
         own = Curve(f"this run: {_integrator(trial)}", trial, samples, Style(BLUE, width=1.6))
         lasted = float(samples["time"][-1]) + 1.0 / trial.experiment.rate
         variants = self._variants(trial, lasted)
@@ -205,12 +204,10 @@ class ConstrainedAnalysis(Analysis):
         return [figure for figure in made if figure is not None]
 
     def sweep_figures(self, curves: Sequence[Curve]) -> list[Figure]:
-        """See Analysis."""
         made = [_paths(curves), self._integration(curves), energy_figure(curves)]
         return [figure for figure in made if figure is not None]
 
     def expected(self, trial: Trial, findings: Findings) -> Mapping[str, tuple[float, str]]:
-        """See Analysis."""
         return {}
 
     def _variants(self, trial: Trial, lasted: float) -> dict[str, Trial]:

@@ -99,7 +99,7 @@ class FormulaAnalysis(Analysis):
         return {}
 
     def check(self, experiment: Experiment) -> list[str]:
-        """See Analysis: also the names that the analysis reads have to be those of the system."""
+        """Also the names that the analysis reads have to be those of the system."""
         problems = super().check(experiment)
         scene = experiment.scene
         if problems or not isinstance(scene, FormulasParameters):
@@ -121,7 +121,6 @@ class FormulaAnalysis(Analysis):
         return {"energy": exact_tools.energy(samples)}
 
     def analyse(self, trial: Trial, samples: Samples, *, compare: bool = True) -> Findings:
-        """See Analysis."""
         references: dict[str, Samples] = {}
         if compare:
             references = {label: self.run_unrecorded(other) for label, other in self.references(trial).items()}
@@ -147,7 +146,6 @@ class FormulaAnalysis(Analysis):
         return Findings(metrics | common, claims, dict(references))
 
     def figures(self, trial: Trial, samples: Samples, findings: Findings) -> list[Figure]:
-        """See Analysis."""
         made: list[Figure | None] = [*self.own_figures(Motion(trial, samples), findings)]
         if tracking.is_tracked(trial.experiment):
             made.append(tracking.figure(trial, samples))

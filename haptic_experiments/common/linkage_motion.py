@@ -331,7 +331,6 @@ class LinkageAnalysis(Analysis):
     """Axes of the projections in which the motion is shown."""
 
     def samples(self, trial: Trial, messages: Mapping[str, Sequence[bytes]]) -> Samples:
-        """See Analysis."""
         samples = of_trial(trial, messages)
         if not len(samples):
             return samples
@@ -359,7 +358,6 @@ class LinkageAnalysis(Analysis):
         return {ALONE: replace(trial, experiment=experiment.model_copy(update=alone))}
 
     def analyse(self, trial: Trial, samples: Samples, *, compare: bool = True) -> Findings:
-        """See Analysis."""
         references = {}
         if compare:
             lasted = min(float(samples["time"][-1]), HORIZON)
@@ -408,7 +406,6 @@ class LinkageAnalysis(Analysis):
         ]
 
     def figures(self, trial: Trial, samples: Samples, findings: Findings) -> list[Figure]:
-        """See Analysis."""
         own = Curve("this run", trial, samples, Style(BLUE))
         beside = [
             Curve(name, trial, run, style)
@@ -448,7 +445,6 @@ class LinkageAnalysis(Analysis):
         return []
 
     def sweep_figures(self, curves: Sequence[Curve]) -> list[Figure]:
-        """See Analysis."""
         panels = []
         for a, b in self.PLANES:
             lines = []

@@ -197,7 +197,7 @@ class LocalModelAnalysis(Analysis):
     """Whether the path in the plane is drawn."""
 
     def check(self, experiment: Experiment) -> list[str]:
-        """See Analysis; what is felt is felt on a device."""
+        """What is felt is felt on a device."""
         problems = super().check(experiment)
         needs = f"analysis = {experiment.analysis}: needs"
         if experiment.alone:
@@ -205,7 +205,7 @@ class LocalModelAnalysis(Analysis):
         return problems
 
     def samples(self, trial: Trial, messages: Mapping[str, Sequence[bytes]]) -> Samples:
-        """See Analysis, with `geometry_tick`."""
+        """With `geometry_tick`."""
         return with_geometry_tick(trial, super().samples(trial, messages), messages)
 
     def own(self, trial: Trial) -> str | None:
@@ -226,14 +226,12 @@ class LocalModelAnalysis(Analysis):
         return found
 
     def analyse(self, trial: Trial, samples: Samples, *, compare: bool = True) -> Findings:
-        """See Analysis."""
         runs, own = self.runs(trial, samples, compare), self.own(trial)
         references = {name: run for name, run in runs.items() if name != own}
         claims = [_decided_inside(claim, runs) for claim in self.claims(trial, runs)]
         return Findings(self.metrics(trial, samples), claims, references)
 
     def label(self, trial: Trial) -> str | None:
-        """See Analysis."""
         return self.own(trial)
 
     def metrics(self, trial: Trial, samples: Samples) -> dict[str, float | None]:
@@ -245,7 +243,7 @@ class LocalModelAnalysis(Analysis):
         raise NotImplementedError
 
     def figures(self, trial: Trial, samples: Samples, findings: Findings) -> list[Figure]:
-        """See Analysis: trajectories of the hand, then wrenches."""
+        """Trajectories of the hand, then wrenches."""
         own = self.own(trial)
         runs = {own or "this run": inside(trial.experiment, samples), **findings.references}
         order = [name for name in ("this run", *self.VARIANTS) if name in runs]

@@ -109,14 +109,14 @@ class MujocoAnalysis(Analysis):
     METRICS = METRICS
 
     def check(self, experiment: Experiment) -> list[str]:
-        """See Analysis; there is a hand."""
+        """There is a hand."""
         problems = super().check(experiment)
         if experiment.alone:
             problems.append(f"analysis = {experiment.analysis}: needs a device; set analysis=trial")
         return problems
 
     def samples(self, trial: Trial, messages: Mapping[str, Sequence[bytes]]) -> Samples:
-        """See Analysis, with ENGINE_WORK and `geometry_tick`."""
+        """With ENGINE_WORK and `geometry_tick`."""
         samples = with_geometry_tick(trial, super().samples(trial, messages), messages)
         return samples.with_columns({ENGINE_WORK: engine_work(trial, samples, messages.get("local_geometry", ()))})
 
@@ -130,7 +130,6 @@ class MujocoAnalysis(Analysis):
         }
 
     def sweep_figures(self, curves: Sequence[Curve]) -> list[Figure]:
-        """See Analysis."""
         return [*trial_figures(curves), work_figure(curves)]
 
 
