@@ -30,6 +30,7 @@ from haptic_bench.analysis.figures import (
     Style,
     draw,
     energy_figure,
+    shown,
     style_of,
 )
 from haptic_bench.experiment import Experiment, Trial
@@ -270,12 +271,10 @@ class BounceSettle(Analysis):
         named = replace(own, label=f"this run: {names.get(method, method)}")
         heights, bounces = _heights(own), _bounce_heights([named, *beside], of_trial=True)
         together = replace(heights, panels=[*heights.panels, *bounces.panels], table=bounces.table)
-        made = [together, _walls(trial, findings.references), energy_figure([own], beside)]
-        return [figure for figure in made if figure is not None]
+        return shown(together, _walls(trial, findings.references), energy_figure([own], beside))
 
     def sweep_figures(self, curves: Sequence[Curve]) -> list[Figure]:
-        made = [_sweep_heights(curves), _bounce_heights(curves), energy_figure(curves)]
-        return [figure for figure in made if figure is not None]
+        return shown(_sweep_heights(curves), _bounce_heights(curves), energy_figure(curves))
 
     def expected(self, trial: Trial, findings: Findings) -> Mapping[str, tuple[float, str]]:
         """The ball's bounces in continuous time, where they end by a tolerance and within the trial."""

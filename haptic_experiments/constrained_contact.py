@@ -10,7 +10,7 @@ which the kink lies, and the end of a fade is only a few ticks long at 1 kHz.)
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -31,6 +31,7 @@ from haptic_bench.analysis.figures import (
     Style,
     draw,
     energy_figure,
+    shown,
     thin,
 )
 from haptic_bench.experiment import Experiment, Trial
@@ -269,11 +270,9 @@ class ConstrainedContact(Analysis):
     METRICS = METRICS
     CLAIMS = CLAIMS
 
-    def check(self, experiment: Experiment) -> list[str]:
-        problems = super().check(experiment)
-        if not problems and not scene_of(experiment).constraints:
-            problems = [f"analysis = {experiment.analysis}: needs scene.constraints, and there are none"]
-        return problems
+    def lacking(self, experiment: Experiment) -> Iterator[str]:
+        if not scene_of(experiment).constraints:
+            yield "scene.constraints, and there are none"
 
     def analyse(self, trial: Trial, samples: Samples, *, compare: bool = True) -> Findings:
         """The references are the trial at higher rates, and with constraints switched at once."""
@@ -294,12 +293,10 @@ class ConstrainedContact(Analysis):
             for name in _RATES
             if name in findings.references
         ]
-        made = [_path(trial, samples), _switching(curve, beside, finer), energy_figure([curve])]
-        return [figure for figure in made if figure is not None]
+        return shown(_path(trial, samples), _switching(curve, beside, finer), energy_figure([curve]))
 
     def sweep_figures(self, curves: Sequence[Curve]) -> list[Figure]:
-        made = [_sweep(curves), energy_figure(curves)]
-        return [figure for figure in made if figure is not None]
+        return shown(_sweep(curves), energy_figure(curves))
 
 
 def _path(trial: Trial, samples: Samples) -> Figure:
@@ -430,7 +427,7 @@ def _sweep(curves: Sequence[Curve]) -> Figure:
         ("tool_py", "position along y", "y [mm]", 1e3),
     )
     for letter, (column, title, label, scale) in zip("ab", quantities, strict=True):
-        lines = [Line(*thin(c.samples["time"], scale * c.samples[column]), c.label, c.style) for c in curves]
+        lines = [c.over_time(scale * c.samples[column]) for c in curves]
         panels.append(draw(column, f"({letter}) {title}", lines, "time [s]", Axis(label, least=1e-3)))
     table: list[list[Any]] = [["", "residual", "steepest slope of a force [N/s]", "collisions"]]
     for curve in curves:

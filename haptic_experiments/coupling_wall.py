@@ -11,9 +11,9 @@ itself, which are found from the recorded forces: what encoders tell is another 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -140,7 +140,7 @@ def gained(trial: Trial, samples: Samples, damping: float | None = None) -> np.n
 
 
 class CouplingWall(Analysis):
-    METRICS = {  # noqa: RUF012
+    METRICS: ClassVar = {
         "required_damping": Quantity("Damping that the coupling requires of the device (BROWN 8)", "N s/m"),
         "margin": Quantity("Damping of the device less what is required", "N s/m"),
         "gained_energy": Quantity("Energy that the hand has gained in the end", "J"),
@@ -148,20 +148,13 @@ class CouplingWall(Analysis):
     }
     CLAIMS = (INSIDE, OUTSIDE, PREDICTED)
     SCENES = ("empty",)
+    NEEDS: ClassVar = {"device": "inertial", "controller": "virtual_coupling", "tool": "peg"}
 
-    def check(self, experiment: Experiment) -> list[str]:
-        """It is about a device with damping, a virtual coupling and a mass."""
-        problems = super().check(experiment)
-        needs = f"analysis = {experiment.analysis}: needs"
-        for name, kind in (("device", "inertial"), ("controller", "virtual_coupling"), ("tool", "peg")):
-            given = getattr(experiment, name).type
-            if given != kind:
-                problems.append(f"{needs} {name}.type = {kind}, not {given}; set analysis=trial")
+    def lacking(self, experiment: Experiment) -> Iterator[str]:
         device = experiment.device
         if isinstance(device, InertialParameters) and (device.damping is None or not device.damping[0] > 0.0):
             found = "null" if device.damping is None else f"{list(device.damping)}"
-            problems.append(f"{needs} a device with damping, not device.damping = {found}; set analysis=trial")
-        return problems
+            yield f"a device with damping, not device.damping = {found}"
 
     def runs(self, trial: Trial) -> dict[str, tuple[Samples, float, float]]:
         """Samples, damping of the device [N s/m] and predicted gain [J] of each world on each side of its boundary.
@@ -204,15 +197,10 @@ class CouplingWall(Analysis):
             most[name.rpartition(" ")[2]][name] = float(energy.max())
             apart[name] = float(abs(energy[-1] - gain) / abs(gain))
 
-        def judged(statement: Statement, values: Mapping[str, float | None], least: float, largest: float) -> Claim:
-            known = [value for value in values.values() if value is not None]
-            holds = all(least < value <= largest for value in known) if len(known) == len(values) else None
-            return statement.judged(values, holds)
-
         return [
-            judged(INSIDE, most["inside"], -np.inf, ROUNDING),
-            judged(OUTSIDE, most["outside"], ROUNDING, np.inf),
-            judged(PREDICTED, apart, -np.inf, AS_PREDICTED),
+            INSIDE.decided(most["inside"], lambda m: max(m.values()) <= ROUNDING),
+            OUTSIDE.decided(most["outside"], lambda m: min(m.values()) > ROUNDING),
+            PREDICTED.decided(apart, lambda m: max(m.values()) <= AS_PREDICTED),
         ]
 
     def figures(self, trial: Trial, samples: Samples, findings: Findings) -> list[Figure]:

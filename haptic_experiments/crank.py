@@ -203,7 +203,7 @@ class Crank(LinkageAnalysis):
 
     def sweep_figures(self, curves: Sequence[Curve]) -> list[Figure]:
         """Angular velocities, then as of all linkages."""
-        lines = [Line(*thin(c.samples["time"], c.samples["v0"]), c.label, c.style) for c in curves]
+        lines = [c.over_time(c.samples["v0"]) for c in curves]
         panel: Panel = draw("rate", "Angular velocity", lines, "time [s]", Axis("angular velocity [rad/s]", least=1e-3))
         return [Figure("The crank", "Angular velocity of the crank.", [panel]), *super().sweep_figures(curves)]
 

@@ -8,8 +8,9 @@ softer than the wall that is there. For waves it is known: the line is a spring 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
+from typing import ClassVar
 
 import numpy as np
 
@@ -167,7 +168,8 @@ def _arm(experiment: Experiment) -> ArmParameters:
 
 class DelayedWall(Analysis):
     SCENES = ("enclosure",)
-    METRICS = {  # noqa: RUF012
+    NEEDS: ClassVar = {"operator": "arm", "controller": "virtual_coupling", "tool": "peg"}
+    METRICS: ClassVar = {
         "relay_energy": Quantity("Least energy that has entered the relay through both ports", "mJ", 1e3),
         "hand_speed": Quantity("Largest speed of the hand at the end of its time on the wall", "mm/s", 1e3),
         "excursion": Quantity("Largest distance of the hand beyond the path of the arm", "mm", 1e3),
@@ -175,17 +177,9 @@ class DelayedWall(Analysis):
     }
     CLAIMS = (BECOMES_ACTIVE, BECOMES_UNSTABLE, STAYS_PASSIVE, STAYS_BOUNDED, FEELS_THE_LINE, FEELS_SOFTER)
 
-    def check(self, experiment: Experiment) -> list[str]:
-        """An arm that presses, and a coupling that guards can be behind."""
-        problems = super().check(experiment)
-        needs = f"analysis = {experiment.analysis}: needs"
-        for name, kind in (("operator", "arm"), ("controller", "virtual_coupling"), ("tool", "peg")):
-            given = getattr(experiment, name).type
-            if given != kind:
-                problems.append(f"{needs} {name}.type = {kind}, not {given}; set analysis=trial")
+    def lacking(self, experiment: Experiment) -> Iterator[str]:
         if not experiment.relayed:
-            problems.append(f"{needs} a relay, and relay.delay = null has none; set analysis=trial")
-        return problems
+            yield "a relay, and relay.delay = null has none"
 
     def runs(self, trial: Trial, samples: Samples) -> dict[str, Samples]:
         """The runs of all guards and delays by name; that of the trial is not simulated again."""
@@ -228,12 +222,6 @@ class DelayedWall(Analysis):
             wanted = [label(guard, delay) for guard in guards for delay in DELAYS if delay <= longest]
             return {name: measure(runs[name]) if name in runs else None for name in wanted}
 
-        def judged(
-            statement: Statement, values: Mapping[str, float | None], holds: Callable[[dict[str, float]], bool]
-        ) -> Claim:
-            known = {name: value for name, value in values.items() if value is not None}
-            return statement.judged(values, holds(known) if len(known) == len(values) else None)
-
         free, guarded = GUARDS[:1], GUARDS[1:]
         together = label("none", 0.0)
         speeds = measured(lambda run: speed_on_the_wall(experiment, run), free)
@@ -251,20 +239,18 @@ class DelayedWall(Analysis):
             return all(bool(np.all(np.diff(row) < 0.0)) for row in rows)
 
         return [
-            judged(
-                BECOMES_ACTIVE,
+            BECOMES_ACTIVE.decided(
                 measured(least_energy, free),
                 lambda m: m.pop(together) >= -ROUNDING and max(m.values()) < -ACTIVE,
             ),
-            judged(BECOMES_UNSTABLE, speeds, lambda m: m.pop(together) < REST and min(m.values()) > REST),
-            judged(STAYS_PASSIVE, measured(least_energy, guarded), lambda m: min(m.values()) >= -ROUNDING),
-            judged(
-                STAYS_BOUNDED,
+            BECOMES_UNSTABLE.decided(speeds, lambda m: m.pop(together) < REST and min(m.values()) > REST),
+            STAYS_PASSIVE.decided(measured(least_energy, guarded), lambda m: min(m.values()) >= -ROUNDING),
+            STAYS_BOUNDED.decided(
                 measured(lambda run: excursion(experiment, run), guarded),
                 lambda m: max(m.values()) <= NEAR,
             ),
-            judged(FEELS_THE_LINE, beside, lambda m: max(map(abs, m.values())) <= EXACT),
-            judged(FEELS_SOFTER, felt, falls),
+            FEELS_THE_LINE.decided(beside, lambda m: max(map(abs, m.values())) <= EXACT),
+            FEELS_SOFTER.decided(felt, falls),
         ]
 
     def figures(self, trial: Trial, samples: Samples, findings: Findings) -> list[Figure]:

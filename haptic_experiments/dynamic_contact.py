@@ -7,11 +7,12 @@ accelerates as the mass that the environment reports (DC, which the source asks 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import ClassVar
 
 import numpy as np
 
 from haptic_bench.analysis.claims import Claim, Quantity, Statement
-from haptic_bench.experiment import Experiment, Trial
+from haptic_bench.experiment import Trial
 from haptic_bench.recording.samples import Samples
 from haptic_experiments.common.local_models import (
     COMPARED,
@@ -81,12 +82,13 @@ def apart(samples: Samples, synchronous: Samples) -> float:
 
 
 class DynamicContact(LocalModelAnalysis):
-    METRICS = {  # noqa: RUF012
+    NEEDS: ClassVar = {"operator": "constant"}
+    METRICS: ClassVar = {
         **declared("rebounds", "contact_losses", "max_force_step"),
         "way": Quantity("Way of the hand along y", "mm", 1e3),
     }
     CLAIMS = (LOSES, BOUNCES_MORE, KINEMATIC, HELD_BACK, DYNAMIC)
-    VARIANTS = {  # noqa: RUF012
+    VARIANTS: ClassVar = {
         "IR": COMPARED["IR"],
         "SC": Variant(local_model(epsilon=0.005, constraints="static"), False, "local model, link immovable"),
         "KC": Variant(
@@ -97,16 +99,6 @@ class DynamicContact(LocalModelAnalysis):
     }
     FIGURE = "figure 6.24"
     OVER_TIME = ("y",)
-
-    def check(self, experiment: Experiment) -> list[str]:
-        """The push is constant."""
-        problems = super().check(experiment)
-        kind = experiment.operator.type
-        if kind != "constant":
-            problems.append(
-                f"analysis = {experiment.analysis}: needs operator.type = constant, not {kind}; set analysis=trial"
-            )
-        return problems
 
     def metrics(self, trial: Trial, samples: Samples) -> dict[str, float | None]:
         return {**super().metrics(trial, samples), "way": way(samples)}

@@ -13,7 +13,7 @@ alike, so that their ratio is 1 where a controller is transparent.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
@@ -154,6 +154,7 @@ def impedance(samples: Samples, rate: float, body: str) -> np.ndarray:
 
 
 class FourChannelStiffness(LocalModelAnalysis):
+    NEEDS: ClassVar = {"tool": "peg", "operator": "constant"}
     METRICS: ClassVar[Mapping[str, Quantity]] = {
         "felt_stiffness": Quantity("Operator's force over the depth of the hand in the wall, in the end", "N/m"),
         "late_motion": Quantity("Distance that the hand moves in the last quarter of the time", "mm", 1e3),
@@ -166,22 +167,16 @@ class FourChannelStiffness(LocalModelAnalysis):
     }
     CLAIMS: ClassVar[Sequence[Statement]] = (STIFFER, AS_DIRECT, FOUR_TIMES, TRANSPARENCY)
 
-    def check(self, experiment: Experiment) -> list[str]:
+    def lacking(self, experiment: Experiment) -> Iterator[str]:
         """What is felt is felt along a constant force on the lower wall."""
-        problems = super().check(experiment)
-        needs, instead = f"analysis = {experiment.analysis}: needs", "set analysis=trial"
-        for name, kind in (("tool", "peg"), ("operator", "constant")):
-            given = getattr(experiment, name).type
-            if given != kind:
-                problems.append(f"{needs} {name}.type = {kind}, not {given}; {instead}")
+        yield from super().lacking(experiment)
         operator = experiment.operator
         if isinstance(operator, ConstantParameters) and not (
             operator.wrench[1] < 0.0 and not any(operator.wrench[:1] + operator.wrench[2:])
         ):
-            problems.append(f"{needs} operator.wrench = [0, fy, 0, 0, 0, 0] with fy < 0; {instead}")
+            yield "operator.wrench = [0, fy, 0, 0, 0, 0] with fy < 0"
         if not experiment.contact.stiffness > 0.0:
-            problems.append(f"{needs} contact.stiffness > 0; {instead}")
-        return problems
+            yield "contact.stiffness > 0"
 
     def connection(self, trial: Trial) -> str | None:
         """Which of CONNECTIONS a trial has, with gains of its own; None: another one."""

@@ -34,6 +34,7 @@ from haptic_bench.analysis.figures import (
     Style,
     draw,
     energy_figure,
+    shown,
 )
 from haptic_bench.experiment import Experiment, Trial
 from haptic_bench.recording.samples import Samples
@@ -343,17 +344,15 @@ class FrictionalImpact(Analysis):
         runs = {"this run": _impacts(trial, samples)}
         runs |= {name: _impacts(_one_at_a_time(trial), run) for name, run in findings.references.items()}
         own = Curve("this run", trial, samples, Style(BLUE))
-        made = [
+        return shown(
             _paths(trial, runs),
             _regimes(trial, runs["this run"]),
             _over_time([own]),
             energy_figure([own]),
-        ]
-        return [figure for figure in made if figure is not None]
+        )
 
     def sweep_figures(self, curves: Sequence[Curve]) -> list[Figure]:
-        made = [_over_key(curves), _sweep_paths(curves), _over_time(curves), energy_figure(curves)]
-        return [figure for figure in made if figure is not None]
+        return shown(_over_key(curves), _sweep_paths(curves), _over_time(curves), energy_figure(curves))
 
     def expected(self, trial: Trial, findings: Findings) -> Mapping[str, tuple[float, str]]:
         """The equations of Routh, for the impacts that happened."""

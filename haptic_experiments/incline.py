@@ -28,8 +28,8 @@ from haptic_bench.analysis.figures import (
     Style,
     draw,
     energy_figure,
+    shown,
     style_of,
-    thin,
     trial_figures,
 )
 from haptic_bench.experiment import Experiment, Trial
@@ -294,21 +294,16 @@ def _claims(trial: Trial, variants: Mapping[str, Trial], runs: Mapping[str, Samp
             same[name] = None if run is None else _outcome(run)
     outcomes = [value for value in same.values() if value is not None]
     return [
-        _decide(STICKS, below["consistent"], all(true_below["consistent"])),
-        _decide(SLIDES, above["consistent"], all(true_above["consistent"])),
-        _decide(SAME, same, bool(outcomes) and all(_near(value, outcomes[0]) for value in outcomes)),
-        _decide(STICKS_PRINTED, below["printed"], all(true_below["printed"])),
-        _decide(SLIDES_PRINTED, above["printed"], all(true_above["printed"])),
+        STICKS.decided(below["consistent"], lambda _: all(true_below["consistent"])),
+        SLIDES.decided(above["consistent"], lambda _: all(true_above["consistent"])),
+        SAME.decided(same, lambda _: bool(outcomes) and all(_near(value, outcomes[0]) for value in outcomes)),
+        STICKS_PRINTED.decided(below["printed"], lambda _: all(true_below["printed"])),
+        SLIDES_PRINTED.decided(above["printed"], lambda _: all(true_above["printed"])),
     ]
 
 
 def _near(value: float | None, truth: float) -> bool:
     return value is not None and abs(value - truth) <= max(ACCURACY * abs(truth), AT_REST)
-
-
-def _decide(statement: Statement, measured: dict[str, float | None], holds: bool) -> Claim:
-    decided = bool(measured) and None not in measured.values()
-    return statement.judged(measured, holds if decided else None)
 
 
 STYLES = {
@@ -337,13 +332,10 @@ def _slide(name: str, title: str, curves: Sequence[Curve]) -> Figure:
     trial = curves[0].trial
     law = Law.of(trial.experiment)
     assert law is not None
-    lines = [Line(*thin(c.samples["time"], c.samples["speed"]), c.label, c.style) for c in curves]
+    lines = [c.over_time(c.samples["speed"]) for c in curves]
     time = curves[0].samples["time"]
     lines.append(Line(time, law.acceleration * time, "Coulomb's law", _LAW))
-    ratios = [
-        Line(*thin(c.samples["time"], _friction_ratio(c.trial, c.samples)), c.label, c.style, steps=True)
-        for c in curves
-    ]
+    ratios = [c.over_time(_friction_ratio(c.trial, c.samples), steps=True) for c in curves]
     ends = time[[0, -1]]
     ratios.append(Line(ends, np.full(2, law.static), f"static, {law.static:g}", Style(BLACK, (5, 1.8), 0.9)))
     ratios.append(Line(ends, np.full(2, law.kinetic), f"kinetic, {law.kinetic:g}", _LAW))
@@ -517,7 +509,7 @@ class Incline(Analysis):
         if there:
             made.append(_slide("there", "On a slope on the other side of the angle of friction", there))
         energies = energy_figure(here[:1], here[1:])
-        return made + ([energies] if energies is not None else [])
+        return shown(*made, energies)
 
     def sweep_figures(self, curves: Sequence[Curve]) -> list[Figure]:
         """The figures of several trials: over time, and the acceleration over the angle of the slope."""
@@ -528,11 +520,11 @@ class Incline(Analysis):
             made.append(_over_angle(curves))
         if len(curves) > MOST_CURVES and made:
             return made
-        speeds = [Line(*thin(c.samples["time"], c.samples["speed"]), c.label, c.style) for c in curves]
+        speeds = [c.over_time(c.samples["speed"]) for c in curves]
         panel = draw("speed", "Speed along the slope", speeds, "time [s]", Axis("speed downhill [m/s]", least=1e-4))
         made.append(Figure("Speed", "Speed of the block along the slope, downhill positive.", [panel]))
         energies = energy_figure(curves)
-        return made + ([energies] if energies is not None else [])
+        return shown(*made, energies)
 
     def expected(self, trial: Trial, findings: Findings) -> Mapping[str, tuple[float, str]]:
         """What theory gives for the metrics: value in SI units, and how it is known."""

@@ -31,6 +31,7 @@ from haptic_bench.analysis.figures import (
     Style,
     draw,
     energy_figure,
+    shown,
     thin,
     trial_figures,
 )
@@ -162,20 +163,12 @@ class LinkageTopology(Analysis):
         MISSING_TERMS,
     )
     SCENES = ("empty",)
+    NEEDS: ClassVar = {"tool": "three_links", "controller": "impedance_shaping"}
     HOLDS: ClassVar[tuple[Hold, ...]] = ("distal", "middle")
     FIGURES: ClassVar[Mapping[str, str]] = {"distal": "figure 5.7", "middle": "figure 5.8"}
     """Where each held link is published."""
     LETTERS = "(a) stands for its (a), (b) for its (b)"
     START = "figure 5.5"
-
-    def check(self, experiment: Experiment) -> list[str]:
-        needs = f"analysis = {experiment.analysis}: needs"
-        problems = super().check(experiment)
-        for name, kind in (("tool", "three_links"), ("controller", "impedance_shaping")):
-            given = getattr(experiment, name).type
-            if given != kind:
-                problems.append(f"{needs} {name}.type = {kind}, not {given}; set analysis=trial")
-        return problems
 
     def columns(self, trial: Trial, samples: Samples) -> Mapping[str, np.ndarray]:
         """`drift` [m] and `turn` [rad] of the hand from the tool; how many directions are of topological constraint."""
@@ -219,14 +212,13 @@ class LinkageTopology(Analysis):
         own, *others = self.variants(trial)
         runs = {own: samples} | {v: findings.references[str(v)] for v in others if str(v) in findings.references}
         holds = list(dict.fromkeys(variant.hold for variant in runs))
-        made = [
+        return shown(
             *(self._paths(trial, runs, hold, own) for hold in holds),
             self._drifts(runs, holds, own),
             self._arms(trial, runs, holds, own),
             *trial_figures([Curve("this run", trial, samples, Style())])[1:2],
             energy_figure([Curve("this run", trial, samples, Style())]),
-        ]
-        return [figure for figure in made if figure is not None]
+        )
 
     def _paths(self, trial: Trial, runs: Mapping[Variant, Samples], hold: Hold, own: Variant) -> Figure:
         """As figures 5.7, 5.8, 5.10, 5.11: trajectories of the hand on the device and in the simulation."""

@@ -8,6 +8,7 @@ the operator's force adds to the approach, so that an elastic collision is exact
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import ClassVar
 
 import numpy as np
 
@@ -81,7 +82,7 @@ def contact_force(samples: Samples) -> float | None:
 
 
 class LocalImpacts(LocalModelAnalysis):
-    METRICS = {  # noqa: RUF012
+    METRICS: ClassVar = {
         "collisions": Quantity("Ticks with collisions"),
         "simultaneous": Quantity("Contacts in the collision with most of them"),
         "largest_gain": Quantity("Largest change of the kinetic energy in a collision, of that before", "%", 100.0),
@@ -91,7 +92,7 @@ class LocalImpacts(LocalModelAnalysis):
         **declared("max_force_step"),
     }
     CLAIMS = (PLASTIC_TAKES, ELASTIC_KEEPS, SIMULTANEOUS, LARGER)
-    VARIANTS = {  # noqa: RUF012
+    VARIANTS: ClassVar = {
         "plastic": Variant({"contact": {"restitution": 0.0}}),
         "elastic": Variant({"contact": {"restitution": 1.0}}),
     }

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
 
 from haptic_bench.analysis.claims import Findings, Quantity, Statement
@@ -47,18 +49,12 @@ class MujocoDrawer(MujocoAnalysis):
     }
     CLAIMS = (RESISTANCE, PAID, PASSIVE)
 
-    def check(self, experiment: Experiment) -> list[str]:
-        """The file has a drawer."""
-        problems = super().check(experiment)
-        if not problems:
-            try:
-                law(experiment)
-            except KeyError:
-                problems.append(
-                    f"analysis = {experiment.analysis}: needs a joint {JOINT} in {scene_of(experiment).file}; "
-                    "set analysis=trial"
-                )
-        return problems
+    def lacking(self, experiment: Experiment) -> Iterator[str]:
+        yield from super().lacking(experiment)
+        try:
+            law(experiment)
+        except KeyError:
+            yield f"a joint {JOINT} in {scene_of(experiment).file}"
 
     def analyse(self, trial: Trial, samples: Samples, *, compare: bool = True) -> Findings:
         rows = slides(samples)

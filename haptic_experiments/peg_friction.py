@@ -30,6 +30,7 @@ from haptic_bench.analysis.figures import (
     Style,
     draw,
     energy_figure,
+    shown,
     thin,
     trial_figures,
 )
@@ -467,78 +468,66 @@ def _claims(trial: Trial, runs: Runs) -> list[Claim]:
         "printed": _distance(swung.get(pad), swung.get(undamped)),
     }
     return [
-        _decide(
-            SLIP_AND_STICK,
+        SLIP_AND_STICK.decided(
             of(printed, swung, _longest_stick),
             lambda known: all(time > 0.5 * slot.period for time in known.values()),
             reversed_,
         ),
-        _decide(
-            ANY_DAMPING,
+        ANY_DAMPING.decided(
             of((undamped, critical, overdamped), swung, _longest_stick),
             lambda known: all(time > 0.5 * slot.period for time in known.values()),
             reversed_,
         ),
-        _decide(
-            NO_CREEP,
+        NO_CREEP.decided(
             drifts(critical, classical),
             lambda known: not stretched(known, critical) and stretched(known, classical),
             held,
         ),
-        _decide(
-            BONDS_DO_NOT_DRIFT,
+        BONDS_DO_NOT_DRIFT.decided(
             drifts(pad, dahl),
             lambda known: not stretched(known, pad) and not stretched(known, dahl),
             held,
         ),
-        _decide(DAMPING, energies(undamped, critical), lambda known: _least_of(known, undamped, critical)),
-        _decide(OVERDAMPING, energies(undamped, overdamped), lambda known: _least_of(known, undamped, overdamped)),
-        _decide(
-            OSCILLATION,
+        DAMPING.decided(energies(undamped, critical), lambda known: _least_of(known, undamped, critical)),
+        OVERDAMPING.decided(energies(undamped, overdamped), lambda known: _least_of(known, undamped, overdamped)),
+        OSCILLATION.decided(
             energies(*printed),
             lambda known: all(_least_of(known, name, critical, classical) for name in (pad, dahl)),
         ),
-        _decide(
-            MISSED,
+        MISSED.decided(
             of((critical, pad, dahl), experiment, _missed),
             lambda known: known[pad] > 0 and known[critical] == known[dahl] == 0,
         ),
-        _decide(
-            COMPLIANCE,
+        COMPLIANCE.decided(
             of((critical, pad, dahl), loaded, lambda run: _compliance(slot, run)),
             lambda known: known[critical] < COMPLIANT * min(known[pad], known[dahl]),
             held,
         ),
-        _decide(
-            ALL_SLIP_AND_STICK,
+        ALL_SLIP_AND_STICK.decided(
             of((*DAMPINGS, *MODELS[1:]), swung, _longest_stick),
             lambda known: all(time > slot.period for time in known.values()),
             reversed_,
         ),
-        _decide(
-            ALL_BREAK,
+        ALL_BREAK.decided(
             of(("undamped", "karnopp", "dahl", "coulomb"), swung, lambda run: float(np.abs(run["env_fx"]).max())),
             lambda known: all((1.0 - LAG) * slot.static <= f <= (1.0 + 1e-9) * slot.static for f in known.values()),
             reversed_,
         ),
-        _decide(
-            NO_BOND_DRIFTS,
+        NO_BOND_DRIFTS.decided(
             drifts(*MODELS),
             lambda known: (
                 not any(stretched(known, name) for name in BONDED) and abs(known["coulomb"] - creep) <= LAG * creep
             ),
             held,
         ),
-        _decide(ALL_DAMPED, energies(*DAMPINGS), lambda known: _least_of(known, *DAMPINGS)),
-        _decide(NONE_MISSED, of(MODELS, experiment, _missed), lambda known: not any(known.values())),
-        _decide(
-            SAME_COMPLIANCE,
+        ALL_DAMPED.decided(energies(*DAMPINGS), lambda known: _least_of(known, *DAMPINGS)),
+        NONE_MISSED.decided(of(MODELS, experiment, _missed), lambda known: not any(known.values())),
+        SAME_COMPLIANCE.decided(
             of(BONDED, loaded, lambda run: _compliance(slot, run)),
             lambda known: all(abs(value - compliance) <= LAG * compliance for value in known.values()),
             held,
         ),
-        _decide(
-            SAME_MOTION,
+        SAME_MOTION.decided(
             distances,
             lambda known: known["consistent"] <= SAME and known["printed"] > slot.breakaway,
             reversed_,
@@ -561,12 +550,6 @@ def _distance(a: Samples | None, b: Samples | None) -> float | None:
     if a is None or b is None or len(a) != len(b):
         return None
     return float(np.abs(a["tool_px"] - b["tool_px"]).max())
-
-
-def _decide(statement: Statement, measured: Values, holds: Callable[[Known], bool], decidable: bool = True) -> Claim:
-    """The claim, undecided while a number is missing."""
-    known = {name: value for name, value in measured.items() if value is not None}
-    return statement.judged(measured, bool(holds(known)) if decidable and len(known) == len(measured) else None)
 
 
 def _runs(references: Mapping[str, Samples], own: str | None, samples: Samples) -> Runs:
@@ -688,7 +671,7 @@ def figures(trial: Trial, samples: Samples, references: Mapping[str, Samples]) -
         consistent, printed = both(*MODELS)
         made.append(_creep(slot, curves(runs.loaded, *consistent), curves(runs.loaded, *printed)))
     energies = energy_figure(curves(runs.swung, own), [curve for curve in models if not curve.label.startswith(THIS)])
-    return made + ([energies] if energies is not None else [])
+    return shown(*made, energies)
 
 
 def _curve(trial: Trial, name: str, samples: Samples, own: bool) -> Curve:
@@ -836,7 +819,7 @@ def _creep(slot: Slot, curves: Sequence[Curve], printed: Sequence[Curve]) -> Fig
     for letters, form, of in (("ab", "", curves), ("cd", ", as printed", printed)):
         if not of:
             continue
-        lines = [Line(*thin(c.samples["time"], 1e6 * c.samples["tool_px"]), c.label, c.style) for c in of]
+        lines = [c.over_time(1e6 * c.samples["tool_px"]) for c in of]
         if slot.static > LOAD:
             time = np.linspace(0.0, DRIFT_TO, 201)
             path = slot.creep * LOAD * np.where(time < RAMP, time**2 / (2.0 * RAMP), time - 0.5 * RAMP)
@@ -901,7 +884,7 @@ class PegFriction(Analysis):
         if classical:
             made.append(_characteristics(classical))
         energies = energy_figure(curves)
-        return made + ([energies] if energies is not None else [])
+        return shown(*made, energies)
 
     def expected(self, trial: Trial, findings: Findings) -> Mapping[str, tuple[float, str]]:
         """What theory gives for the metrics: value in SI units, and how it is known."""

@@ -29,6 +29,7 @@ from haptic_bench.analysis.figures import (
     Style,
     draw,
     energy_figure,
+    shown,
     thin,
 )
 from haptic_bench.experiment import Experiment, Trial
@@ -332,12 +333,10 @@ class RollingSpheres(Analysis):
                 " Constraints that are stabilised do work: they stop the approach that they demand. It counts as such."
             )
             energy = replace(energy, caption=energy.caption + text)
-        made = [_contact([own, *free]), _motion(own), _rolling([own, *rolling]), energy]
-        return [figure for figure in made if figure is not None]
+        return shown(_contact([own, *free]), _motion(own), _rolling([own, *rolling]), energy)
 
     def sweep_figures(self, curves: Sequence[Curve]) -> list[Figure]:
-        made = [_contact(curves), _rolling(curves), energy_figure(curves)]
-        return [figure for figure in made if figure is not None]
+        return shown(_contact(curves), _rolling(curves), energy_figure(curves))
 
     def expected(self, trial: Trial, findings: Findings) -> Mapping[str, tuple[float, str]]:
         """Times at which 1 % of an exponential is left."""

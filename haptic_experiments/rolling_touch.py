@@ -8,7 +8,9 @@ F = m a + mu m g. Left alone with the speed v and the rate w, it slides for (v -
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
@@ -108,7 +110,7 @@ def _about_y(turns: np.ndarray, rate: np.ndarray) -> np.ndarray:
 
 
 class RollingTouch(Analysis):
-    METRICS = {  # noqa: RUF012
+    METRICS: ClassVar = {
         "felt_rolling_mass": Quantity("Mass that the hand feels while the ball rolls", "kg"),
         "felt_sliding_mass": Quantity("Mass that the hand feels while the ball slides", "kg"),
         "felt_friction": Quantity("Friction that the hand feels while the ball slides", "N"),
@@ -119,18 +121,12 @@ class RollingTouch(Analysis):
     CLAIMS = (ROLLING, SLIDING, ONSET, ROLLS_AGAIN)
     SCENES = ("world",)
 
-    def check(self, experiment: Experiment) -> list[str]:
-        """There are a ball on a floor, and a device."""
-        problems = super().check(experiment)
-        if problems:
-            return problems
+    def lacking(self, experiment: Experiment) -> Iterator[str]:
         bodies = scene_as(experiment, WorldParameters).bodies
         ball = bodies.get(BALL)
         round_one = isinstance(ball, FreeBodyParameters) and [shape.type for shape in ball.shapes] == ["sphere"]
         if not (round_one and FLOOR in bodies) or experiment.alone or experiment.asynchronous:
-            wanted = "a free ball, a floor, a device, and an environment without a local model"
-            return [f"analysis = {experiment.analysis}: needs {wanted}; set analysis=trial"]
-        return []
+            yield "a free ball, a floor, a device, and an environment without a local model"
 
     def analyse(self, trial: Trial, samples: Samples, *, compare: bool = True) -> Findings:
         ball, rate = ball_of(trial, samples), trial.experiment.rate

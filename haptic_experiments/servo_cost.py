@@ -8,14 +8,15 @@ trial itself is the same bits on every machine.
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from typing import ClassVar
 
 import numpy as np
 
 from haptic_bench import experiment
 from haptic_bench.analysis import motions
-from haptic_bench.analysis.base import Analysis
+from haptic_bench.analysis.base import Analysis, scene_as
 from haptic_bench.analysis.claims import Findings, Quantity, Statement
 from haptic_bench.analysis.figures import BLACK, BLUE, VERMILION, Axis, Figure, Line, Style, draw
 from haptic_bench.experiment import Experiment, Trial
@@ -161,7 +162,7 @@ def _steps(trial: Trial, commands: list[bytes]) -> tuple[np.ndarray, np.ndarray]
 
 
 class ServoCost(Analysis):
-    METRICS = {  # noqa: RUF012
+    METRICS: ClassVar = {
         **{
             f"inverse_dynamics_{n}": Quantity(f"Inverse dynamics of {n} degrees of freedom", "µs", 1e6) for n in DEGREES
         },
@@ -183,17 +184,10 @@ class ServoCost(Analysis):
     CLAIMS = (AT_SERVO_RATE, STEP_OF_34, FASTER, FELT)
     SCENES = ("world",)
 
-    def check(self, experiment: Experiment) -> list[str]:
-        """There are a motion, a pull and a device."""
-        problems = super().check(experiment)
-        scene = experiment.scene
-        if problems:
-            return problems
-        assert isinstance(scene, WorldParameters)
+    def lacking(self, experiment: Experiment) -> Iterator[str]:
+        scene = scene_as(experiment, WorldParameters)
         if not (scene.motions and scene.pulls) or experiment.alone or experiment.asynchronous:
-            wanted = "a motion, a pull, a device, and an environment without a local model"
-            problems.append(f"analysis = {experiment.analysis}: needs {wanted}; set analysis=trial")
-        return problems
+            yield "a motion, a pull, a device, and an environment without a local model"
 
     def analyse(self, trial: Trial, samples: Samples, *, compare: bool = True) -> Findings:
         costs: Mapping[int, Cost] = {}

@@ -19,6 +19,7 @@ from haptic_bench.analysis.figures import (
     Style,
     draw,
     energy_figure,
+    shown,
     style_of,
 )
 from haptic_bench.experiment import Experiment, Trial
@@ -122,12 +123,10 @@ class Stack(Analysis):
 
     def figures(self, trial: Trial, samples: Samples, findings: Findings) -> list[Figure]:
         own = Curve("this run", trial, samples, Style(BLUE))
-        made = [_boxes(own), energy_figure([own])]
-        return [figure for figure in made if figure is not None]
+        return shown(_boxes(own), energy_figure([own]))
 
     def sweep_figures(self, curves: Sequence[Curve]) -> list[Figure]:
-        made = [_runs(curves), energy_figure(curves)]
-        return [figure for figure in made if figure is not None]
+        return shown(_runs(curves), energy_figure(curves))
 
     def expected(self, trial: Trial, findings: Findings) -> Mapping[str, tuple[float, str]]:
         """The weight of the uppermost box."""

@@ -7,6 +7,7 @@ A wall that is known only when the tool is in it is felt where the hand has got 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import ClassVar
 
 import numpy as np
 
@@ -81,23 +82,13 @@ def last_speed(samples: Samples, until: float) -> float | None:
 
 
 class StaticWall(LocalModelAnalysis):
+    NEEDS: ClassVar = {"tool": "peg", "operator": "constant"}
     METRICS = declared("perceived_wall_position", "rebounds", "contact_losses", "max_force_step")
     CLAIMS = (AT_THE_WALL, BEYOND_THE_WALL, AS_FAR, BOUNCES_MORE, STAYS)
     VARIANTS = COMPARED
     FIGURE = "figure 6.19"
     OVER_TIME = ("y",)
     PATH = False
-
-    def check(self, experiment: Experiment) -> list[str]:
-        """What is felt is felt along a constant force."""
-        problems = super().check(experiment)
-        for name, kind in (("tool", "peg"), ("operator", "constant")):
-            given = getattr(experiment, name).type
-            if given != kind:
-                problems.append(
-                    f"analysis = {experiment.analysis}: needs {name}.type = {kind}, not {given}; set analysis=trial"
-                )
-        return problems
 
     def claims(self, trial: Trial, runs: Mapping[str, Samples]) -> list[Claim]:
         place = wall_position(trial.experiment)

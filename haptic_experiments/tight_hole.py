@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from typing import ClassVar
 
 from haptic_bench.analysis.claims import Claim, Statement
 from haptic_bench.experiment import Trial
@@ -63,7 +64,7 @@ NO_DRIFT = Statement(
 class TightHole(LocalModelAnalysis):
     METRICS = declared("felt_clearance", "max_force_step")
     CLAIMS = (NARROWER, DRIFTS, NO_DRIFT, NARROWER_PRINTED, DRIFTS_PRINTED)
-    VARIANTS = {  # noqa: RUF012
+    VARIANTS: ClassVar = {
         "LM0": replace(COMPARED["LM0"], direct=None),
         "LM5": replace(COMPARED["LM5"], direct=None),
         "synchronous": replace(SERVO_RATE, direct=None),

@@ -6,7 +6,9 @@ render, by the laws of Newton: the body between the hands has no other support w
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from typing import ClassVar
 
 import numpy as np
 
@@ -138,7 +140,7 @@ def rendered(trial: Trial, samples: Samples) -> tuple[np.ndarray, np.ndarray]:
 
 
 class TwoHands(Analysis):
-    METRICS = {  # noqa: RUF012
+    METRICS: ClassVar = {
         "rise": Quantity("Largest rise of the body", "mm", 1e3),
         "felt_weight": Quantity("Mean vertical force that both hands feel while the body is held still", "N"),
         "felt_pressure": Quantity("Mean pressure that the first hand feels then", "N"),
@@ -147,22 +149,15 @@ class TwoHands(Analysis):
     CLAIMS = (CARRIED, WEIGHT, OPPOSITE, MOMENTUM, BOTH)
     SCENES = ("world",)
 
-    def check(self, experiment: Experiment) -> list[str]:
-        """There are two hands that move by themselves, and one more body between them."""
-        problems = super().check(experiment)
+    def lacking(self, experiment: Experiment) -> Iterator[str]:
         kinds = [experiment.operator.type, *(hand.operator.type for hand in experiment.hands)]
-        if not problems and kinds != ["arm", "arm"]:
-            problems.append(
-                f"analysis = {experiment.analysis}: needs two hands with operator.type = arm; set analysis=trial"
-            )
-        if not problems:
-            scene = scene_as(experiment, WorldParameters)
-            free = [name for name, body in scene.bodies.items() if body.joint == "free"]
-            if len({*free} - {*held_names(experiment)}) != 1 or not {*held_names(experiment)} <= {*free}:
-                problems.append(
-                    f"analysis = {experiment.analysis}: needs two free bodies as tools, and a third; set analysis=trial"
-                )
-        return problems
+        if kinds != ["arm", "arm"]:
+            yield "two hands with operator.type = arm"
+            return
+        scene = scene_as(experiment, WorldParameters)
+        free = [name for name, body in scene.bodies.items() if body.joint == "free"]
+        if len({*free} - {*held_names(experiment)}) != 1 or not {*held_names(experiment)} <= {*free}:
+            yield "two free bodies as tools, and a third"
 
     def analyse(self, trial: Trial, samples: Samples, *, compare: bool = True) -> Findings:
         body = carried(trial, samples)

@@ -8,8 +8,9 @@ what the environment found for the same tick later.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from typing import ClassVar
 
 import numpy as np
 
@@ -130,23 +131,18 @@ def force_error(experiment: Experiment, samples: Samples) -> float | None:
 
 class TwoHosts(Analysis):
     SCENES = ("enclosure",)
-    METRICS = {  # noqa: RUF012
+    NEEDS: ClassVar = {"operator": "arm"}
+    METRICS: ClassVar = {
         "hand_distance": Quantity("Largest distance of the hand from where it is without a delay", "mm", 1e3),
         "hand_speed": Quantity("Largest speed of the hand at the end of its time on the wall", "mm/s", 1e3),
         "force_error": Quantity("Root mean square of the error of the applied force", "N"),
     }
     CLAIMS = (HOLD_IS_UNSTABLE, LINE_IS_NEARER, LINE_IS_FARTHER, ERROR_GROWS, MODEL_IS_NEAR, MODEL_IS_STABLE)
 
-    def check(self, experiment: Experiment) -> list[str]:
-        """An arm that presses, and an environment that answers late."""
-        problems = super().check(experiment)
-        needs = f"analysis = {experiment.analysis}: needs"
-        if experiment.operator.type != "arm":
-            problems.append(f"{needs} operator.type = arm, not {experiment.operator.type}; set analysis=trial")
+    def lacking(self, experiment: Experiment) -> Iterator[str]:
         if experiment.relayed or experiment.local_model.type not in KINDS:
             given = "a relay" if experiment.relayed else f"local_model.type = {experiment.local_model.type}"
-            problems.append(f"{needs} local_model.type = {', '.join(KINDS)}, not {given}; set analysis=trial")
-        return problems
+            yield f"local_model.type = {', '.join(KINDS)}, not {given}"
 
     def samples(self, trial: Trial, messages: Mapping[str, Sequence[bytes]]) -> Samples:
         """With the force that the environment found for a tick, or between those of two that it surveyed."""
@@ -192,12 +188,6 @@ class TwoHosts(Analysis):
             names = [label(kind, delay) for kind in kinds for delay in DELAYS]
             return {name: measure(runs[name]) if name in runs else None for name in names}
 
-        def judged(
-            statement: Statement, values: Mapping[str, float | None], holds: Callable[[dict[str, float]], bool]
-        ) -> Claim:
-            known = {name: value for name, value in values.items() if value is not None}
-            return statement.judged(values, holds(known) if len(known) == len(values) else None)
-
         def speed(run: Samples) -> float | None:
             return speed_on_the_wall(trial.experiment, run)
 
@@ -218,16 +208,15 @@ class TwoHosts(Analysis):
         near = measured(apart, "full")
         of_lines = measured(apart, "held", "extrapolated")
         return [
-            judged(HOLD_IS_UNSTABLE, measured(speed, "held"), rests),
-            judged(LINE_IS_NEARER, of_lines, lambda m: not larger(m, SHORT)),
-            judged(
-                LINE_IS_FARTHER,
+            HOLD_IS_UNSTABLE.decided(measured(speed, "held"), rests),
+            LINE_IS_NEARER.decided(of_lines, lambda m: not larger(m, SHORT)),
+            LINE_IS_FARTHER.decided(
                 errors,
                 lambda m: all(larger(m, delay) for delay in DELAYS if DELAYS[2] <= delay <= UNSTABLE),
             ),
-            judged(ERROR_GROWS, line, lambda m: bool(np.all(np.diff(list(m.values())) > 0.0))),
-            judged(MODEL_IS_NEAR, near, lambda m: max(m.values()) <= NEAR),
-            judged(MODEL_IS_STABLE, measured(speed, "full"), lambda m: max(m.values()) < REST),
+            ERROR_GROWS.decided(line, lambda m: bool(np.all(np.diff(list(m.values())) > 0.0))),
+            MODEL_IS_NEAR.decided(near, lambda m: max(m.values()) <= NEAR),
+            MODEL_IS_STABLE.decided(measured(speed, "full"), lambda m: max(m.values()) < REST),
         ]
 
     def figures(self, trial: Trial, samples: Samples, findings: Findings) -> list[Figure]:

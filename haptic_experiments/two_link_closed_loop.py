@@ -24,6 +24,7 @@ from haptic_bench.analysis.figures import (
     Style,
     draw,
     energy_figure,
+    shown,
     style_of,
     thin,
 )
@@ -271,12 +272,10 @@ class TwoLinkClosedLoop(Analysis):
         if energy is not None:
             energy = replace(energy, caption=f"{energy.caption} {_WORK}")
         tracked = tracking.figure(trial, samples) if tracking.is_tracked(trial.experiment) else None
-        made = [_links(own, motion), _decay(motion), _as_pendulum(motion), tracked, energy]
-        return [figure for figure in made if figure is not None]
+        return shown(_links(own, motion), _decay(motion), _as_pendulum(motion), tracked, energy)
 
     def sweep_figures(self, curves: Sequence[Curve]) -> list[Figure]:
-        made = [_runs(curves), energy_figure(curves)]
-        return [figure for figure in made if figure is not None]
+        return shown(_runs(curves), energy_figure(curves))
 
     def expected(self, trial: Trial, findings: Findings) -> Mapping[str, tuple[float, str]]:
         """Part of the exponential that is left after 1 s, and the time at which 1 % is left."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import ClassVar, TypeVar
 
@@ -45,18 +45,27 @@ class Analysis:
     """Whether its claims are about what a pointer does; else a trial with one is analysed as any trial."""
     SCENES: ClassVar[tuple[str, ...]] = ()
     """Types of the scenes that it is about; empty: any."""
+    NEEDS: ClassVar[Mapping[str, str]] = {}
+    """The type that it needs of other sections of an experiment, by their names."""
     METHODS: ClassVar[tuple[Method, ...]] = ()
     """Contact methods of what a trial is compared with."""
 
     def check(self, experiment: Experiment) -> list[str]:
         """Reasons why the analysis does not fit an experiment, one line each; empty if it does."""
         kind = experiment.scene.type
-        if not self.SCENES or kind in self.SCENES:
-            return []
-        return [
-            f"analysis = {experiment.analysis}: needs the scene {' or '.join(self.SCENES)}, not scene.type = "
-            f"{kind}; set analysis=trial"
-        ]
+        fits = not self.SCENES or kind in self.SCENES
+        lacking = [] if fits else [f"the scene {' or '.join(self.SCENES)}, not scene.type = {kind}"]
+        for name, needed in self.NEEDS.items():
+            given = getattr(experiment, name).type
+            if given != needed:
+                lacking.append(f"{name}.type = {needed}, not {given}")
+        if fits:
+            lacking += self.lacking(experiment)
+        return [f"analysis = {experiment.analysis}: needs {one}; set analysis=trial" for one in lacking]
+
+    def lacking(self, experiment: Experiment) -> Iterable[str]:
+        """What else the analysis needs of an experiment that has its scene, and does not find there."""
+        return ()
 
     def last_tick(self, experiment: Experiment) -> int:
         """N: ticks 0 to N are executed."""

@@ -6,7 +6,7 @@ An analysis declares each metric as a `Quantity` and each claim as a `Statement`
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
@@ -60,6 +60,14 @@ class Statement:
         reason, names = reason if holds is None else "", frozenset(decided_by or measured)
         found = {name: _plain(one) for name, one in measured.items()}
         return Claim(self.name, self.text, self.source, found, _plain(holds), reason, names, self.of_instability)
+
+    def decided(
+        self, measured: Mapping[str, float | None], holds: Callable[[dict[str, float]], bool], decidable: bool = True
+    ) -> Claim:
+        """The claim of a trial that all of `measured` decide together; undecided while one of them is missing."""
+        known = {name: value for name, value in measured.items() if value is not None}
+        complete = decidable and bool(measured) and len(known) == len(measured)
+        return self.judged(measured, bool(holds(known)) if complete else None)
 
 
 @dataclass(frozen=True)

@@ -95,6 +95,10 @@ class Curve:
     samples: Samples
     style: Style
 
+    def over_time(self, values: np.ndarray, steps: bool = False) -> Line:
+        """Values of each row over time, thinned for a drawing."""
+        return Line(*thin(self.samples["time"], values), self.label, self.style, steps)
+
 
 @dataclass(frozen=True)
 class Line:
@@ -475,10 +479,14 @@ def _tidy(svg: str, name: str, title: str, said: str) -> str:
     return f'{head}{mark}role="img" aria-label="{escape(title)}" {opening}{end}{described}{content}'
 
 
+def shown(*figures: Figure | None) -> list[Figure]:
+    """The figures that there are: None is one of samples that have nothing for it."""
+    return [figure for figure in figures if figure is not None]
+
+
 def trial_figures(curves: Sequence[Curve]) -> list[Figure]:
     """The figures of any trial: trajectories of hand and tool, wrenches, kinetic energy, balance of energy."""
-    made = (_trajectories(curves), _wrenches(curves), _kinetic_energy(curves), energy_figure(curves))
-    return [figure for figure in made if figure is not None]
+    return shown(_trajectories(curves), _wrenches(curves), _kinetic_energy(curves), energy_figure(curves))
 
 
 _STILL = 1e-3  # [mm] less is not drawn as motion

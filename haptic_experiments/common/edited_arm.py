@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import ClassVar
 
 import coal
@@ -10,7 +10,7 @@ import numpy as np
 import pinocchio as pin
 
 from haptic_bench.analysis import motions
-from haptic_bench.analysis.base import Analysis
+from haptic_bench.analysis.base import Analysis, scene_as
 from haptic_bench.analysis.claims import Claim, Findings, Quantity, Statement
 from haptic_bench.analysis.figures import (
     BLACK,
@@ -83,24 +83,17 @@ class EditedArmAnalysis(Analysis):
     SCENES = ("world",)
     PULLED: ClassVar[bool] = False
 
-    def check(self, experiment: Experiment) -> list[str]:
-        """There are an obstacle, a wall, one motion, a device, and a pull if it is about one."""
-        problems = super().check(experiment)
-        if problems:
-            return problems
-        scene = experiment.scene
-        assert isinstance(scene, WorldParameters)
+    def lacking(self, experiment: Experiment) -> Iterator[str]:
+        scene = scene_as(experiment, WorldParameters)
         missing = [name for name in (OBSTACLE, WALL) if name not in scene.bodies]
-        wanted = ""
         if missing:
-            wanted = f"bodies named {' and '.join(missing)}"
+            yield f"bodies named {' and '.join(missing)}"
         elif len(scene.motions) != 1:
-            wanted = "one motion in scene.motions"
+            yield "one motion in scene.motions"
         elif self.PULLED and not scene.pulls:
-            wanted = "a pull in scene.pulls"
+            yield "a pull in scene.pulls"
         elif experiment.alone or experiment.asynchronous:
-            wanted = "a device, and an environment without a local model"
-        return [f"analysis = {experiment.analysis}: needs {wanted}; set analysis=trial"] if wanted else []
+            yield "a device, and an environment without a local model"
 
     def analyse(self, trial: Trial, samples: Samples, *, compare: bool = True) -> Findings:
         (motion,) = trial.world.motions

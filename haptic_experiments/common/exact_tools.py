@@ -27,6 +27,7 @@ from haptic_bench.analysis.figures import (
     Style,
     draw,
     energy_figure,
+    shown,
     thin,
 )
 from haptic_bench.experiment import Trial
@@ -201,11 +202,10 @@ class ConstrainedAnalysis(Analysis):
         made = [*self.own_figures(trial, samples), self._integration([own, *beside]), energy_figure([own], beside)]
         if tracking.is_tracked(trial.experiment):
             made.insert(-2, tracking.figure(trial, samples))
-        return [figure for figure in made if figure is not None]
+        return shown(*made)
 
     def sweep_figures(self, curves: Sequence[Curve]) -> list[Figure]:
-        made = [_paths(curves), self._integration(curves), energy_figure(curves)]
-        return [figure for figure in made if figure is not None]
+        return shown(_paths(curves), self._integration(curves), energy_figure(curves))
 
     def expected(self, trial: Trial, findings: Findings) -> Mapping[str, tuple[float, str]]:
         return {}

@@ -6,7 +6,7 @@ The claims of a system are about the tool itself; that a device follows it is ju
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import ClassVar
 
@@ -15,7 +15,19 @@ import numpy as np
 from haptic_bench.analysis import tracking
 from haptic_bench.analysis.base import Analysis, scene_as
 from haptic_bench.analysis.claims import Claim, Findings, Quantity, Statement
-from haptic_bench.analysis.figures import BLUE, Axis, Curve, Figure, Line, Panel, Style, draw, energy_figure, thin
+from haptic_bench.analysis.figures import (
+    BLUE,
+    Axis,
+    Curve,
+    Figure,
+    Line,
+    Panel,
+    Style,
+    draw,
+    energy_figure,
+    shown,
+    thin,
+)
 from haptic_bench.experiment import Experiment, Trial
 from haptic_bench.recording.samples import Samples
 from haptic_experiments.common import exact_tools
@@ -98,23 +110,15 @@ class FormulaAnalysis(Analysis):
         """Trials that this one is compared with, by label."""
         return {}
 
-    def check(self, experiment: Experiment) -> list[str]:
-        """Also the names that the analysis reads have to be those of the system."""
-        problems = super().check(experiment)
-        scene = experiment.scene
-        if problems or not isinstance(scene, FormulasParameters):
-            return problems
-        groups = (
+    def lacking(self, experiment: Experiment) -> Iterator[str]:
+        scene = scene_as(experiment, FormulasParameters)
+        for key, needed, given in (
             ("coordinates", self.COORDINATES, scene.coordinates),
             ("parameters", self.PARAMETERS, scene.parameters),
-        )
-        return [
-            f"analysis = {experiment.analysis}: needs {name} among scene.{key}, as config/systems/"
-            f"{experiment.analysis}.yaml has it; set analysis=trial"
-            for key, needed, given in groups
-            for name in needed
-            if name not in given
-        ]
+        ):
+            for name in needed:
+                if name not in given:
+                    yield f"{name} among scene.{key}, as config/systems/{experiment.analysis}.yaml has it"
 
     def columns(self, trial: Trial, samples: Samples) -> Mapping[str, np.ndarray]:
         """`energy`: kinetic and potential [J]."""
@@ -150,7 +154,7 @@ class FormulaAnalysis(Analysis):
         if tracking.is_tracked(trial.experiment):
             made.append(tracking.figure(trial, samples))
         made.append(energy_figure([Curve("this run", trial, samples, Style(BLUE, width=1.6))]))
-        return [figure for figure in made if figure is not None]
+        return shown(*made)
 
 
 def _constraints_hold(trial: Trial, metrics: Mapping[str, float | None]) -> Claim:

@@ -39,6 +39,7 @@ from haptic_bench.analysis.figures import (
     Style,
     draw,
     energy_figure,
+    shown,
     thin,
 )
 from haptic_bench.experiment import Trial
@@ -411,14 +412,13 @@ class LinkageAnalysis(Analysis):
             Curve(name, trial, run, style)
             for (name, run), style in zip(findings.references.items(), itertools.cycle(BESIDE), strict=False)
         ]
-        made = [
+        return shown(
             self.motion(trial, samples, findings),
             *self.more_figures(trial, samples, findings),
             blocked_figure([own], beside),
             law_figure(self.law(trial, samples)),
             energy_figure([own], beside),
-        ]
-        return [figure for figure in made if figure is not None]
+        )
 
     def motion(self, trial: Trial, samples: Samples, findings: Findings) -> Figure:
         """Where hand and tool go."""
@@ -455,8 +455,7 @@ class LinkageAnalysis(Analysis):
             title = f"Hand point of the tool in {x} and {y}"
             panels.append(draw(f"path_{x}{y}", title, lines, f"{x} [mm]", Axis(f"{y} [mm]", least=1.0), equal=True))
         moved = Figure("Motion of the hand", "Path of the tool's hand point, in projections.", panels)
-        made = [moved, blocked_figure(curves, ()), energy_figure(curves)]
-        return [figure for figure in made if figure is not None]
+        return shown(moved, blocked_figure(curves, ()), energy_figure(curves))
 
 
 def _metrics(held: Held, law: Law) -> dict[str, float | None]:
@@ -547,7 +546,7 @@ def _across(curves: Sequence[Curve]) -> list[Panel]:
     lines = []
     for curve in curves:
         force = np.linalg.norm(Held.of(curve.samples).across[:, :3], axis=1)
-        lines.append(Line(*thin(curve.samples["time"], force), curve.label, curve.style))
+        lines.append(curve.over_time(force))
     return [draw("across", "(c) blocked force", lines, "time [s]", Axis("force [N]", least=0.1))]
 
 

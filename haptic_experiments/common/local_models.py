@@ -6,7 +6,7 @@ hand on the device, or of the force on the tool, so that they are what a user wo
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
@@ -196,13 +196,9 @@ class LocalModelAnalysis(Analysis):
     PATH: ClassVar[bool] = True
     """Whether the path in the plane is drawn."""
 
-    def check(self, experiment: Experiment) -> list[str]:
-        """What is felt is felt on a device."""
-        problems = super().check(experiment)
-        needs = f"analysis = {experiment.analysis}: needs"
+    def lacking(self, experiment: Experiment) -> Iterator[str]:
         if experiment.alone:
-            problems.append(f"{needs} a device, not device.type = none; set analysis=trial")
-        return problems
+            yield "a device, not device.type = none"
 
     def samples(self, trial: Trial, messages: Mapping[str, Sequence[bytes]]) -> Samples:
         """With `geometry_tick`."""

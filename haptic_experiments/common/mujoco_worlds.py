@@ -6,7 +6,7 @@ of both is the same, the hand pays for what it moves, and for nothing else.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 
 import numpy as np
@@ -108,12 +108,9 @@ class MujocoAnalysis(Analysis):
     SCENES = ("mujoco",)
     METRICS = METRICS
 
-    def check(self, experiment: Experiment) -> list[str]:
-        """There is a hand."""
-        problems = super().check(experiment)
+    def lacking(self, experiment: Experiment) -> Iterator[str]:
         if experiment.alone:
-            problems.append(f"analysis = {experiment.analysis}: needs a device; set analysis=trial")
-        return problems
+            yield "a device"
 
     def samples(self, trial: Trial, messages: Mapping[str, Sequence[bytes]]) -> Samples:
         """With ENGINE_WORK and `geometry_tick`."""
