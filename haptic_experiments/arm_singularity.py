@@ -68,10 +68,10 @@ class ArmSingularity(LinkageAnalysis):
         """By the wrist six joints move the hand, by the elbow three, whose axes never line up here."""
         return (0, 1) if scene_of(trial.experiment).hold == "wrist" else (3, 3)
 
-    def variants(self, trial: Trial) -> dict[str, Trial]:
+    def variants(self, trial: Trial, samples: Samples) -> dict[str, Trial]:
         """The variants of all linkages, and the trial without fading."""
         scene = scene_of(trial.experiment)
-        found = super().variants(trial)
+        found = super().variants(trial, samples)
         if scene.rank_fade > 0.0:
             abrupt = trial.experiment.model_copy(update={"scene": scene.model_copy(update={"rank_fade": 0.0})})
             found[ABRUPT] = replace(trial, experiment=abrupt)

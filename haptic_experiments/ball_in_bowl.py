@@ -63,7 +63,7 @@ class BallInBowl(FormulaAnalysis):
     COORDINATES = ("x", "y", "z", "e0", "e1", "e2", "e3")
     PARAMETERS = ("m", "r", "R", "g", "v", "spin")
 
-    def references(self, trial: Trial) -> dict[str, Trial]:
+    def variants(self, trial: Trial, samples: Samples) -> dict[str, Trial]:
         """The same ball, rolled sideways with a spin."""
         return {ASIDE: with_parameters(trial, 4.0, v=SIDEWAYS, spin=SPINNING)}
 

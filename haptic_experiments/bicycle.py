@@ -222,7 +222,7 @@ class Bicycle(FormulaAnalysis):
         "xH", "zH", "mH", "IHxx", "IHxz", "IHyy", "IHzz", "rF", "mF", "IFxx", "IFyy", "v",
     )  # fmt: skip
 
-    def references(self, trial: Trial) -> dict[str, Trial]:
+    def variants(self, trial: Trial, samples: Samples) -> dict[str, Trial]:
         """The same bicycle, slower."""
         weave = _speeds(trial)[0]
         return {} if weave is None else {BELOW: with_parameters(trial, FALLS_WITHIN, v=SLOW * weave)}

@@ -246,16 +246,14 @@ class BounceSettle(Analysis):
     CLAIMS = CLAIMS
     METHODS = tuple(METHODS)
 
-    def analyse(self, trial: Trial, samples: Samples, *, compare: bool = True) -> Findings:
-        """The references are the other METHODS, over the time that the trial lasted, and WALLS."""
-        references: dict[str, Samples] = {}
-        if compare:
-            lasted = min(float(samples["time"][-1]), HORIZON) + 1.0 / trial.experiment.rate
-            for method in METHODS:
-                if method != trial.experiment.environment.method:
-                    references[method] = self.run_unrecorded(_with_method(trial, method, lasted))
-            for form, name in WALLS.items():
-                references[name] = self.run_unrecorded(_on_wall(trial, form))
+    def variants(self, trial: Trial, samples: Samples) -> dict[str, Trial]:
+        """The other METHODS, over the time that the trial lasted, and WALLS."""
+        lasted = min(float(samples["time"][-1]), HORIZON) + 1.0 / trial.experiment.rate
+        others = [method for method in METHODS if method != trial.experiment.environment.method]
+        found = {str(method): _with_method(trial, method, lasted) for method in others}
+        return found | {name: _on_wall(trial, form) for form, name in WALLS.items()}
+
+    def judge(self, trial: Trial, samples: Samples, references: Mapping[str, Samples]) -> Findings:
         motion = Motion.of(trial, samples)
         return Findings(_metrics(trial, motion), _claims(trial, motion, references), references)
 

@@ -274,13 +274,13 @@ class ConstrainedContact(Analysis):
         if not scene_of(experiment).constraints:
             yield "scene.constraints, and there are none"
 
-    def analyse(self, trial: Trial, samples: Samples, *, compare: bool = True) -> Findings:
-        """The references are the trial at higher rates, and with constraints switched at once."""
-        references: dict[str, Samples] = {}
-        if compare:
-            lasted = float(samples["time"][-1]) + 1.0 / trial.experiment.rate
-            short = replace(trial, experiment=trial.experiment.model_copy(update={"duration": lasted}))
-            references = {name: self.run_unrecorded(variant(short, name)) for name in (FINE, FINER, ABRUPT)}
+    def variants(self, trial: Trial, samples: Samples) -> dict[str, Trial]:
+        """The trial at higher rates, and with constraints switched at once."""
+        lasted = float(samples["time"][-1]) + 1.0 / trial.experiment.rate
+        short = replace(trial, experiment=trial.experiment.model_copy(update={"duration": lasted}))
+        return {name: variant(short, name) for name in (FINE, FINER, ABRUPT)}
+
+    def judge(self, trial: Trial, samples: Samples, references: Mapping[str, Samples]) -> Findings:
         metrics = _metrics(trial, trial.world, samples)
         return Findings(metrics, _claims(trial, samples, metrics, references), references)
 

@@ -332,12 +332,12 @@ class FrictionalImpact(Analysis):
             added |= {f"{body}_slip": state, f"{body}_slip_velocity": slip}
         return added
 
-    def analyse(self, trial: Trial, samples: Samples, *, compare: bool = True) -> Findings:
+    def variants(self, trial: Trial, samples: Samples) -> dict[str, Trial]:
         """The reference treats contacts one at a time after Mirtich (method `hybrid`)."""
+        return {} if trial.experiment.environment.method == "hybrid" else {"one at a time": _one_at_a_time(trial)}
+
+    def judge(self, trial: Trial, samples: Samples, references: Mapping[str, Samples]) -> Findings:
         impacts = _impacts(trial, samples)
-        references = {}
-        if compare and trial.experiment.environment.method != "hybrid":
-            references["one at a time"] = self.run_unrecorded(_one_at_a_time(trial))
         return Findings(_metrics(impacts), _claims(trial, impacts), references)
 
     def figures(self, trial: Trial, samples: Samples, findings: Findings) -> list[Figure]:

@@ -228,14 +228,14 @@ class LinkageImpact(Analysis):
             table["momentum_after"] = v @ about_base
         return Samples(table)
 
-    def analyse(self, trial: Trial, samples: Samples, *, compare: bool = True) -> Findings:
-        """See Analysis.
-
-        References: the arm struck at its other link, where THESIS strikes it; plastic and elastic collisions in other
-        places; an obstacle that moves, whose collisions are of two bodies, by both laws.
+    def variants(self, trial: Trial, samples: Samples) -> dict[str, Trial]:
+        """The arm struck at its other link, where THESIS strikes it; plastic and elastic collisions in other places; an
+        obstacle that moves, whose collisions are of two bodies, by both laws.
         """
-        variants = {} if not compare else {**other_link(trial), **elsewhere(trial), **moving(trial)}
-        references = {name: self.run_unrecorded(variant) for name, variant in variants.items()}
+        return {**other_link(trial), **elsewhere(trial), **moving(trial)}
+
+    def judge(self, trial: Trial, samples: Samples, references: Mapping[str, Samples]) -> Findings:
+        variants = self.variants(trial, samples)
         runs = {name: (variants[name], run) for name, run in references.items()}
         own = LINKS[scene_of(trial.experiment).struck]
         return Findings(_metrics(trial, samples), _claims({own: (trial, samples), **runs}), references)

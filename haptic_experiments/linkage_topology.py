@@ -177,7 +177,7 @@ class LinkageTopology(Analysis):
         table = held_columns(trial, samples)
         return {name: table[name] for name in COLUMNS}
 
-    def variants(self, trial: Trial) -> list[Variant]:
+    def combinations(self, trial: Trial) -> list[Variant]:
         """The variants that are compared, that of the trial first."""
         own = Variant.of(trial)
         holds = dict.fromkeys((own.hold, *self.HOLDS))
@@ -185,7 +185,7 @@ class LinkageTopology(Analysis):
 
     def analyse(self, trial: Trial, samples: Samples, *, compare: bool = True) -> Findings:
         """References are the other controllers, and the other held link with all of them."""
-        own, *others = self.variants(trial)
+        own, *others = self.combinations(trial)
         runs = {own: samples}
         for variant in others if compare else []:
             runs[variant] = self.run_unrecorded(variant.trial(trial, min(float(samples["time"][-1]), HORIZON)))
@@ -209,7 +209,7 @@ class LinkageTopology(Analysis):
         ]
 
     def figures(self, trial: Trial, samples: Samples, findings: Findings) -> list[Figure]:
-        own, *others = self.variants(trial)
+        own, *others = self.combinations(trial)
         runs = {own: samples} | {v: findings.references[str(v)] for v in others if str(v) in findings.references}
         holds = list(dict.fromkeys(variant.hold for variant in runs))
         return shown(

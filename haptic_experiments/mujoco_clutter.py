@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from haptic_bench.analysis.claims import Findings
 from haptic_bench.analysis.figures import Curve, Figure, Style
 from haptic_bench.experiment import Trial
@@ -22,7 +24,7 @@ PAID = paid(PART)
 class MujocoClutter(MujocoAnalysis):
     CLAIMS = (PAID, PASSIVE)
 
-    def analyse(self, trial: Trial, samples: Samples, *, compare: bool = True) -> Findings:
+    def judge(self, trial: Trial, samples: Samples, references: Mapping[str, Samples]) -> Findings:
         return Findings(self.metrics(samples), [judge_paid(PAID, PART, samples), judge_passive(samples)])
 
     def figures(self, trial: Trial, samples: Samples, findings: Findings) -> list[Figure]:

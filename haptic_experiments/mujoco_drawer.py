@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 import numpy as np
 
@@ -56,7 +56,7 @@ class MujocoDrawer(MujocoAnalysis):
         except KeyError:
             yield f"a joint {JOINT} in {scene_of(experiment).file}"
 
-    def analyse(self, trial: Trial, samples: Samples, *, compare: bool = True) -> Findings:
+    def judge(self, trial: Trial, samples: Samples, references: Mapping[str, Samples]) -> Findings:
         rows = slides(samples)
         felt = float(samples["operator_fx"][rows].mean()) if rows.any() else None
         expected = float(resistance(trial, samples)[rows].mean()) if rows.any() else None

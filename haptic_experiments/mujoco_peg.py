@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -87,7 +88,7 @@ class MujocoPeg(MujocoAnalysis):
                 )
         return problems
 
-    def analyse(self, trial: Trial, samples: Samples, *, compare: bool = True) -> Findings:
+    def judge(self, trial: Trial, samples: Samples, references: Mapping[str, Samples]) -> Findings:
         hole, down = Hole(trial.experiment), way_down(samples)
         rows = down > hole.above + INSIDE * hole.depth
         felt = {axis: float(np.ptp(samples[f"hand_p{axis}"][rows])) if rows.any() else None for axis in hole.play}

@@ -848,26 +848,25 @@ class PegFriction(Analysis):
     def label(self, trial: Trial) -> str | None:
         return variant(trial.experiment)
 
-    def analyse(self, trial: Trial, samples: Samples, *, compare: bool = True) -> Findings:
-        """Metrics and claims of a trial, and what it is compared with.
-
-        References, with `compare` only: the VARIANTS that the trial is not itself, in its other settings and over the
-        time that it lasted, up to HORIZON; and MODELS in both forms under the static load, beside the trial's own
-        setting, and under the force of figure 4.10.
+    def variants(self, trial: Trial, samples: Samples) -> dict[str, Trial]:
+        """The VARIANTS that the trial is not itself, in its other settings and over the time that it lasted, up to
+        HORIZON; and MODELS in both forms under the static load, beside the trial's own setting, and under the force of
+        figure 4.10.
         """
+        if not len(samples) or Slot.of(trial.experiment) is None:
+            return {}
         own = variant(trial.experiment)
-        references: dict[str, Samples] = {}
-        if compare and len(samples) and Slot.of(trial.experiment) is not None:
-            compared = _lasting(trial, min(float(samples["time"][-1]), HORIZON))
-            for name in VARIANTS:
-                if name != own:
-                    references[name] = self.run_unrecorded(_as_variant(compared, name))
-            references[LOADED + THIS] = self.run_unrecorded(under_static_load(trial))
-            for name in (*MODELS, *(PRINTED + name for name in MODELS)):
-                if name != own:
-                    references[LOADED + name] = self.run_unrecorded(under_static_load(_as_variant(trial, name)))
-                references[EXPERIMENT + name] = self.run_unrecorded(under_experiment_force(trial, name))
-        runs = _runs(references, own, samples.until(HORIZON))
+        compared = _lasting(trial, min(float(samples["time"][-1]), HORIZON))
+        found = {name: _as_variant(compared, name) for name in VARIANTS if name != own}
+        found[LOADED + THIS] = under_static_load(trial)
+        for name in (*MODELS, *(PRINTED + name for name in MODELS)):
+            if name != own:
+                found[LOADED + name] = under_static_load(_as_variant(trial, name))
+            found[EXPERIMENT + name] = under_experiment_force(trial, name)
+        return found
+
+    def judge(self, trial: Trial, samples: Samples, references: Mapping[str, Samples]) -> Findings:
+        runs = _runs(references, variant(trial.experiment), samples.until(HORIZON))
         return Findings(_metrics(trial, samples, references.get(LOADED + THIS)), _claims(trial, runs), references)
 
     def figures(self, trial: Trial, samples: Samples, findings: Findings) -> list[Figure]:

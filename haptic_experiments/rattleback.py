@@ -50,7 +50,7 @@ class Rattleback(FormulaAnalysis):
     COORDINATES = ("x", "y", "z", "psi", "alpha", "beta")
     PARAMETERS = ("spin",)
 
-    def references(self, trial: Trial) -> dict[str, Trial]:
+    def variants(self, trial: Trial, samples: Samples) -> dict[str, Trial]:
         """The same one, spun the other way."""
         return {OTHER: with_parameters(trial, spin=-scene_as(trial.experiment, FormulasParameters).parameters["spin"])}
 

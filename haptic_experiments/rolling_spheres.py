@@ -310,10 +310,11 @@ class RollingSpheres(Analysis):
             "energy": exact_tools.energy(samples),
         }
 
-    def analyse(self, trial: Trial, samples: Samples, *, compare: bool = True) -> Findings:
-        """References: without stabilisation, from contact; and the rolling that the trial does not use."""
-        variants = _variants(trial, samples) if compare else {}
-        references = {label: self.run_unrecorded(variant) for label, variant in variants.items()}
+    def variants(self, trial: Trial, samples: Samples) -> dict[str, Trial]:
+        """Without stabilisation, from contact; and the rolling that the trial does not use."""
+        return _variants(trial, samples)
+
+    def judge(self, trial: Trial, samples: Samples, references: Mapping[str, Samples]) -> Findings:
         contact = Contact.of(trial, samples)
         metrics = _metrics(trial, samples, contact)
         return Findings(metrics, _claims(trial, samples, contact, metrics, references), references)

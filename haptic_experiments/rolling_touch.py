@@ -8,7 +8,7 @@ F = m a + mu m g. Left alone with the speed v and the rate w, it slides for (v -
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -128,7 +128,7 @@ class RollingTouch(Analysis):
         if not (round_one and FLOOR in bodies) or experiment.alone or experiment.asynchronous:
             yield "a free ball, a floor, a device, and an environment without a local model"
 
-    def analyse(self, trial: Trial, samples: Samples, *, compare: bool = True) -> Findings:
+    def judge(self, trial: Trial, samples: Samples, references: Mapping[str, Samples]) -> Findings:
         ball, rate = ball_of(trial, samples), trial.experiment.rate
         felt, bend = -samples["rendered_fx"][:-1], rate * np.diff(samples["hand_vx"])
         pushed, slip = _settled(felt > FELT), np.abs(ball.slip[:-1])

@@ -193,9 +193,9 @@ class ServoCost(Analysis):
         costs: Mapping[int, Cost] = {}
         if compare and trial.experiment.last_tick > 2 * WARM:
             costs = {degrees: measure(variant(trial, degrees)) for degrees in DEGREES}
-        return self.judge(trial, samples, costs)
+        return self.judge_costs(trial, samples, costs)
 
-    def judge(self, trial: Trial, samples: Samples, costs: Mapping[int, Cost]) -> Findings:
+    def judge_costs(self, trial: Trial, samples: Samples, costs: Mapping[int, Cost]) -> Findings:
         """Metrics and claims of costs."""
         metrics: dict[str, float | None] = dict.fromkeys(self.METRICS)
         for n, cost in costs.items():

@@ -116,7 +116,7 @@ class Stack(Analysis):
     METRICS = METRICS
     CLAIMS = CLAIMS
 
-    def analyse(self, trial: Trial, samples: Samples, *, compare: bool = True) -> Findings:
+    def judge(self, trial: Trial, samples: Samples, references: Mapping[str, Samples]) -> Findings:
         drift = Drift.of(trial, samples)
         metrics = _metrics(samples, drift)
         return Findings(metrics, _claims(trial, metrics))

@@ -6,7 +6,7 @@ render, by the laws of Newton: the body between the hands has no other support w
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
@@ -159,11 +159,11 @@ class TwoHands(Analysis):
         if len({*free} - {*held_names(experiment)}) != 1 or not {*held_names(experiment)} <= {*free}:
             yield "two free bodies as tools, and a third"
 
-    def analyse(self, trial: Trial, samples: Samples, *, compare: bool = True) -> Findings:
+    def variants(self, trial: Trial, samples: Samples) -> dict[str, Trial]:
+        return {"without the second hand": one_handed(trial)}
+
+    def judge(self, trial: Trial, samples: Samples, references: Mapping[str, Samples]) -> Findings:
         body = carried(trial, samples)
-        references = {}
-        if compare:
-            references["without the second hand"] = self.run_unrecorded(one_handed(trial))
         rise = float(body.rise.max())
         metrics: dict[str, float | None] = {"rise": rise}
         claims = [self._carried(trial, samples, body, rise)]

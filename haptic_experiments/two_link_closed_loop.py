@@ -260,7 +260,7 @@ class TwoLinkClosedLoop(Analysis):
         values = constraints(scene_of(trial.experiment), q)
         return {**dict(zip(NAMES, values.T, strict=True)), "energy": exact_tools.energy(samples)}
 
-    def analyse(self, trial: Trial, samples: Samples, *, compare: bool = True) -> Findings:
+    def judge(self, trial: Trial, samples: Samples, references: Mapping[str, Samples]) -> Findings:
         motion = Motion.of(trial, samples)
         metrics = _metrics(trial, samples, motion)
         return Findings(metrics, _claims(trial, samples, motion, metrics))

@@ -128,7 +128,7 @@ def test_references_are_all_variants_but_the_trial_itself(default: tuple[Trial, 
             trial("tool.hold=middle", "controller.dynamics=consistent", "controller.topology_penalty=false")
         )["drift"],
     )  # fmt: skip
-    assert len(ANALYSIS.variants(trial("tool.hold=proximal"))) == 12
+    assert len(ANALYSIS.combinations(trial("tool.hold=proximal"))) == 12
 
 
 def test_short_trials_and_trials_without_references_decide_nothing() -> None:

@@ -21,7 +21,7 @@ def run() -> Run:
 
 def judged(run: Run, costs: dict[int, Cost], **columns: np.ndarray) -> dict[str, bool | None]:
     samples = run.samples.with_columns(columns)
-    return {claim.name: claim.holds for claim in servo_cost.ANALYSIS.judge(run.trial, samples, costs).claims}
+    return {claim.name: claim.holds for claim in servo_cost.ANALYSIS.judge_costs(run.trial, samples, costs).claims}
 
 
 def test_claims_hold_for_cheap_steps_and_fail_for_dear_ones(run):
@@ -39,7 +39,7 @@ def test_costs_are_measured_of_all_three_systems(run):
     assert [cost.tick > cost.inverse_dynamics > 0.0 for cost in costs.values()] == [True] * 3
     for degrees in DEGREES:
         assert servo_cost.variant(run.trial, degrees).world.model.nv == degrees + 6
-    findings = servo_cost.ANALYSIS.judge(run.trial, run.samples, costs)
+    findings = servo_cost.ANALYSIS.judge_costs(run.trial, run.samples, costs)
     figure = servo_cost.ANALYSIS.figures(run.trial, run.samples, findings)[0]
     assert not figure.panels[0].empty and figure.table[0][1:] == ["3", "6", "34"]
 

@@ -119,7 +119,16 @@ class Analysis:
             samples: what came out, with the columns of this analysis; at least one row, may be shorter than planned.
             compare: simulate the references that claims need; without, claims are undecided.
         """
-        return Findings({})
+        variants = self.variants(trial, samples) if compare else {}
+        return self.judge(trial, samples, {name: self.run_unrecorded(one) for name, one in variants.items()})
+
+    def variants(self, trial: Trial, samples: Samples) -> Mapping[str, Trial]:
+        """What a trial is compared with, by label: other trials, which are simulated offline."""
+        return {}
+
+    def judge(self, trial: Trial, samples: Samples, references: Mapping[str, Samples]) -> Findings:
+        """Metrics and claims of a trial beside its references: the samples of `variants`, none without comparison."""
+        return Findings({}, references=references)
 
     def label(self, trial: Trial) -> str | None:
         """Which of the runs that are compared a trial is, by the name in `Analysis.references`; None: none of them."""

@@ -152,7 +152,7 @@ class Findings:
 
     metrics: dict[str, float | None]
     claims: list[Claim] = field(default_factory=list)
-    references: dict[str, Samples] = field(default_factory=dict)
+    references: Mapping[str, Samples] = field(default_factory=dict)
     device: DeviceComparison | None = None
 
     def summary(self) -> dict[str, Any]:

@@ -54,7 +54,7 @@ class TrialAnalysis(Analysis):
         total = samples["energy_kinetic"] + samples["energy_potential"]
         return {"energy": total} if is_constrained(trial.experiment) else {}
 
-    def analyse(self, trial: Trial, samples: Samples, *, compare: bool = True) -> Findings:
+    def judge(self, trial: Trial, samples: Samples, references: Mapping[str, Samples]) -> Findings:
         return Findings(dict(_measure(trial, samples)) | dict(_depths(trial, samples)))
 
 

@@ -168,13 +168,12 @@ class ConstrainedAnalysis(Analysis):
             return None
         return Deviation(*pose_errors(samples.pose(felt_bodies(samples)[0]), poses))
 
-    def analyse(self, trial: Trial, samples: Samples, *, compare: bool = True) -> Findings:
-        """The references are the integrators that the trial does not use, without a device only."""
-        references: dict[str, Samples] = {}
+    def variants(self, trial: Trial, samples: Samples) -> dict[str, Trial]:
+        """The same trial with the integrators that it does not use, without a device only."""
         lasted = float(samples["time"][-1]) + 1.0 / trial.experiment.rate
-        if compare and not has_device(samples) and lasted <= HORIZON:
-            for label, variant in self._variants(trial, lasted).items():
-                references[label] = self.run_unrecorded(variant)
+        return self._variants(trial, lasted) if not has_device(samples) and lasted <= HORIZON else {}
+
+    def judge(self, trial: Trial, samples: Samples, references: Mapping[str, Samples]) -> Findings:
         deviation = self.deviation(trial, samples)
         metrics: dict[str, float | None] = {
             "residual_holonomic": float(samples["residual_holonomic"].max()),

@@ -106,10 +106,6 @@ class FormulaAnalysis(Analysis):
         """Figures before that of the energy."""
         return []
 
-    def references(self, trial: Trial) -> dict[str, Trial]:
-        """Trials that this one is compared with, by label."""
-        return {}
-
     def lacking(self, experiment: Experiment) -> Iterator[str]:
         scene = scene_as(experiment, FormulasParameters)
         for key, needed, given in (
@@ -124,14 +120,7 @@ class FormulaAnalysis(Analysis):
         """`energy`: kinetic and potential [J]."""
         return {"energy": exact_tools.energy(samples)}
 
-    def analyse(self, trial: Trial, samples: Samples, *, compare: bool = True) -> Findings:
-        references: dict[str, Samples] = {}
-        if compare:
-            references = {label: self.run_unrecorded(other) for label, other in self.references(trial).items()}
-        return self.judge(trial, samples, references)
-
     def judge(self, trial: Trial, samples: Samples, references: Mapping[str, Samples]) -> Findings:
-        """Metrics and claims of a trial beside its references."""
         metrics, claims = self.own(Motion(trial, samples), references)
         common: dict[str, float | None] = {
             "residual_holonomic": float(samples["residual_holonomic"].max()),
@@ -147,7 +136,7 @@ class FormulaAnalysis(Analysis):
         if tracking.is_tracked(trial.experiment):
             common |= tracking.metrics(trial, samples)
             claims += tracking.claims(trial, samples, common)
-        return Findings(metrics | common, claims, dict(references))
+        return Findings(metrics | common, claims, references)
 
     def figures(self, trial: Trial, samples: Samples, findings: Findings) -> list[Figure]:
         made: list[Figure | None] = [*self.own_figures(Motion(trial, samples), findings)]

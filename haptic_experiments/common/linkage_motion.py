@@ -350,21 +350,15 @@ class LinkageAnalysis(Analysis):
         """Smallest and largest number of directions that the linkage blocks."""
         return self.BLOCKED, self.BLOCKED
 
-    def variants(self, trial: Trial) -> dict[str, Trial]:
-        """What a trial is compared with, by label."""
+    def variants(self, trial: Trial, samples: Samples) -> dict[str, Trial]:
         experiment = trial.experiment
         if experiment.alone:
             return {}
-        alone = {"device": NoDeviceParameters(), "controller": NoControllerParameters()}
+        duration = max(min(float(samples["time"][-1]), HORIZON), 1.0 / experiment.rate)
+        alone = {"device": NoDeviceParameters(), "controller": NoControllerParameters(), "duration": duration}
         return {ALONE: replace(trial, experiment=experiment.model_copy(update=alone))}
 
-    def analyse(self, trial: Trial, samples: Samples, *, compare: bool = True) -> Findings:
-        references = {}
-        if compare:
-            lasted = min(float(samples["time"][-1]), HORIZON)
-            for name, variant in self.variants(trial).items():
-                shorter = variant.experiment.model_copy(update={"duration": max(lasted, 1.0 / trial.experiment.rate)})
-                references[name] = self.run_unrecorded(replace(variant, experiment=shorter))
+    def judge(self, trial: Trial, samples: Samples, references: Mapping[str, Samples]) -> Findings:
         held = Held.of(samples)
         law = self.law(trial, samples)
         metrics = {**_metrics(held, law), **self.more_metrics(trial, samples, held)}
