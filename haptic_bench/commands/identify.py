@@ -13,13 +13,7 @@ from typing import Any
 import numpy as np
 
 from haptic_bench import experiment as experiments
-from haptic_bench.analysis.identification import (
-    Result,
-    hand_of,
-    identify_motion,
-    motion_of,
-    result_of,
-)
+from haptic_bench.analysis.identification import Result, hand_of, identify_motion, motion_of, result_of
 from haptic_bench.catalogue import catalogue, did_you_mean
 from haptic_bench.commands.command_line import DONE
 from haptic_bench.experiment import Trial

@@ -23,10 +23,7 @@ from haptic_sim.scenes import AnySceneParameters
 from haptic_sim.tool.environment import EnvironmentParameters
 from haptic_sim.tool.local_model import LocalModelParameters
 from haptic_sim.worlds.parameters import HoldParameters
-from haptic_sim.worlds.scenes import (
-    AnyToolParameters,
-    NoToolParameters,
-)
+from haptic_sim.worlds.scenes import AnyToolParameters, NoToolParameters
 
 _OF_MUJOCO: dict[str, dict[str, Any]] = {
     "environment": {"engine": "mujoco", "rate": 60.0},

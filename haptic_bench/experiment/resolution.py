@@ -21,14 +21,7 @@ from haptic_control.stability import CoupledInertias
 from haptic_drivers.admittance import AdmittanceDeviceParameters
 from haptic_drivers.devices.link import Source
 from haptic_drivers.devices.parameters import HardwareParameters
-from haptic_drivers.driver import (
-    Driver,
-    HandParameters,
-    InertialParameters,
-    NoDeviceParameters,
-    build_driver,
-    start_of,
-)
+from haptic_drivers.driver import Driver, HandParameters, InertialParameters, NoDeviceParameters, build_driver, start_of
 from haptic_drivers.events import Bodies
 from haptic_drivers.operators import PointerParameters
 from haptic_drivers.pantograph import PantographParameters

@@ -13,13 +13,9 @@ from haptic_drivers.devices.parameters import HardwareParameters
 from haptic_sim.constraints.scenes import ConstraintParameters, RollingSpheresParameters
 from haptic_sim.contact.response import LIMITED, DeviceLimits
 from haptic_sim.messages import FORCE, TOPICS
-from haptic_sim.tool.tool_side import (
-    is_constrained,
-)
+from haptic_sim.tool.tool_side import is_constrained
 from haptic_sim.tool.virtual_tool import SEMI_IMPLICIT
-from haptic_sim.worlds.scenes import (
-    tools_of,
-)
+from haptic_sim.worlds.scenes import tools_of
 
 MAX_TICKS = 10_000_000
 NODES = (
