@@ -5,13 +5,14 @@ from __future__ import annotations
 import itertools
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 
 from haptic_bench.analysis.base import scene_as
 from haptic_bench.analysis.claims import Claim, Findings, Quantity, Statement
 from haptic_bench.analysis.figures import BLUE, ORANGE, Axis, Figure, Line, Panel, Style, draw, style_of, thin
-from haptic_bench.experiment import Experiment, Trial
+from haptic_bench.experiment import Trial
 from haptic_bench.recording.samples import Samples
 from haptic_experiments.common.linkage_motion import METRICS, Held, LinkageAnalysis, blocks, declared
 from haptic_sim.worlds.linkages import RobotArmParameters
@@ -19,11 +20,7 @@ from haptic_sim.worlds.linkages import RobotArmParameters
 JOINTS = ("shoulder pan", "shoulder lift", "elbow", "wrist 1", "wrist 2", "wrist 3")
 SMOOTH = 0.1  # of the largest force: what a blocked force may change in a tick
 ABRUPT = "without fading"
-
-
-def scene_of(experiment: Experiment) -> RobotArmParameters:
-    """The scene that this analysis is about."""
-    return scene_as(experiment, RobotArmParameters)
+scene_of = partial(scene_as, kind=RobotArmParameters)
 
 
 def passes(samples: Samples) -> np.ndarray:

@@ -12,6 +12,7 @@ import itertools
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, Literal
 
 import numpy as np
@@ -106,11 +107,7 @@ PULLS = Statement(
     Quantity("least force of the floor on the ball, upward positive", "N"),
 )
 CLAIMS = (RESTITUTION, HEIGHTS, SWITCHES, LIES, PASSIVE, PULLS)
-
-
-def scene_of(experiment: Experiment) -> DropParameters:
-    """The scene that this analysis is about."""
-    return scene_as(experiment, DropParameters)
+scene_of = partial(scene_as, kind=DropParameters)
 
 
 @dataclass(frozen=True)

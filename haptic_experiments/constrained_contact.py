@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -101,11 +102,7 @@ NO_OVERLAP = Statement(
     Quantity("deepest overlap", "µm", 1e6),
 )
 CLAIMS = (CONSTRAINTS_HOLD, NO_JUMP, WOULD_JUMP, BALANCE, RESTITUTION, NO_OVERLAP)
-
-
-def scene_of(experiment: Experiment) -> WorldParameters:
-    """The scene that this analysis is about."""
-    return scene_as(experiment, WorldParameters)
+scene_of = partial(scene_as, kind=WorldParameters)
 
 
 @dataclass(frozen=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from functools import partial
 
 import numpy as np
 
@@ -23,7 +24,7 @@ from haptic_bench.analysis.figures import (
     draw,
     thin,
 )
-from haptic_bench.experiment import Experiment, Trial
+from haptic_bench.experiment import Trial
 from haptic_bench.recording.samples import Samples
 from haptic_experiments.common.exact_tools import pose_errors
 from haptic_experiments.common.linkage_motion import (
@@ -42,11 +43,7 @@ from haptic_sim.worlds.linkages import CrankParameters
 
 UPRIGHT = 1e-6  # [rad] how little the knob turns
 TORQUE = 1e-9  # [N m] about it, without which it is not to turn
-
-
-def scene_of(experiment: Experiment) -> CrankParameters:
-    """The scene that this analysis is about."""
-    return scene_as(experiment, CrankParameters)
+scene_of = partial(scene_as, kind=CrankParameters)
 
 
 def tangent(angle: np.ndarray) -> np.ndarray:

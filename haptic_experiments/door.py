@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from functools import partial
 
 import numpy as np
 
 from haptic_bench.analysis.base import scene_as
 from haptic_bench.analysis.claims import Claim, Findings, Quantity, Statement
 from haptic_bench.analysis.figures import BLACK, BLUE, ORANGE, VERMILION, Axis, Figure, Line, Style, draw, thin
-from haptic_bench.experiment import Experiment, Trial
+from haptic_bench.experiment import Trial
 from haptic_bench.recording.samples import Samples
 from haptic_experiments.common.linkage_motion import (
     ACROSS,
@@ -29,11 +30,7 @@ from haptic_sim.worlds.linkages import DoorParameters
 
 ARC = 1e-9  # [m]
 DEVICE_SPEED = 0.05  # of the angular velocity at the slam, of a device; chosen
-
-
-def scene_of(experiment: Experiment) -> DoorParameters:
-    """The scene that this analysis is about."""
-    return scene_as(experiment, DoorParameters)
+scene_of = partial(scene_as, kind=DoorParameters)
 
 
 def torque(scene: DoorParameters, angle: np.ndarray, handle: np.ndarray, wrench: np.ndarray) -> np.ndarray:

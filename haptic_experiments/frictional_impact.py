@@ -15,6 +15,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -106,11 +107,7 @@ LOSES_ENERGY = Statement(
     Quantity("kinetic energy lost", "J"),
 )
 CLAIMS = (ROLLS_OR_SLIDES, REBOUNDS_BACKWARDS, ROD_SLIP, FOLLOWS_ROUTH, WITHIN_CONE, LOSES_ENERGY)
-
-
-def scene_of(experiment: Experiment) -> StrikeParameters:
-    """The scene that this analysis is about."""
-    return scene_as(experiment, StrikeParameters)
+scene_of = partial(scene_as, kind=StrikeParameters)
 
 
 @dataclass(frozen=True)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 
 import numpy as np
 
 from haptic_bench.analysis.base import scene_as
 from haptic_bench.analysis.claims import Claim, Findings, Quantity, Statement
 from haptic_bench.analysis.figures import BLACK, BLUE, GREEN, ORANGE, VERMILION, Axis, Figure, Line, Style, draw, thin
-from haptic_bench.experiment import Experiment, Trial
+from haptic_bench.experiment import Trial
 from haptic_bench.recording.samples import Samples, rotations
 from haptic_experiments.common.linkage_motion import ACROSS, CALLED, METRICS, Held, LinkageAnalysis, blocks, declared
 from haptic_sim.worlds.linkages import LaparoscopicParameters
@@ -19,11 +20,7 @@ RATIO = 1e-6  # of the ratio of the lever arms
 DEVICE_RATIO = 0.05  # the same of a device; chosen
 MOVES = 1e-3  # [m/s] of the handle across the shaft, below which the ratio says nothing
 TOUCHED = 1e-6  # [N]
-
-
-def scene_of(experiment: Experiment) -> LaparoscopicParameters:
-    """The scene that this analysis is about."""
-    return scene_as(experiment, LaparoscopicParameters)
+scene_of = partial(scene_as, kind=LaparoscopicParameters)
 
 
 def shaft(pose: np.ndarray) -> np.ndarray:

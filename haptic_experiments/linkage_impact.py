@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any, Literal
 
 import numpy as np
@@ -109,11 +110,7 @@ CLAIMS = (
     RELATIVE_KEEPS,
     ALONE_KEEPS,
 )
-
-
-def scene_of(experiment: Experiment) -> TwoLinksParameters:
-    """The scene that this analysis is about."""
-    return scene_as(experiment, TwoLinksParameters)
+scene_of = partial(scene_as, kind=TwoLinksParameters)
 
 
 def energy_left(experiment: Experiment, restitution: np.ndarray, factor: float = 0.5) -> np.ndarray:

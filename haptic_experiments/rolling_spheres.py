@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -32,7 +33,7 @@ from haptic_bench.analysis.figures import (
     shown,
     thin,
 )
-from haptic_bench.experiment import Experiment, Trial
+from haptic_bench.experiment import Trial
 from haptic_bench.recording.samples import Samples, rotations
 from haptic_experiments.common import exact_tools
 from haptic_experiments.common.exact_tools import ANGLE, DEVICE_POSITION, POSITION, has_device
@@ -95,11 +96,7 @@ INDEPENDENT_MOTION = Statement(
     Quantity("distance [m], rotation [rad]"),
 )
 CLAIMS = (ERROR_DECAYS, REGAINED, SETTLED_IN_TIME, ROLLS, INDEPENDENT_MOTION)
-
-
-def scene_of(experiment: Experiment) -> RollingSpheresParameters:
-    """The scene that this analysis is about."""
-    return scene_as(experiment, RollingSpheresParameters)
+scene_of = partial(scene_as, kind=RollingSpheresParameters)
 
 
 def slip(scene: RollingSpheresParameters, q: np.ndarray, v: np.ndarray) -> np.ndarray:

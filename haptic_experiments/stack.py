@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
@@ -22,7 +23,7 @@ from haptic_bench.analysis.figures import (
     shown,
     style_of,
 )
-from haptic_bench.experiment import Experiment, Trial
+from haptic_bench.experiment import Trial
 from haptic_bench.recording.samples import Samples
 from haptic_sim.worlds.scenes import GRAVITY, StackParameters
 
@@ -57,11 +58,7 @@ CARRIED = Statement(
     Quantity("on the uppermost box", "N"),
 )
 CLAIMS = (STANDS, PASSIVE, CARRIED)
-
-
-def scene_of(experiment: Experiment) -> StackParameters:
-    """The scene that this analysis is about."""
-    return scene_as(experiment, StackParameters)
+scene_of = partial(scene_as, kind=StackParameters)
 
 
 @dataclass(frozen=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 
@@ -28,7 +29,7 @@ from haptic_bench.analysis.figures import (
     style_of,
     thin,
 )
-from haptic_bench.experiment import Experiment, Trial
+from haptic_bench.experiment import Trial
 from haptic_bench.recording.samples import Samples
 from haptic_experiments.common import exact_tools
 from haptic_experiments.common.exact_tools import CALLED, DEVICE_ANGLE, DEVICE_POSITION, felt_bodies, has_device
@@ -83,11 +84,7 @@ RIGID_PENDULUM = Statement(
     Quantity("largest difference of the angles", "µrad", 1e6),
 )
 CLAIMS = (ERROR_DECAYS, CONVERGED_IN_TIME, RIGID_PENDULUM)
-
-
-def scene_of(experiment: Experiment) -> TwoLinkClosedLoopParameters:
-    """The scene that this analysis is about."""
-    return scene_as(experiment, TwoLinkClosedLoopParameters)
+scene_of = partial(scene_as, kind=TwoLinkClosedLoopParameters)
 
 
 def constraints(scene: TwoLinkClosedLoopParameters, q: np.ndarray) -> np.ndarray:

@@ -7,6 +7,7 @@ of both is the same, the hand pays for what it moves, and for nothing else.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from itertools import pairwise
 
 import numpy as np
@@ -130,9 +131,7 @@ class MujocoAnalysis(Analysis):
         return [*trial_figures(curves), work_figure(curves)]
 
 
-def scene_of(experiment: Experiment) -> MujocoParameters:
-    """The scene that these analyses are about."""
-    return scene_as(experiment, MujocoParameters)
+scene_of = partial(scene_as, kind=MujocoParameters)
 
 
 def work_figure(curves: Sequence[Curve]) -> Figure:
