@@ -8,14 +8,15 @@ softer than the wall that is there. For waves it is known: the line is a spring 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import replace
+from functools import partial
 from typing import ClassVar
 
 import numpy as np
 
-from haptic_bench.analysis.base import Analysis, scene_as
-from haptic_bench.analysis.claims import Claim, Findings, Quantity, Statement
+from haptic_bench.analysis.base import Analysis, Case, scene_as
+from haptic_bench.analysis.claims import Findings, Quantity, Statement
 from haptic_bench.analysis.figures import Axis, Figure, Line, draw, style_of, thin
 from haptic_bench.experiment import Experiment, Trial
 from haptic_bench.recording.samples import Samples
@@ -24,6 +25,7 @@ from haptic_drivers.operators import ArmParameters
 from haptic_sim.worlds.scenes import EnclosureParameters
 
 GUARDS = ("none", "passivity", "wave", "tank")
+FREE, GUARDED = GUARDS[:1], GUARDS[1:]
 DELAYS = (0.0, 0.01, 0.025, 0.05, 0.1)  # [s] each way: round trips of 0 to 200 ms
 ROUNDING = 1e-9  # [J] below zero that is no energy
 ACTIVE = 1e-3  # [J] that a relay which is active gives
@@ -31,6 +33,7 @@ REST = 0.01  # [m/s] slower than this the hand is at rest on the wall
 NEAR = 0.01  # [m] that the hand may leave the path of the arm by
 EXACT = 0.1  # of the stiffness of wall and line together
 LONGEST = 0.05  # [s] each way, with which the waves are at rest by the end of the time on the wall
+SHORT = tuple(delay for delay in DELAYS if delay <= LONGEST)
 HELD = 0.25  # of the time on the wall, at its end: where the hand is measured
 
 ENERGY = Quantity("least energy that has entered the relay", "mJ", 1e3)
@@ -46,6 +49,8 @@ BECOMES_ACTIVE = Statement(
     ENERGY,
     f"with a delay below \N{MINUS SIGN}{1e3 * ACTIVE:g} mJ",
     of_instability=True,
+    of=lambda case: measured(case, least_energy, FREE),
+    holds=lambda m: m.pop(TOGETHER) >= -ROUNDING and max(m.values()) < -ACTIVE,
 )
 BECOMES_UNSTABLE = Statement(
     "becomes_unstable",
@@ -55,6 +60,8 @@ BECOMES_UNSTABLE = Statement(
     SPEED,
     f"with a delay above {1e3 * REST:g} mm/s",
     of_instability=True,
+    of=lambda case: measured(case, partial(speed_on_the_wall, case.trial.experiment), FREE),
+    holds=lambda m: m.pop(TOGETHER) < REST and min(m.values()) > REST,
 )
 STAYS_PASSIVE = Statement(
     "stays_passive",
@@ -63,6 +70,8 @@ STAYS_PASSIVE = Statement(
     "Niemeyer and Slotine 1991; Ryu, Artigas and Preusche 2010; Franken et al. 2011",
     ENERGY,
     f"at least \N{MINUS SIGN}{1e9 * ROUNDING:g} nJ",
+    of=lambda case: measured(case, least_energy, GUARDED),
+    holds=lambda m: min(m.values()) >= -ROUNDING,
 )
 STAYS_BOUNDED = Statement(
     "stays_bounded",
@@ -70,6 +79,8 @@ STAYS_BOUNDED = Statement(
     "passivity; distance chosen",
     EXCURSION,
     f"at most {1e3 * NEAR:g} mm",
+    of=lambda case: measured(case, partial(excursion, case.trial.experiment), GUARDED),
+    holds=lambda m: max(m.values()) <= NEAR,
 )
 FEELS_THE_LINE = Statement(
     "feels_the_line",
@@ -78,6 +89,8 @@ FEELS_THE_LINE = Statement(
     "Niemeyer and Slotine 1991; with the delay of filter and hold",
     Quantity("stiffness at rest beside that of the springs in series", "%", 100.0),
     f"within {100 * EXACT:g} %",
+    of=lambda case: beside_springs(case),
+    holds=lambda m: max(map(abs, m.values())) <= EXACT,
 )
 FEELS_SOFTER = Statement(
     "feels_softer",
@@ -85,6 +98,8 @@ FEELS_SOFTER = Statement(
     "Lawrence 1993: transparency is lost for stability",
     STIFFNESS,
     "falls with the delay",
+    of=lambda case: measured(case, partial(displayed_stiffness, case.trial.experiment), GUARDED, LONGEST),
+    holds=lambda m: all(np.all(np.diff([m[label(guard, delay)] for delay in SHORT]) < 0.0) for guard in GUARDED),
 )
 
 
@@ -166,14 +181,47 @@ def _arm(experiment: Experiment) -> ArmParameters:
     return experiment.operator
 
 
+def measured(
+    case: Case, measure: Callable[[Samples], float | None], guards: tuple[str, ...], longest: float = DELAYS[-1]
+) -> dict[str, float | None]:
+    """A number of each run with some guards, up to a delay."""
+    wanted = [label(guard, delay) for guard in guards for delay in DELAYS if delay <= longest]
+    return {name: measure(case.references[name]) if name in case.references else None for name in wanted}
+
+
+def beside_springs(case: Case) -> dict[str, float | None]:
+    """The stiffness that is felt behind waves over that of the springs in series, less 1."""
+    trial = case.trial
+    felt = measured(case, partial(displayed_stiffness, trial.experiment), ("wave",), LONGEST)
+    springs = [series_stiffness(variant(trial, "wave", delay, trial.experiment.duration)) for delay in SHORT]
+    return {name: None if one is None else one / k - 1.0 for (name, one), k in zip(felt.items(), springs, strict=True)}
+
+
+TOGETHER: str = label("none", 0.0)
+
+
 class DelayedWall(Analysis):
     SCENES = ("enclosure",)
     NEEDS: ClassVar = {"operator": "arm", "controller": "virtual_coupling", "tool": "peg"}
     METRICS: ClassVar = {
-        "relay_energy": Quantity("Least energy that has entered the relay through both ports", "mJ", 1e3),
-        "hand_speed": Quantity("Largest speed of the hand at the end of its time on the wall", "mm/s", 1e3),
-        "excursion": Quantity("Largest distance of the hand beyond the path of the arm", "mm", 1e3),
-        "displayed_stiffness": Quantity("Stiffness that the hand feels at rest on the wall", "N/m"),
+        "relay_energy": Quantity(
+            "Least energy that has entered the relay through both ports",
+            "mJ",
+            1e3,
+            of=lambda case: least_energy(case.samples),
+        ),
+        "hand_speed": Quantity(
+            "Largest speed of the hand at the end of its time on the wall",
+            "mm/s",
+            1e3,
+            of=lambda case: speed_on_the_wall(*case.run),
+        ),
+        "excursion": Quantity(
+            "Largest distance of the hand beyond the path of the arm", "mm", 1e3, of=lambda case: excursion(*case.run)
+        ),
+        "displayed_stiffness": Quantity(
+            "Stiffness that the hand feels at rest on the wall", "N/m", of=lambda case: displayed_stiffness(*case.run)
+        ),
     }
     CLAIMS = (BECOMES_ACTIVE, BECOMES_UNSTABLE, STAYS_PASSIVE, STAYS_BOUNDED, FEELS_THE_LINE, FEELS_SOFTER)
 
@@ -181,77 +229,16 @@ class DelayedWall(Analysis):
         if not experiment.relayed:
             yield "a relay, and relay.delay = null has none"
 
-    def runs(self, trial: Trial, samples: Samples) -> dict[str, Samples]:
-        """The runs of all guards and delays by name; that of the trial is not simulated again."""
+    def variants(self, trial: Trial, samples: Samples) -> dict[str, Trial]:
+        """All guards and delays."""
         duration = float(samples["time"][-1]) if len(samples) else 0.0
-        own, found = self.own(trial), {}
-        for guard in GUARDS:
-            for delay in DELAYS:
-                name = label(guard, delay)
-                one = variant(trial, guard, delay, duration)
-                found[name] = samples if name == own else self.run_unrecorded(one)
-        return found
+        pairs = [(guard, delay) for guard in GUARDS for delay in DELAYS]
+        return {label(guard, delay): variant(trial, guard, delay, duration) for guard, delay in pairs}
 
-    def own(self, trial: Trial) -> str | None:
-        """Which of the runs a trial is."""
+    def label(self, trial: Trial) -> str | None:
         experiment = trial.experiment
         guard, delay = experiment.relay_guard, experiment.relay.delay
         return label(guard, delay) if delay in DELAYS else None
-
-    def label(self, trial: Trial) -> str | None:
-        return self.own(trial)
-
-    def analyse(self, trial: Trial, samples: Samples, *, compare: bool = True) -> Findings:
-        experiment = trial.experiment
-        metrics = {
-            "relay_energy": least_energy(samples),
-            "hand_speed": speed_on_the_wall(experiment, samples),
-            "excursion": excursion(experiment, samples),
-            "displayed_stiffness": displayed_stiffness(experiment, samples),
-        }
-        runs = self.runs(trial, samples) if compare else {}
-        return Findings(metrics, self.claims(trial, runs), runs)
-
-    def claims(self, trial: Trial, runs: Mapping[str, Samples]) -> list[Claim]:
-        """The claims, as the runs decide them."""
-        experiment = trial.experiment
-
-        def measured(
-            measure: Callable[[Samples], float | None], guards: tuple[str, ...], longest: float = DELAYS[-1]
-        ) -> dict[str, float | None]:
-            wanted = [label(guard, delay) for guard in guards for delay in DELAYS if delay <= longest]
-            return {name: measure(runs[name]) if name in runs else None for name in wanted}
-
-        free, guarded = GUARDS[:1], GUARDS[1:]
-        together = label("none", 0.0)
-        speeds = measured(lambda run: speed_on_the_wall(experiment, run), free)
-        felt = measured(lambda run: displayed_stiffness(experiment, run), guarded, LONGEST)
-        beside = {
-            label("wave", delay): None
-            if (value := felt[label("wave", delay)]) is None
-            else value / series_stiffness(variant(trial, "wave", delay, experiment.duration)) - 1.0
-            for delay in DELAYS
-            if delay <= LONGEST
-        }
-
-        def falls(values: dict[str, float]) -> bool:
-            rows = [[values[label(guard, delay)] for delay in DELAYS if delay <= LONGEST] for guard in guarded]
-            return all(bool(np.all(np.diff(row) < 0.0)) for row in rows)
-
-        return [
-            BECOMES_ACTIVE.decided(
-                measured(least_energy, free),
-                lambda m: m.pop(together) >= -ROUNDING and max(m.values()) < -ACTIVE,
-            ),
-            BECOMES_UNSTABLE.decided(speeds, lambda m: m.pop(together) < REST and min(m.values()) > REST),
-            STAYS_PASSIVE.decided(measured(least_energy, guarded), lambda m: min(m.values()) >= -ROUNDING),
-            STAYS_BOUNDED.decided(
-                measured(lambda run: excursion(experiment, run), guarded),
-                lambda m: max(m.values()) <= NEAR,
-            ),
-            FEELS_THE_LINE.decided(beside, lambda m: max(map(abs, m.values())) <= EXACT),
-            FEELS_SOFTER.decided(felt, falls),
-        ]
 
     def figures(self, trial: Trial, samples: Samples, findings: Findings) -> list[Figure]:
         """The hand over time, and what is measured over the round trip."""

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 from haptic_bench.analysis.claims import Findings
 from haptic_bench.analysis.figures import Curve, Figure, Style
 from haptic_bench.experiment import Trial
@@ -11,8 +9,6 @@ from haptic_bench.recording.samples import Samples
 from haptic_experiments.common.mujoco_worlds import (
     PASSIVE,
     MujocoAnalysis,
-    judge_paid,
-    judge_passive,
     paid,
     work_figure,
 )
@@ -23,9 +19,6 @@ PAID = paid(PART)
 
 class MujocoClutter(MujocoAnalysis):
     CLAIMS = (PAID, PASSIVE)
-
-    def judge(self, trial: Trial, samples: Samples, references: Mapping[str, Samples]) -> Findings:
-        return Findings(self.metrics(samples), [judge_paid(PAID, PART, samples), judge_passive(samples)])
 
     def figures(self, trial: Trial, samples: Samples, findings: Findings) -> list[Figure]:
         return [work_figure([Curve("this run", trial, samples, Style())]), *super().figures(trial, samples, findings)]

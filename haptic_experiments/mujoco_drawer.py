@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 
 import numpy as np
 
+from haptic_bench.analysis.base import Case
 from haptic_bench.analysis.claims import Findings, Quantity, Statement
 from haptic_bench.analysis.figures import BLACK, BLUE, Curve, Figure, Line, Style, draw, thin
 from haptic_bench.experiment import Experiment, Trial
@@ -13,8 +14,6 @@ from haptic_bench.recording.samples import Samples
 from haptic_experiments.common.mujoco_worlds import (
     PASSIVE,
     MujocoAnalysis,
-    judge_paid,
-    judge_passive,
     paid,
     scene_of,
     work_figure,
@@ -30,6 +29,8 @@ RESISTANCE = Statement(
     f"While the drawer slides, the hand feels its dry friction and its damping, to {100 * PART:g} % on average",
     "F + c v of the model; what is allowed is chosen",
     Quantity("mean force along the drawer", "N"),
+    of=lambda case: {"hand": felt(case.samples), "drawer": mean_resistance(case)},
+    holds=lambda m: abs(m["hand"] - m["drawer"]) <= PART * m["drawer"],
 )
 
 
@@ -45,7 +46,9 @@ def law(experiment: Experiment) -> tuple[float, float]:
 
 class MujocoDrawer(MujocoAnalysis):
     METRICS = MujocoAnalysis.METRICS | {
-        "felt_resistance": Quantity("Mean force of the hand along the drawer while it slides", "N")
+        "felt_resistance": Quantity(
+            "Mean force of the hand along the drawer while it slides", "N", of=lambda case: felt(case.samples)
+        )
     }
     CLAIMS = (RESISTANCE, PAID, PASSIVE)
 
@@ -55,18 +58,6 @@ class MujocoDrawer(MujocoAnalysis):
             law(experiment)
         except KeyError:
             yield f"a joint {JOINT} in {scene_of(experiment).file}"
-
-    def judge(self, trial: Trial, samples: Samples, references: Mapping[str, Samples]) -> Findings:
-        rows = slides(samples)
-        felt = float(samples["operator_fx"][rows].mean()) if rows.any() else None
-        expected = float(resistance(trial, samples)[rows].mean()) if rows.any() else None
-        holds = None if felt is None or expected is None else abs(felt - expected) <= PART * expected
-        claims = [
-            RESISTANCE.judged({"hand": felt, "drawer": expected}, holds),
-            judge_paid(PAID, PART, samples),
-            judge_passive(samples),
-        ]
-        return Findings({**self.metrics(samples), "felt_resistance": felt}, claims)
 
     def figures(self, trial: Trial, samples: Samples, findings: Findings) -> list[Figure]:
         time = samples["time"]
@@ -87,6 +78,18 @@ class MujocoDrawer(MujocoAnalysis):
 def slides(samples: Samples) -> np.ndarray:
     """The rows in which the hand pushes the drawer (rows,) bool."""
     return (samples["hand_vx"] > SLIDES) & (samples["contacts"] > 0)
+
+
+def felt(samples: Samples) -> float | None:
+    """Mean force of the hand while the drawer slides [N]; None if it does not."""
+    rows = slides(samples)
+    return float(samples["operator_fx"][rows].mean()) if rows.any() else None
+
+
+def mean_resistance(case: Case) -> float | None:
+    """Mean of `resistance` while the drawer slides [N]; None if it does not."""
+    rows = slides(case.samples)
+    return float(resistance(case.trial, case.samples)[rows].mean()) if rows.any() else None
 
 
 def resistance(trial: Trial, samples: Samples) -> np.ndarray:

@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from haptic_bench.analysis.claims import Claim, Findings, Quantity, Statement
+from haptic_bench.analysis.claims import Findings, Quantity, Statement
 from haptic_bench.analysis.figures import BLACK, BLUE, Figure, Line, Style, draw, thin
 from haptic_bench.experiment import Experiment, Trial
 from haptic_bench.recording.samples import Samples
-from haptic_experiments.common.mujoco_worlds import PASSIVE, MujocoAnalysis, judge_passive, scene_of
+from haptic_experiments.common.mujoco_worlds import PASSIVE, MujocoAnalysis, scene_of
 from haptic_sim.worlds.compiled import library
 from haptic_sim.worlds.mujoco_files import load
 
@@ -25,12 +25,17 @@ FELT_WALLS = Statement(
     f"{1e3 * EXTRA:g} mm more",
     "geometry; what is allowed is chosen",
     Quantity("motion of the hand between two walls", "mm", 1e3),
+    of=lambda case: case.between_walls(),
+    holds=lambda m: all(m[f"{axis} at least"] <= m[axis] <= m[f"{axis} at most"] for axis in SIDES),
 )
 FELT_BOTTOM = Statement(
     "bottom",
     f"The hand feels the bottom where it is, but for the depth F / K of the contact, to {1e3 * EXTRA:g} mm",
     "geometry; what is allowed is chosen",
     Quantity("way of the hand into the hole", "mm", 1e3),
+    of=lambda case: {"hand": case.depth, "bottom": case.felt_bottom},
+    holds=lambda m: abs(m["hand"] - m["bottom"]) <= EXTRA,
+    when=lambda case: case.depth > case.hole.way - EXTRA,
 )
 
 
@@ -69,9 +74,13 @@ def _face(model: Any, name: str, axis: int, side: float) -> float:
 
 class MujocoPeg(MujocoAnalysis):
     METRICS = MujocoAnalysis.METRICS | {
-        "felt_clearance_x": Quantity("Motion of the hand along x in the hole", "mm", 1e3),
-        "felt_clearance_y": Quantity("Motion of the hand along y in the hole", "mm", 1e3),
-        "felt_depth": Quantity("Largest way of the hand into the hole", "mm", 1e3),
+        "felt_clearance_x": Quantity(
+            "Motion of the hand along x in the hole", "mm", 1e3, lambda case: case.clearance("x")
+        ),
+        "felt_clearance_y": Quantity(
+            "Motion of the hand along y in the hole", "mm", 1e3, lambda case: case.clearance("y")
+        ),
+        "felt_depth": Quantity("Largest way of the hand into the hole", "mm", 1e3, lambda case: case.depth),
     }
     CLAIMS = (FELT_WALLS, FELT_BOTTOM, PASSIVE)
 
@@ -88,18 +97,8 @@ class MujocoPeg(MujocoAnalysis):
                 )
         return problems
 
-    def judge(self, trial: Trial, samples: Samples, references: Mapping[str, Samples]) -> Findings:
-        hole, down = Hole(trial.experiment), way_down(samples)
-        rows = down > hole.above + INSIDE * hole.depth
-        felt = {axis: float(np.ptp(samples[f"hand_p{axis}"][rows])) if rows.any() else None for axis in hole.play}
-        metrics = {
-            **self.metrics(samples),
-            **{f"felt_clearance_{axis}": value for axis, value in felt.items()},
-            "felt_depth": float(down.max()),
-        }
-        return Findings(
-            metrics, [_walls(trial, samples, hole, rows), _bottom(trial, samples, hole), judge_passive(samples)]
-        )
+    def case(self, trial: Trial, samples: Samples, references: Mapping[str, Samples]) -> InHole:
+        return InHole(trial, samples)
 
     def figures(self, trial: Trial, samples: Samples, findings: Findings) -> list[Figure]:
         time, hole = samples["time"], Hole(trial.experiment)
@@ -135,27 +134,34 @@ def yielding(trial: Trial, samples: Samples, axis: str, rows: np.ndarray, lever:
     return 2.0 * float((force / contact.stiffness + lever * tilt).max())
 
 
-def _walls(trial: Trial, samples: Samples, hole: Hole, rows: np.ndarray) -> Claim:
-    measured: dict[str, float | None] = {}
-    holds: bool | None = True if rows.any() else None
-    for axis, play in hole.play.items():
-        if holds is None:
-            measured[axis] = None
-            continue
-        found = float(np.ptp(samples[f"hand_p{axis}"][rows]))
-        allowed = play + yielding(trial, samples, axis, rows, hole.half) + EXTRA
-        measured |= {axis: found, f"{axis} at least": play, f"{axis} at most": allowed}
-        holds = holds and play <= found <= allowed
-    return FELT_WALLS.judged(measured, holds)
+class InHole:
+    """A trial whose peg is in the hole in some rows."""
 
+    def __init__(self, trial: Trial, samples: Samples):
+        self.trial, self.samples, self.hole = trial, samples, Hole(trial.experiment)
+        self.down = way_down(samples)
+        self.depth = float(self.down.max())  # [m] of the hand
+        self.rows = self.down > self.hole.above + INSIDE * self.hole.depth
 
-def _bottom(trial: Trial, samples: Samples, hole: Hole) -> Claim:
-    down = way_down(samples)
-    row = int(down.argmax())
-    expected = hole.way + float(samples["env_fz"][row]) / trial.experiment.contact.stiffness
-    reached = down[row] > hole.way - EXTRA
-    measured = {"hand": float(down[row]), "bottom": expected}
-    return FELT_BOTTOM.judged(measured, bool(abs(down[row] - expected) <= EXTRA) if reached else None)
+    def clearance(self, axis: str) -> float | None:
+        """Motion of the hand along an axis [m]; None outside of the hole."""
+        return float(np.ptp(self.samples[f"hand_p{axis}"][self.rows])) if self.rows.any() else None
+
+    def between_walls(self) -> dict[str, float | None]:
+        """The motion along each axis, and how much is expected at least and at most [m]."""
+        measured: dict[str, float | None] = {}
+        for axis, play in self.hole.play.items():
+            measured[axis] = self.clearance(axis)
+            if self.rows.any():
+                more = yielding(self.trial, self.samples, axis, self.rows, self.hole.half) + EXTRA
+                measured |= {f"{axis} at least": play, f"{axis} at most": play + more}
+        return measured
+
+    @property
+    def felt_bottom(self) -> float:
+        """Where the bottom is felt, which yields to the force [m]."""
+        force = float(self.samples["env_fz"][int(self.down.argmax())])
+        return self.hole.way + force / self.trial.experiment.contact.stiffness
 
 
 ANALYSIS = MujocoPeg()

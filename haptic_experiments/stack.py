@@ -9,7 +9,7 @@ from functools import partial
 import numpy as np
 
 from haptic_bench.analysis.base import Analysis, scene_as
-from haptic_bench.analysis.claims import Claim, Findings, Quantity, Statement
+from haptic_bench.analysis.claims import Findings, Quantity, Statement
 from haptic_bench.analysis.figures import (
     BLUE,
     VERMILION,
@@ -33,29 +33,42 @@ FORCE_ERROR = 1e-3  # of the weight
 DRAWN = 6  # boxes, the lowest and the uppermost among them
 
 METRICS = {
-    "max_drift": Quantity("Largest displacement of a box from its start", "µm", 1e6),
-    "max_tilt": Quantity("Largest rotation of a box from its start", "µrad", 1e6),
-    "final_drift": Quantity("Largest displacement of a box at the end", "µm", 1e6),
-    "energy_gain": Quantity("Largest gain of energy in a step", "nJ", 1e9),
-    "top_support": Quantity("Force that carries the uppermost box, mean of the last half", "N"),
+    "max_drift": Quantity("Largest displacement of a box from its start", "µm", 1e6, lambda case: case.largest),
+    "max_tilt": Quantity("Largest rotation of a box from its start", "µrad", 1e6, lambda case: float(case.tilt.max())),
+    "final_drift": Quantity(
+        "Largest displacement of a box at the end", "µm", 1e6, lambda case: float(case.total[-1].max())
+    ),
+    "energy_gain": Quantity("Largest gain of energy in a step", "nJ", 1e9, lambda case: case.gain),
+    "top_support": Quantity(
+        "Force that carries the uppermost box, mean of the last half", "N", of=lambda case: case.support
+    ),
 }
 STANDS = Statement(
     "stands",
     f"No box moves by more than {1e3 * DRIFT:g} mm",
     "ours",
     Quantity("displacement and how much is allowed", "µm", 1e6),
+    of=lambda case: {"drift": case.largest, "allowed": DRIFT},
+    holds=lambda m: m["drift"] <= m["allowed"],
+    when=lambda case: case.gain is not None,
 )
 PASSIVE = Statement(
     "energy_never_grows",
     "No step adds energy",
     "Stewart and Trinkle 1996",
     Quantity("largest gain of energy in a step, and what the solver's tolerance allows", "nJ", 1e9),
+    of=lambda case: {"gain": case.gain, "allowed": GAIN * case.stored},
+    holds=lambda m: m["gain"] <= m["allowed"],
+    when=lambda case: case.alone,
 )
 CARRIED = Statement(
     "carries_its_weight",
     f"The force on the uppermost box is its weight, to {100 * FORCE_ERROR:g} %",
     "equilibrium",
     Quantity("on the uppermost box", "N"),
+    of=lambda case: {"force": case.support, "weight": case.weight},
+    holds=lambda m: abs(m["force"] - m["weight"]) <= FORCE_ERROR * m["weight"],
+    when=lambda case: case.alone,
 )
 CLAIMS = (STANDS, PASSIVE, CARRIED)
 scene_of = partial(scene_as, kind=StackParameters)
@@ -70,6 +83,10 @@ class Drift:
         across, along: displacement of each box from its start, horizontal and upward [m], (rows, boxes).
         tilt: rotation of each from its start [rad], (rows, boxes).
         energy: of the stack [J], (rows,).
+        support: mean force on the uppermost box in the last half [N]; None of one row.
+        weight: of a box [N].
+        stored: potential energy of the stack above the floor [J].
+        alone: whether nobody pushes.
     """
 
     time: np.ndarray
@@ -77,11 +94,16 @@ class Drift:
     along: np.ndarray
     tilt: np.ndarray
     energy: np.ndarray
+    support: float | None
+    weight: float
+    stored: float
+    alone: bool
 
     @classmethod
     def of(cls, trial: Trial, samples: Samples) -> Drift:
         """From the samples of a trial."""
-        boxes = scene_of(trial.experiment).boxes
+        scene = scene_of(trial.experiment)
+        boxes, weight = scene.boxes, scene.mass * GRAVITY
         q = np.stack([samples[f"q{i}"] for i in range(7 * boxes)], axis=-1).reshape(-1, boxes, 7)
         moved = q[:, :, :3] - q[0, :, :3]
         # Between two quaternions that differ little the angle is that of their difference; the arc cosine sees none.
@@ -89,18 +111,28 @@ class Drift:
             np.linalg.norm(q[:, :, 3:] - q[0, :, 3:], axis=-1), np.linalg.norm(q[:, :, 3:] + q[0, :, 3:], axis=-1)
         )
         names = ("kinetic", "potential", "elastic")
+        half = samples["env_fz"][len(samples) // 2 :]
         return cls(
             time=samples["time"],
             across=np.hypot(moved[:, :, 0], moved[:, :, 1]),
             along=moved[:, :, 2],
             tilt=4.0 * np.arcsin(np.minimum(0.5 * turned, 1.0)),
             energy=np.sum([samples[f"energy_{name}"] for name in names], axis=0),
+            support=float(half.mean()) if len(samples) > 1 else None,
+            weight=weight,
+            stored=weight * scene.side * boxes**2 / 2,  # of n boxes, whose middles are at (i + 1/2) side
+            alone=not any(getattr(trial.experiment.operator, "wrench", (1.0,))),
         )
 
     @property
     def total(self) -> np.ndarray:
         """Displacement of each box from its start [m], (rows, boxes)."""
         return np.hypot(self.across, self.along)
+
+    @property
+    def largest(self) -> float:
+        """Of all boxes and rows [m]."""
+        return float(self.total.max())
 
     @property
     def gain(self) -> float | None:
@@ -113,10 +145,8 @@ class Stack(Analysis):
     METRICS = METRICS
     CLAIMS = CLAIMS
 
-    def judge(self, trial: Trial, samples: Samples, references: Mapping[str, Samples]) -> Findings:
-        drift = Drift.of(trial, samples)
-        metrics = _metrics(samples, drift)
-        return Findings(metrics, _claims(trial, metrics))
+    def case(self, trial: Trial, samples: Samples, references: Mapping[str, Samples]) -> Drift:
+        return Drift.of(trial, samples)
 
     def figures(self, trial: Trial, samples: Samples, findings: Findings) -> list[Figure]:
         own = Curve("this run", trial, samples, Style(BLUE))
@@ -128,36 +158,6 @@ class Stack(Analysis):
     def expected(self, trial: Trial, findings: Findings) -> Mapping[str, tuple[float, str]]:
         """The weight of the uppermost box."""
         return {"top_support": (scene_of(trial.experiment).mass * GRAVITY, "its weight")}
-
-
-def _metrics(samples: Samples, drift: Drift) -> dict[str, float | None]:
-    half = samples["env_fz"][len(samples) // 2 :]
-    return {
-        "max_drift": float(drift.total.max()),
-        "max_tilt": float(drift.tilt.max()),
-        "final_drift": float(drift.total[-1].max()),
-        "energy_gain": drift.gain,
-        "top_support": float(half.mean()) if len(samples) > 1 else None,
-    }
-
-
-def _claims(trial: Trial, metrics: Mapping[str, float | None]) -> list[Claim]:
-    scene = scene_of(trial.experiment)
-    weight = scene.mass * GRAVITY
-    stored = weight * scene.side * scene.boxes**2 / 2  # of n boxes, whose middles are at (i + 1/2) side
-    drift, gain, support = metrics["max_drift"], metrics["energy_gain"], metrics["top_support"]
-    alone = not any(getattr(trial.experiment.operator, "wrench", (1.0,)))
-    lasted = drift is not None and gain is not None
-    return [
-        STANDS.judged({"drift": drift, "allowed": DRIFT}, drift <= DRIFT if lasted and drift is not None else None),
-        PASSIVE.judged(
-            {"gain": gain, "allowed": GAIN * stored}, gain <= GAIN * stored if gain is not None and alone else None
-        ),
-        CARRIED.judged(
-            {"force": support, "weight": weight},
-            abs(support - weight) <= FORCE_ERROR * weight if support is not None and alone else None,
-        ),
-    ]
 
 
 def _unit(largest: float) -> tuple[str, float]:

@@ -10,12 +10,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import ClassVar
 
 import numpy as np
 
-from haptic_bench.analysis.base import Analysis
-from haptic_bench.analysis.claims import Claim, Findings, Quantity, Statement
+from haptic_bench.analysis.base import Analysis, Case
+from haptic_bench.analysis.claims import Findings, Quantity, Statement
 from haptic_bench.analysis.figures import Axis, Figure, Line, draw, style_of, thin
 from haptic_bench.experiment import Experiment, Trial
 from haptic_bench.recording.samples import Samples
@@ -43,6 +44,11 @@ HOLD_IS_UNSTABLE = Statement(
     "IGMS III-F-4 holds; delays chosen",
     SPEED,
     of_instability=True,
+    of=lambda case: measured(case, partial(speed_on_the_wall, case.trial.experiment), "held"),
+    holds=lambda m: (
+        all(m[label("held", delay)] < REST for delay in DELAYS if delay <= DELAYS[2])
+        and all(m[label("held", delay)] > REST for delay in DELAYS if delay >= UNSTABLE)
+    ),
 )
 LINE_IS_NEARER = Statement(
     "line_is_nearer",
@@ -50,6 +56,8 @@ LINE_IS_NEARER = Statement(
     "than where it is held",
     "IGMS III-F-3 asks for a sound interpolation; delay chosen",
     DISTANCE,
+    of=lambda case: measured(case, partial(away, case), "held", "extrapolated"),
+    holds=lambda m: not line_is_larger(m, SHORT),
 )
 LINE_IS_FARTHER = Statement(
     "line_is_farther",
@@ -57,24 +65,32 @@ LINE_IS_FARTHER = Statement(
     "held one",
     "IGMS III-F-3: too large a delay cannot be compensated by a simple interpolation; delay chosen",
     ERROR,
+    of=lambda case: measured(case, partial(force_error, case.trial.experiment), "held", "extrapolated"),
+    holds=lambda m: all(line_is_larger(m, delay) for delay in DELAYS if DELAYS[2] <= delay <= UNSTABLE),
 )
 ERROR_GROWS = Statement(
     "error_grows",
     "The error of the extrapolated force grows with each longer delay",
     "a line through two points, continued",
     ERROR,
+    of=lambda case: measured(case, partial(force_error, case.trial.experiment), "extrapolated"),
+    holds=lambda m: bool(np.all(np.diff(list(m.values())) > 0.0)),
 )
 MODEL_IS_NEAR = Statement(
     "model_is_near",
     f"With a local model the hand is within {1e3 * NEAR:g} mm of where it is without a delay, with every delay",
     "THESIS 6; distance chosen",
     DISTANCE,
+    of=lambda case: measured(case, partial(away, case), "full"),
+    holds=lambda m: max(m.values()) <= NEAR,
 )
 MODEL_IS_STABLE = Statement(
     "model_is_stable",
     f"With a local model the hand is at rest on the wall (below {1e3 * REST:g} mm/s), with every delay",
     "THESIS 6; speed chosen",
     SPEED,
+    of=lambda case: measured(case, partial(speed_on_the_wall, case.trial.experiment), "full"),
+    holds=lambda m: max(m.values()) < REST,
 )
 
 
@@ -129,13 +145,41 @@ def force_error(experiment: Experiment, samples: Samples) -> float | None:
     return float(np.sqrt(np.mean(errors**2)))
 
 
+def away(case: Case, run: Samples) -> float | None:
+    """`distance` of a run from that without a delay [m]; None without it."""
+    return distance(run, case.references[SYNCHRONOUS]) if SYNCHRONOUS in case.references else None
+
+
+def measured(case: Case, measure: Callable[[Samples], float | None], *kinds: str) -> dict[str, float | None]:
+    """A number of each run with some answers."""
+    names = [label(kind, delay) for kind in kinds for delay in DELAYS]
+    return {name: measure(case.references[name]) if name in case.references else None for name in names}
+
+
+def line_is_larger(values: Mapping[str, float], delay: float) -> bool:
+    """Whether a number is larger with extrapolation than with hold."""
+    return values[label("extrapolated", delay)] > values[label("held", delay)]
+
+
 class TwoHosts(Analysis):
     SCENES = ("enclosure",)
     NEEDS: ClassVar = {"operator": "arm"}
     METRICS: ClassVar = {
-        "hand_distance": Quantity("Largest distance of the hand from where it is without a delay", "mm", 1e3),
-        "hand_speed": Quantity("Largest speed of the hand at the end of its time on the wall", "mm/s", 1e3),
-        "force_error": Quantity("Root mean square of the error of the applied force", "N"),
+        "hand_distance": Quantity(
+            "Largest distance of the hand from where it is without a delay",
+            "mm",
+            1e3,
+            lambda case: away(case, case.samples),
+        ),
+        "hand_speed": Quantity(
+            "Largest speed of the hand at the end of its time on the wall",
+            "mm/s",
+            1e3,
+            lambda case: speed_on_the_wall(*case.run),
+        ),
+        "force_error": Quantity(
+            "Root mean square of the error of the applied force", "N", of=lambda case: force_error(*case.run)
+        ),
     }
     CLAIMS = (HOLD_IS_UNSTABLE, LINE_IS_NEARER, LINE_IS_FARTHER, ERROR_GROWS, MODEL_IS_NEAR, MODEL_IS_STABLE)
 
@@ -156,68 +200,16 @@ class TwoHosts(Analysis):
             {f"surveyed_f{axis}": np.interp(samples["tick"], ticks, wrench[:, i]) for i, axis in enumerate("xy")}
         )
 
-    def runs(self, trial: Trial, samples: Samples) -> dict[str, Samples]:
-        """The runs of all answers and delays by name, and that without a delay; that of the trial is not made again."""
+    def variants(self, trial: Trial, samples: Samples) -> dict[str, Trial]:
+        """All answers and delays, and the environment without a delay."""
         duration = float(samples["time"][-1]) if len(samples) else 0.0
-        own = self.label(trial)
-        found = {SYNCHRONOUS: self.run_unrecorded(variant(trial, "none", None, duration))}
-        for kind in KINDS:
-            for delay in DELAYS:
-                name = label(kind, delay)
-                one = samples if name == own else self.run_unrecorded(variant(trial, kind, delay, duration))
-                found[name] = one
-        return found
+        pairs = [(kind, delay) for kind in KINDS for delay in DELAYS]
+        found = {SYNCHRONOUS: variant(trial, "none", None, duration)}
+        return found | {label(kind, delay): variant(trial, kind, delay, duration) for kind, delay in pairs}
 
     def label(self, trial: Trial) -> str | None:
         kind, delay = trial.experiment.local_model.type, trial.experiment.environment.delay
         return label(kind, delay) if kind in KINDS and delay in DELAYS else None
-
-    def analyse(self, trial: Trial, samples: Samples, *, compare: bool = True) -> Findings:
-        runs = self.runs(trial, samples) if compare else {}
-        metrics = {
-            "hand_distance": distance(samples, runs[SYNCHRONOUS]) if runs else None,
-            "hand_speed": speed_on_the_wall(trial.experiment, samples),
-            "force_error": force_error(trial.experiment, samples),
-        }
-        return Findings(metrics, self.claims(trial, runs), runs)
-
-    def claims(self, trial: Trial, runs: Mapping[str, Samples]) -> list[Claim]:
-        """The claims, as the runs decide them."""
-
-        def measured(measure: Callable[[Samples], float | None], *kinds: str) -> dict[str, float | None]:
-            names = [label(kind, delay) for kind in kinds for delay in DELAYS]
-            return {name: measure(runs[name]) if name in runs else None for name in names}
-
-        def speed(run: Samples) -> float | None:
-            return speed_on_the_wall(trial.experiment, run)
-
-        def rests(values: dict[str, float]) -> bool:
-            calm = [values[label("held", delay)] < REST for delay in DELAYS if delay <= DELAYS[2]]
-            return all(calm) and all(values[label("held", delay)] > REST for delay in DELAYS if delay >= UNSTABLE)
-
-        def larger(values: dict[str, float], delay: float) -> bool:
-            return values[label("extrapolated", delay)] > values[label("held", delay)]
-
-        errors = measured(lambda run: force_error(trial.experiment, run), "held", "extrapolated")
-        line = {name: errors[name] for name in (label("extrapolated", delay) for delay in DELAYS)}
-        beside = runs.get(SYNCHRONOUS)
-
-        def apart(run: Samples) -> float | None:
-            return None if beside is None else distance(run, beside)
-
-        near = measured(apart, "full")
-        of_lines = measured(apart, "held", "extrapolated")
-        return [
-            HOLD_IS_UNSTABLE.decided(measured(speed, "held"), rests),
-            LINE_IS_NEARER.decided(of_lines, lambda m: not larger(m, SHORT)),
-            LINE_IS_FARTHER.decided(
-                errors,
-                lambda m: all(larger(m, delay) for delay in DELAYS if DELAYS[2] <= delay <= UNSTABLE),
-            ),
-            ERROR_GROWS.decided(line, lambda m: bool(np.all(np.diff(list(m.values())) > 0.0))),
-            MODEL_IS_NEAR.decided(near, lambda m: max(m.values()) <= NEAR),
-            MODEL_IS_STABLE.decided(measured(speed, "full"), lambda m: max(m.values()) < REST),
-        ]
 
     def figures(self, trial: Trial, samples: Samples, findings: Findings) -> list[Figure]:
         """The hand over time, and what is measured over the delay."""

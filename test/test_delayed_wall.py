@@ -27,16 +27,16 @@ Runs = tuple[Trial, dict[str, Samples]]
 @pytest.fixture(scope="module")
 def runs() -> Runs:
     own = load("delayed_wall")
-    return own, ANALYSIS.runs(own, ANALYSIS.run_unrecorded(own))
+    return own, dict(ANALYSIS.analyse(own, ANALYSIS.run_unrecorded(own)).references)
 
 
 def verdicts(own: Trial, runs: dict[str, Samples]) -> dict[str, bool | None]:
-    return {claim.name: claim.holds for claim in ANALYSIS.claims(own, runs)}
+    return {claim.name: claim.holds for claim in ANALYSIS.judge(own, next(iter(runs.values())), runs).claims}
 
 
 def test_the_claims_hold(runs: Runs) -> None:
     own, found = runs
-    assert ANALYSIS.own(own) == "wave, 50 ms" and len(found) == len(GUARDS) * len(DELAYS)
+    assert ANALYSIS.label(own) == "wave, 50 ms" and len(found) == len(GUARDS) * len(DELAYS)
     assert verdicts(own, found) == dict.fromkeys(names(ANALYSIS.CLAIMS), True)
 
 

@@ -32,11 +32,11 @@ Runs = tuple[Trial, dict[str, Samples]]
 @pytest.fixture(scope="module")
 def runs() -> Runs:
     own = load("two_hosts")
-    return own, ANALYSIS.runs(own, ANALYSIS.run_unrecorded(own))
+    return own, dict(ANALYSIS.analyse(own, ANALYSIS.run_unrecorded(own)).references)
 
 
 def verdicts(own: Trial, runs: dict[str, Samples]) -> dict[str, bool | None]:
-    return {claim.name: claim.holds for claim in ANALYSIS.claims(own, runs)}
+    return {claim.name: claim.holds for claim in ANALYSIS.judge(own, next(iter(runs.values())), runs).claims}
 
 
 def test_the_claims_hold(runs: Runs) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import ClassVar, TypeVar
+from typing import Any, ClassVar, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -33,6 +33,19 @@ def scene_as(experiment: Experiment, kind: type[Scene]) -> Scene:
     if not isinstance(scene, kind):
         raise ParameterError([f"scene.type = {scene.type}: is not a scene of analysis = {experiment.analysis}"])
     return scene
+
+
+class Case(NamedTuple):
+    """A trial, its samples, and those of its references by label."""
+
+    trial: Trial
+    samples: Samples
+    references: Mapping[str, Samples]
+
+    @property
+    def run(self) -> tuple[Experiment, Samples]:
+        """The experiment and its samples."""
+        return self.trial.experiment, self.samples
 
 
 class Analysis:
@@ -119,16 +132,24 @@ class Analysis:
             samples: what came out, with the columns of this analysis; at least one row, may be shorter than planned.
             compare: simulate the references that claims need; without, claims are undecided.
         """
-        variants = self.variants(trial, samples) if compare else {}
-        return self.judge(trial, samples, {name: self.run_unrecorded(one) for name, one in variants.items()})
+        variants, own = self.variants(trial, samples) if compare else {}, self.label(trial)
+        runs = {name: samples if name == own else self.run_unrecorded(one) for name, one in variants.items()}
+        return self.judge(trial, samples, runs)
 
     def variants(self, trial: Trial, samples: Samples) -> Mapping[str, Trial]:
-        """What a trial is compared with, by label: other trials, which are simulated offline."""
+        """What a trial is compared with, by label: trials that are simulated offline, but for its own (see `label`)."""
         return {}
 
     def judge(self, trial: Trial, samples: Samples, references: Mapping[str, Samples]) -> Findings:
         """Metrics and claims of a trial beside its references: the samples of `variants`, none without comparison."""
-        return Findings({}, references=references)
+        case = self.case(trial, samples, references)
+        metrics = {name: one.of(case) for name, one in self.METRICS.items() if one.of is not None}
+        claims = [one.decided(one.of(case), one.holds, one.when(case)) for one in self.CLAIMS if one.of is not None]
+        return Findings(metrics, claims, references)
+
+    def case(self, trial: Trial, samples: Samples, references: Mapping[str, Samples]) -> Any:
+        """What metrics and claims are computed from (`Quantity.of`, `Statement.of`)."""
+        return Case(trial, samples, references)
 
     def label(self, trial: Trial) -> str | None:
         """Which of the runs that are compared a trial is, by the name in `Analysis.references`; None: none of them."""

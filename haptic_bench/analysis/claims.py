@@ -22,11 +22,16 @@ def _plain(value: Any) -> Any:
 
 @dataclass(frozen=True)
 class Quantity:
-    """How a number is shown: its description, and its unit, `scale` of which are the SI unit."""
+    """A number: its description, its unit, `scale` of which are the SI unit, and how it is measured.
+
+    Attributes:
+        of: the number of a case (see `Analysis.case`), None where it is not known; without, `Analysis.judge` has it.
+    """
 
     text: str
     unit: str = ""
     scale: float = 1.0
+    of: Callable[[Any], float | None] | None = field(default=None, repr=False, compare=False)
 
 
 @dataclass(frozen=True)
@@ -37,6 +42,9 @@ class Statement:
         measured: what the numbers are that decide. Numbers that are all named "row, column" are shown as a table.
         criterion: what they must be, in short, which the report shows beside the verdict.
         of_instability: whether it is about a trial that diverges: then it is judged although the trial has failed.
+        of: the numbers of a case (see `Analysis.case`) that decide, by name; without, `Analysis.judge` has the claim.
+        holds: whether it holds, by these numbers, if all are known.
+        when: whether a case can decide it.
     """
 
     name: str
@@ -45,6 +53,9 @@ class Statement:
     measured: Quantity
     criterion: str = ""
     of_instability: bool = False
+    of: Callable[[Any], Mapping[str, float | None]] | None = field(default=None, repr=False, compare=False)
+    holds: Callable[[dict[str, float]], bool] = field(default=bool, repr=False, compare=False)
+    when: Callable[[Any], bool] = field(default=lambda case: True, repr=False, compare=False)
 
     def judged(
         self, measured: Mapping[str, float | None], holds: bool | None, reason: str = "", decided_by: Iterable[str] = ()

@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from haptic_bench.analysis.base import Analysis, scene_as
+from haptic_bench.analysis.base import Analysis, Case, scene_as
 from haptic_bench.analysis.claims import Claim, Findings, Quantity, Statement
 from haptic_bench.analysis.figures import Axis, Figure, Line, Panel, Style, draw, style_of, thin, trial_figures
 from haptic_bench.analysis.figures import Curve as Run
@@ -146,42 +146,40 @@ def perceived_wall(samples: Samples) -> float | None:
 
 
 CLEARANCE = Quantity("Distance that the hand moves between the walls, peak to peak", "mm", 1e3)
-MEASURES: Mapping[str, tuple[Quantity, Callable[[Samples], float | None]]] = {
-    "felt_clearance": (CLEARANCE, lambda samples: felt_clearance(samples, "x")),
-    "felt_clearance_x": (
-        Quantity("Distance that the hand moves along x, peak to peak", "mm", 1e3),
-        lambda samples: felt_clearance(samples, "x"),
+MEASURES: Mapping[str, Quantity] = {
+    "felt_clearance": replace(CLEARANCE, of=lambda case: felt_clearance(case.samples, "x")),
+    "felt_clearance_x": Quantity(
+        "Distance that the hand moves along x, peak to peak", "mm", 1e3, lambda case: felt_clearance(case.samples, "x")
     ),
-    "felt_clearance_y": (
-        Quantity("Distance that the hand moves along y, peak to peak", "mm", 1e3),
-        lambda samples: felt_clearance(samples, "y"),
+    "felt_clearance_y": Quantity(
+        "Distance that the hand moves along y, peak to peak", "mm", 1e3, lambda case: felt_clearance(case.samples, "y")
     ),
-    "perceived_wall_position": (
-        Quantity("Position of the hand along y where the wall stops it for the first time", "mm", 1e3),
-        perceived_wall,
+    "perceived_wall_position": Quantity(
+        "Position of the hand along y where the wall stops it for the first time",
+        "mm",
+        1e3,
+        lambda case: perceived_wall(case.samples),
     ),
-    "rebounds": (
-        Quantity(
-            f"How often the hand moves back against the operator's force, faster than {1e3 * BACK:g} mm/s, and nothing "
-            "touches"
-        ),
-        rebounds,
+    "rebounds": Quantity(
+        f"How often the hand moves back against the operator's force, faster than {1e3 * BACK:g} mm/s, and nothing "
+        "touches",
+        of=lambda case: rebounds(case.samples),
     ),
-    "contact_losses": (Quantity("How often the tool loses all its contacts"), contact_losses),
-    "max_force_step": (
-        Quantity(
-            "Largest change of the force on the tool from one tick to the next where an update arrives, and no "
-            "collision is resolved",
-            "N",
-        ),
-        force_step,
+    "contact_losses": Quantity(
+        "How often the tool loses all its contacts", of=lambda case: contact_losses(case.samples)
+    ),
+    "max_force_step": Quantity(
+        "Largest change of the force on the tool from one tick to the next where an update arrives, and no "
+        "collision is resolved",
+        "N",
+        of=lambda case: force_step(case.samples),
     ),
 }
 
 
 def declared(*names: str) -> dict[str, Quantity]:
     """Metrics by name, of MEASURES."""
-    return {name: MEASURES[name][0] for name in names}
+    return {name: MEASURES[name] for name in names}
 
 
 class LocalModelAnalysis(Analysis):
@@ -231,8 +229,9 @@ class LocalModelAnalysis(Analysis):
         return self.own(trial)
 
     def metrics(self, trial: Trial, samples: Samples) -> dict[str, float | None]:
-        """The metrics of MEASURES that the analysis declares."""
-        return {name: MEASURES[name][1](samples) for name in self.METRICS if name in MEASURES}
+        """The metrics that are measured of the trial alone."""
+        case = Case(trial, samples, {})
+        return {name: one.of(case) for name, one in self.METRICS.items() if one.of is not None}
 
     def claims(self, trial: Trial, runs: Mapping[str, Samples]) -> list[Claim]:
         """The claims of an analysis, as the variants decide them."""

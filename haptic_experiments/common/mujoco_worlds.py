@@ -14,7 +14,7 @@ import numpy as np
 import pinocchio as pin
 
 from haptic_bench.analysis.base import Analysis, scene_as
-from haptic_bench.analysis.claims import Claim, Quantity, Statement
+from haptic_bench.analysis.claims import Quantity, Statement
 from haptic_bench.analysis.figures import Curve, Figure, Line, Style, draw, style_of, thin, trial_figures
 from haptic_bench.experiment import Experiment, Trial
 from haptic_bench.recording.samples import Samples
@@ -23,13 +23,29 @@ from haptic_sim.messages import LocalGeometry, columns
 from haptic_sim.worlds.alone import other_bodies, tool_alone
 from haptic_sim.worlds.parameters import MujocoParameters
 
+ROUNDING = 1e-4  # [J]
 ENGINE_WORK = "engine_work"  # column: work on MuJoCo's contacts until the update in use [J]
 METRICS = {
-    "max_force": Quantity("Largest force on the tool", "N"),
-    "max_force_step": Quantity("Largest change of the force on the tool when an update arrives", "N"),
-    "felt_work": Quantity("Work of the hand against the rendered force", "J"),
-    "engine_work": Quantity("Work of the tool against MuJoCo's contacts", "J"),
+    "max_force": Quantity(
+        "Largest force on the tool",
+        "N",
+        of=lambda case: np.linalg.norm(case.samples.wrench("env")[:, :3], axis=1).max(),
+    ),
+    "max_force_step": Quantity(
+        "Largest change of the force on the tool when an update arrives", "N", of=lambda case: force_step(case.samples)
+    ),
+    "felt_work": Quantity(
+        "Work of the hand against the rendered force", "J", of=lambda case: felt_work(case.samples)[-1]
+    ),
+    "engine_work": Quantity(
+        "Work of the tool against MuJoCo's contacts", "J", of=lambda case: case.samples[ENGINE_WORK][-1]
+    ),
 }
+
+
+def largest_force(samples: Samples) -> float:
+    """On the tool [N]."""
+    return float(np.linalg.norm(samples.wrench("env")[:, :3], axis=1).max())
 
 
 def felt_work(samples: Samples) -> np.ndarray:
@@ -75,6 +91,9 @@ def paid(part: float) -> Statement:
         f"The work of the hand is that of the tool against MuJoCo's contacts, to {100 * part:g} %",
         "conservation of energy; what is allowed is chosen",
         Quantity("work", "J"),
+        of=lambda case: {"hand": felt_work(case.samples)[-1], "MuJoCo": case.samples[ENGINE_WORK][-1]},
+        holds=lambda m: abs(m["hand"] - m["MuJoCo"]) <= part * m["MuJoCo"],
+        when=lambda case: case.samples[ENGINE_WORK][-1] > 0.0,
     )
 
 
@@ -85,22 +104,9 @@ PASSIVE = Statement(
     Quantity(
         "least work that the hand has done so far, translation and rotation together, and what rounding allows", "J"
     ),
+    of=lambda case: {"least": felt_work(case.samples).min(), "allowed": -ROUNDING},
+    holds=lambda m: m["least"] >= m["allowed"],
 )
-ROUNDING = 1e-4  # [J]
-
-
-def judge_paid(statement: Statement, part: float, samples: Samples) -> Claim:
-    """The claim of `paid`."""
-    felt, engine = float(felt_work(samples)[-1]), float(samples[ENGINE_WORK][-1])
-    return statement.judged(
-        {"hand": felt, "MuJoCo": engine}, abs(felt - engine) <= part * engine if engine > 0.0 else None
-    )
-
-
-def judge_passive(samples: Samples) -> Claim:
-    """The claim PASSIVE."""
-    least = float(felt_work(samples).min())
-    return PASSIVE.judged({"least": least, "allowed": -ROUNDING}, least >= -ROUNDING)
 
 
 class MujocoAnalysis(Analysis):
@@ -117,15 +123,6 @@ class MujocoAnalysis(Analysis):
         """With ENGINE_WORK and `geometry_tick`."""
         samples = with_geometry_tick(trial, super().samples(trial, messages), messages)
         return samples.with_columns({ENGINE_WORK: engine_work(trial, samples, messages.get("local_geometry", ()))})
-
-    def metrics(self, samples: Samples) -> dict[str, float | None]:
-        """Those of METRICS."""
-        return {
-            "max_force": float(np.linalg.norm(samples.wrench("env")[:, :3], axis=1).max()),
-            "max_force_step": force_step(samples),
-            "felt_work": float(felt_work(samples)[-1]),
-            "engine_work": float(samples[ENGINE_WORK][-1]),
-        }
 
     def sweep_figures(self, curves: Sequence[Curve]) -> list[Figure]:
         return [*trial_figures(curves), work_figure(curves)]
