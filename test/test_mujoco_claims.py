@@ -86,7 +86,7 @@ def test_the_work_of_mujocos_contacts_is_force_by_way(runs: dict[str, Run]) -> N
         ("mujoco_drawer", "mujoco_peg.xml", "needs a joint drawer in"),
     ],
 )
-def test_a_study_of_another_world_is_refused(name: str, other: str, said: str) -> None:
+def test_an_analysis_of_another_world_is_refused(name: str, other: str, said: str) -> None:
     tool = "rod" if "clutter" in other else "peg"
     path = Path(experiment.find(name)).parent.parent / "worlds" / other
     with pytest.raises(ParameterError, match=said):
