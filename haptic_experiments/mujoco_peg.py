@@ -153,8 +153,8 @@ class InHole:
         for axis, play in self.hole.play.items():
             measured[axis] = self.clearance(axis)
             if self.rows.any():
-                more = yielding(self.trial, self.samples, axis, self.rows, self.hole.half) + EXTRA
-                measured |= {f"{axis} at least": play, f"{axis} at most": play + more}
+                most = play + yielding(self.trial, self.samples, axis, self.rows, self.hole.half) + EXTRA
+                measured |= {f"{axis} at least": play, f"{axis} at most": most}
         return measured
 
     @property
