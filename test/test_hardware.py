@@ -25,7 +25,7 @@ from haptic_control.guard import GuardParameters
 from haptic_drivers.devices.life import Request
 from haptic_drivers.devices.link import Link
 from haptic_drivers.devices.parameters import HardwareParameters, build_hardware
-from haptic_drivers.driver import HandParameters
+from haptic_drivers.parameters import HandParameters
 from haptic_sim.messages import DISABLED, ENABLED, FAULT, PAUSED, DeviceReading, DeviceState, Reason
 from haptic_sim.parameters import ParameterError
 

@@ -14,7 +14,6 @@ from typing import Any
 import yaml
 
 from haptic_bench.experiment import Trial
-from haptic_drivers.pantograph import PantographParameters
 from haptic_sim.contact.response import DeviceLimits
 from haptic_sim.libyaml import DUMPER
 from haptic_sim.messages import split_topic, topic_of
@@ -195,7 +194,6 @@ def _bridge_specs(trial: Trial, directory: Path, *, progress: bool, lasting: boo
     from haptic_ros.ros_parameters import encode  # needs ROS
 
     experiment = trial.experiment
-    device = experiment.device
     common = {"rate": experiment.rate, "last_tick": ENDLESS, "mode": "realtime", "nodes": ["driver", "controller"]}
     topics = experiment.standard_topics.model_dump()
     driver = {"operator": _operator(trial, directory), "directory": str(directory), "progress": progress}
@@ -203,7 +201,7 @@ def _bridge_specs(trial: Trial, directory: Path, *, progress: bool, lasting: boo
     bridge = {
         "controller": encode(experiment.controller),
         "hardware": bool(experiment.hardware),
-        "linkage": device.numbers_at(trial.hand.pose) if isinstance(device, PantographParameters) else None,
+        "linkage": experiment.device.known().linkage,
         "standard_topics": topics | {"reliable": True},
     }
     return [

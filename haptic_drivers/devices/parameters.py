@@ -13,7 +13,6 @@ from typing import Annotated, Any, Literal
 import numpy as np
 from pydantic import AfterValidator, ValidationError, model_validator
 
-from haptic_control.parameters import KnownDevice
 from haptic_drivers import devices
 from haptic_drivers.bound import BoundParameters
 from haptic_drivers.devices.interface import Hardware
@@ -94,9 +93,8 @@ class IdentifiedParameters(Parameters):
 
 
 class HardwareParameters(IdentifiedParameters, DeviceLimits):
-    """A hardware device; keys that are left out are those of the file that `name` names."""
+    """The data of a hardware device, of which the driver is one part (`haptic_drivers.hardware`)."""
 
-    type: Literal["hardware"] = "hardware"
     name: str = quantity(description="Name of the device's data in config/devices, or its file")
     title: str = quantity("", description="Vendor and model of the device, and what is known of it")
     module: str = quantity(
@@ -197,10 +195,6 @@ class HardwareParameters(IdentifiedParameters, DeviceLimits):
         if any(self.wall) and self.workspace is None:
             raise ValueError(".wall: is at the workspace, of which there is none; give workspace, or leave it out")
         return self
-
-    def known(self) -> KnownDevice:
-        """What it says of itself to a controller."""
-        return KnownDevice(self.type, self.mass, self.inertia, True, self.damping)
 
     def mask(self, names: tuple[str, ...]) -> np.ndarray:
         """1 for the directions that are named, 0 for the others (6,)."""
