@@ -56,7 +56,7 @@ from haptic_sim.spatial import advance_pose
 Part = Annotated[float, Field(gt=-1.0, le=10.0)]
 
 
-class AdmittanceDeviceParameters(CommandedDeviceParameters, SensorParameters):
+class AdmittanceDeviceParameters(SensorParameters, CommandedDeviceParameters):
     """A simulated admittance device: a heavy body with friction, moved by command, with a force sensor."""
 
     COMMANDS: ClassVar[int] = MOTION

@@ -129,7 +129,7 @@ def _two_or_three(values: tuple[float, ...]) -> tuple[float, ...]:
 Offset = Annotated[tuple[float, ...], AfterValidator(_two_or_three)]
 
 
-class SimulatedForceDeviceParameters(ForceDeviceParameters, SensorParameters):
+class SimulatedForceDeviceParameters(SensorParameters, ForceDeviceParameters):
     """Parameters of a simulated device that renders a force: it has a body, and a sensor of the operator's wrench."""
 
     RANDOM: ClassVar[tuple[str, ...]] = ("noise", "pose_noise", "twist_noise", "jitter")

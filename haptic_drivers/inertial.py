@@ -33,7 +33,7 @@ from haptic_sim.spatial import advance_pose
 from haptic_sim.worlds.scenes import AnyToolParameters, PegParameters
 
 
-class InertialParameters(SimulatedForceDeviceParameters, EncoderParameters):
+class InertialParameters(EncoderParameters, SimulatedForceDeviceParameters):
     """A simulated impedance device with purely inertial dynamics, kinematically equal to the tool."""
 
     type: Literal["inertial"] = "inertial"

@@ -65,7 +65,7 @@ SWEEPS = 50  # of the projected Gauss-Seidel method, at most
 STILL = 1e-11  # [rad/s] of a change of velocity after which there is no further sweep
 
 
-class PantographParameters(SimulatedForceDeviceParameters, MotorEncoderParameters):
+class PantographParameters(MotorEncoderParameters, SimulatedForceDeviceParameters):
     """A simulated twin pantograph (THESIS D.1): four motors, three directions, encoders at the motors."""
 
     PLANAR: ClassVar[bool] = True

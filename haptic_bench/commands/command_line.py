@@ -321,6 +321,26 @@ def _add_commands(commands: Any) -> None:
 
     _add_start(commands)
 
+    command = commands.add_parser("new", help="write a package for parts of one's own: a copy of examples/own_parts")
+    command.add_argument("package", metavar="PACKAGE", help="name of the package, and of the new folder")
+    command.set_defaults(command="haptic_bench.commands.check:new")
+
+    command = commands.add_parser(
+        "check", help="check that a part has the properties which every part must have (docs/parts.md)"
+    )
+    command.add_argument(
+        "part", metavar="PART", help="type of a controller, operator, device or scene, or MODULE:CLASS"
+    )
+    command.add_argument(
+        "--in",
+        dest="within",
+        metavar="EXPERIMENT",
+        help="experiment that the part is in; default: a push against a wall",
+    )
+    _add_set(command, "set a key of that experiment, as operator.force=[1,0,0]")
+    command.add_argument("--offline", action="store_true", help="leave out the trial in lockstep, which needs ROS")
+    command.set_defaults(command="haptic_bench.commands.check:check")
+
     command = commands.add_parser("replay", help="play a recorded trial back on its ROS topics")
     command.add_argument("directory", help="directory of a trial")
     command.add_argument(
