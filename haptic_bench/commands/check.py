@@ -18,7 +18,7 @@ from haptic_bench.trials.trial import run_trial
 from haptic_sim import inputs
 from haptic_sim.messages import FORCE
 from haptic_sim.parameters import ParameterError
-from haptic_sim.parts import Kind, Part, groups
+from haptic_sim.parts import Kind, Part, PartError, groups
 from haptic_sim.worlds.scenes import tools_of
 
 SECTIONS = {"controllers": "controller", "operators": "operator", "devices": "device", "scenes": "scene"}
@@ -42,6 +42,7 @@ EXPERIMENT: dict[str, Any] = {
     "contact": {"stiffness": 4000.0, "damping": 20.0},
 }
 """A hand pushes a ball against a wall."""
+LONGEST = 1000  # ticks of a trial in which a part is checked
 IN_THE_PLANE = {"scene": {"type": "empty"}, "tool": {"type": "peg"}}
 
 
@@ -66,16 +67,21 @@ def _found(name: str) -> list[tuple[Kind[Part], str]]:
         ParameterError: none has, or the part cannot be imported.
     """
     kinds = [kind for each in SECTIONS if isinstance(kind := groups()[each], Kind)]
-    if ":" in name:
-        found = [kind for kind in kinds if kind.find_or_none(name)]
-        if not found:
-            kinds[0].find(name)  # says why
-    else:
-        found = [kind for kind in kinds if name in kind.entries()]
+    found = [kind for kind in kinds if (kind.find_or_none(name) if ":" in name else name in kind.entries())]
+    if not found and ":" in name:
+        raise ParameterError(dict.fromkeys(map(_refusal, kinds, [name] * len(kinds))))
     if not found:
         known = sorted({one for kind in kinds for one in kind.entries()})
         raise ParameterError([f"part {inputs.shown(name)}: unknown{did_you_mean(name, known)}"])
     return [(kind, name) for kind in found]
+
+
+def _refusal(kind: Kind[Part], name: str) -> str:
+    """Why MODULE:CLASS is no part of a kind."""
+    try:
+        return f"{kind.find(name)}"
+    except PartError as error:
+        return str(error)
 
 
 def _trial(kind: Kind[Part], name: str, options: argparse.Namespace) -> Trial:
@@ -84,17 +90,20 @@ def _trial(kind: Kind[Part], name: str, options: argparse.Namespace) -> Trial:
     Raises:
         ParameterError: it takes part in no trial offline, or keys of it are missing or wrong.
     """
+    part = kind.find(name)
+    if name in ("none", "crtk") or getattr(part, "HARDWARE", False):
+        raise ParameterError([f"part {name}: takes part in no trial offline; try it with haptics start"])
     if options.within is not None:
         (trial, *_) = load(options.within, options.settings)
-        used = kind.name_of(type(getattr(trial.experiment, SECTIONS[kind.name])))
-        if used != name:
-            raise ParameterError([f"--in {options.within}: its {SECTIONS[kind.name]}.type is {used}; must be {name}"])
+        used = type(getattr(trial.experiment, SECTIONS[kind.name]))
+        if used is not part:
+            said = f"{SECTIONS[kind.name]}.type = {kind.name_of(used)}"
+            raise ParameterError([f"--in {options.within}: its {said}; must be {name}"])
     else:
-        document = EXPERIMENT | {SECTIONS[kind.name]: {"type": name}} | _fitting(kind.name, kind.find(name))
+        document = EXPERIMENT | {SECTIONS[kind.name]: {"type": name}} | _fitting(kind.name, part)
         (trial, *_) = load_document(document, Path("check.yaml"), options.settings)
-    if trial.experiment.hardware or trial.experiment.bridged or name == "none":
-        raise ParameterError([f"part {name}: takes part in no trial offline; try it with haptics start"])
-    return trial.in_mode("offline")
+    trial = trial.in_mode("offline")
+    return trial.lasting(min(trial.experiment.last_tick + 1, LONGEST))
 
 
 def _fitting(kind: str, part: Any) -> dict[str, Any]:
