@@ -25,7 +25,7 @@ KEYS = {
     "tangential": ("operator.amplitude=1", "operator.centre=[0,0.1]"),
 }
 WITH_FILES = ("file", "arm")
-NOT_OFFLINE = ("none", "crtk", "hardware")
+NOT_OFFLINE = ("none", "crtk", "external", "hardware")
 OURS = [
     (kind, name)
     for kind in ("controllers", "operators", "devices")

@@ -91,7 +91,7 @@ def _trial(kind: Kind[Part], name: str, options: argparse.Namespace) -> Trial:
         ParameterError: it takes part in no trial offline, or keys of it are missing or wrong.
     """
     part = kind.find(name)
-    if name in ("none", "crtk") or getattr(part, "HARDWARE", False):
+    if name in ("none", "crtk") or getattr(part, "HARDWARE", False) or getattr(part, "EXTERNAL", False):
         raise ParameterError([f"part {name}: takes part in no trial offline; try it with haptics start"])
     if options.within is not None:
         (trial, *_) = load(options.within, options.settings)

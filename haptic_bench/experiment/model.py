@@ -17,7 +17,7 @@ from haptic_drivers.parameters import DEVICES, AnyDeviceParameters
 from haptic_ros.trial import StandardTopicParameters
 from haptic_sim.constraints.scenes import ConstraintParameters
 from haptic_sim.contact.response import UNLIMITED, ContactParameters, DeviceLimits
-from haptic_sim.messages import MOTION
+from haptic_sim.messages import MOTION, topic_of
 from haptic_sim.parameters import Parameters, quantity
 from haptic_sim.random_numbers import stream
 from haptic_sim.scenes import AnySceneParameters
@@ -231,6 +231,12 @@ class Experiment(Parameters):
     def bridged(self) -> bool:
         """Whether clients of CRTK command the device, and no world is simulated."""
         return self.controller.type == "crtk"
+
+    @property
+    def external(self) -> tuple[str, ...]:
+        """Names of the nodes of the graph that the user starts, in the namespace of the trial."""
+        hands = {"": self.controller, **{hand.name: hand.controller for hand in self.hands}}
+        return tuple(topic_of(name, "controller") for name, controller in hands.items() if controller.EXTERNAL)
 
     @property
     def relay_guard(self) -> Guard:

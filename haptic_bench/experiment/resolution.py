@@ -110,6 +110,10 @@ class Trial:
         unused += tuple(f"{place}{line}" for place, line in checked if line)
         if left_out := not_analysed(experiment.controller, self.coupled_inertias):
             unused += (left_out,)
+        unused += tuple(
+            f"controller.type = external: the trial begins when a node {name} of yours is ready in its namespace"
+            for name in experiment.external
+        )
         if not isinstance(start, World):
             return unused
         sprung = warn_of_sprung_objects(start, experiment.local_model, experiment.environment, experiment.rate)
@@ -170,6 +174,8 @@ class Trial:
             raise ParameterError(
                 [f"--mode {mode}: {names[0]} is hardware, which runs in real time only; add --mode realtime"]
             )
+        if mode == "offline" and experiment.external:
+            experiment.controller.build(experiment.rate)  # says why it cannot
         acts = guard.acts or (mode == "realtime" and guard.type is None and guard.at_device is None)
         update: dict[str, Any] = {}
         if experiment.relayed:

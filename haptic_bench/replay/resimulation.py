@@ -100,6 +100,9 @@ def resimulate(trial: Trial, messages: Mapping[str, Sequence[bytes]], *, whole: 
     _tool_side(trial, recorded, others, Live(experiment.contact, tool_side, "contact", events), verdict)
     if not experiment.alone:
         for hand, (each, own) in of_hands.items():
+            if each.experiment.controller.EXTERNAL:
+                verdict.unverified.append(f"{topic_of(hand, 'controller')}: is a node of the user's own")
+                continue
             gains = Live(each.experiment.controller, topic_of(hand, "controller"), "controller", events)
             _controller(each, own, own[f"{arrived}device_state"], gains, tool_state(), verdict)
     if experiment.relayed:

@@ -170,6 +170,9 @@ def node_specs(
     if experiment.alone:
         rest = [NodeSpec(name, {name: parameters[name]}) for name in names[1:]]
         return [NodeSpec("alone", {"environment": parameters["environment"]}), *rest]
+    names = [name for name in names if name not in experiment.external]
+    if composed and experiment.external:
+        raise ParameterError(["--composed: controller.type = external is a node of its own; leave it out"])
     if side in SIDES:
         names = [name for name in names if (name in DYNAMICS) == (side == "dynamics")]
     elif side:
