@@ -49,9 +49,9 @@ class Controller(Node):
             rclpy.try_shutdown()
 
     def coordinate(self, device: DeviceState) -> None:
-        """Command the tool in tick k, from its state in tick k - 1."""
-        if self.tool is None or self.tool.tick < device.tick - 1:
-            return  # the driver will ask again
+        """Command the tool in tick k, from its newest state: in lockstep that of tick k - 1."""
+        if self.tool is None:
+            return  # the trial has not begun
         if self.answer is not None and self.answer.tick == device.tick:
             self.to_device.publish(self.answer)
             return
