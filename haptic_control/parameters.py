@@ -69,6 +69,8 @@ class ControllerParameters(Part):
     PASSES_FORCES: ClassVar[bool] = True
     """Whether it passes on the wrench of the operator or of the world, which bring energy that no guard counts."""
 
+    LABEL: ClassVar[str] = ""
+    """What contact is felt through, as a report says it; empty: nothing is said."""
     EXTERNAL: ClassVar[bool] = False
     """Whether it is a node that the user starts, and `build` makes none."""
 

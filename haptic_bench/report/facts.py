@@ -9,8 +9,6 @@ from haptic_bench.analysis import units
 from haptic_bench.analysis.figures import NO_ENERGY
 from haptic_bench.experiment import Experiment, Trial
 from haptic_control.activation import passivity_fact
-from haptic_control.unilateral import UnilateralParameters
-from haptic_control.virtual_coupling import VirtualCouplingParameters
 from haptic_sim.tool.tool_side import is_constrained
 
 Fact = tuple[str, str]
@@ -72,11 +70,8 @@ def _method(experiment: Experiment) -> str:
     if "impulse" in method and (limits := experiment.device.limits) is not None:
         rendering = limits.impulse_rendering
         text += f", impulses {'in full' if rendering == 'full' else rendering}"
-    if isinstance(experiment.controller, UnilateralParameters):
-        text += " through the unilateral coupling"
-    elif isinstance(experiment.controller, VirtualCouplingParameters):
-        text += " through a virtual coupling"
-    return text
+    through = experiment.controller.LABEL
+    return f"{text} through {through}" if through else text
 
 
 def _device(experiment: Experiment) -> Iterator[Fact]:
