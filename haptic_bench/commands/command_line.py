@@ -325,17 +325,10 @@ def _add_commands(commands: Any) -> None:
     command.add_argument("package", metavar="PACKAGE", help="name of the package, and of the new folder")
     command.set_defaults(command="haptic_bench.commands.check:new")
 
-    command = commands.add_parser(
-        "check", help="check that a part has the properties which every part must have (docs/parts.md)"
-    )
+    command = commands.add_parser("check", help="check the properties that every part must have (docs/parts.md)")
+    command.add_argument("part", metavar="PART", help="type of a controller, operator, device, scene; or MODULE:CLASS")
     command.add_argument(
-        "part", metavar="PART", help="type of a controller, operator, device or scene, or MODULE:CLASS"
-    )
-    command.add_argument(
-        "--in",
-        dest="within",
-        metavar="EXPERIMENT",
-        help="experiment that the part is in; default: a push against a wall",
+        "--in", dest="within", metavar="EXPERIMENT", help="experiment with the part; default: a push against a wall"
     )
     _add_set(command, "set a key of that experiment, as operator.force=[1,0,0]")
     command.add_argument("--offline", action="store_true", help="leave out the trial in lockstep, which needs ROS")
