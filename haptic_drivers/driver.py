@@ -10,7 +10,6 @@ from haptic_control.guard import GuardParameters, observe_port, reset_port
 from haptic_drivers.bound import JUMP
 from haptic_drivers.devices.link import Source, Still
 from haptic_drivers.events import Events
-from haptic_drivers.inertial import InertialParameters as InertialParameters
 from haptic_drivers.operators import (
     AnyOperatorParameters,
     ConstantParameters,
@@ -25,9 +24,6 @@ from haptic_drivers.parameters import (
     DeviceContext,
     DeviceParameters,
     HandParameters,
-)
-from haptic_drivers.parameters import (
-    NoDeviceParameters as NoDeviceParameters,
 )
 from haptic_drivers.pointer import mobility_of
 from haptic_drivers.readings import JUMPED, NO_ORIENTATION, NOT_FINITE, TOO_FAST, judge_alone
