@@ -32,7 +32,7 @@ setup(
         name: ["**/*.[ch]", "**/*.css", "**/*.csv", "**/*.html", "**/*.js", "**/*.yaml", "py.typed"]
         for name in PACKAGES
     },
-    data_files=[*shared("config"), *shared("msg")],
+    data_files=[*shared("config"), *shared("msg"), *shared("examples/own_parts")],
     install_requires=[
         "coal>=3.0",
         "llvmlite>=0.43",

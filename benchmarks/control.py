@@ -30,7 +30,8 @@ from haptic_control.passivity.zwidth import measure as measure_zwidth
 from haptic_control.shaping import ShapingParameters
 from haptic_control.unilateral import UnilateralParameters
 from haptic_control.virtual_coupling import VirtualCouplingParameters
-from haptic_drivers.driver import Driver, InertialParameters, build_driver
+from haptic_drivers.driver import Driver, build_driver
+from haptic_drivers.inertial import InertialParameters
 from haptic_drivers.operators import ConstantParameters
 from haptic_sim.messages import RESTING, DeviceCommand, DeviceState, ToolCommand, ToolSizes
 from haptic_sim.worlds.scenes import NoToolParameters

@@ -69,6 +69,11 @@ class ControllerParameters(Part):
     PASSES_FORCES: ClassVar[bool] = True
     """Whether it passes on the wrench of the operator or of the world, which bring energy that no guard counts."""
 
+    LABEL: ClassVar[str] = ""
+    """What contact is felt through, as a report says it; empty: nothing is said."""
+    EXTERNAL: ClassVar[bool] = False
+    """Whether it is a node that the user starts, and `build` makes none."""
+
     GAINS: ClassVar[tuple[str, ...]] = ()
     """Names of its gains (`haptic_sim.parameters.Gains`): those left out are lowered until the loop is stable."""
 

@@ -38,6 +38,7 @@ class UnilateralParameters(OperatorWrenchParameters):
     )
     force_scale: float = force_scale_quantity()
 
+    LABEL: ClassVar[str] = "the unilateral coupling"
     GAINS: ClassVar[tuple[str, ...]] = ("stiffness", "damping")
 
     def build(self, rate: float) -> UnilateralCoupling:

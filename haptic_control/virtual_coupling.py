@@ -46,6 +46,8 @@ from haptic_sim.parameters import quantity
 class VirtualCouplingParameters(AnalysedControllerParameters):
     """Spring and damper of the virtual coupling, each as a diagonal or as a matrix."""
 
+    LABEL: ClassVar[str] = "a virtual coupling"
+
     type: Literal["virtual_coupling"] = "virtual_coupling"
     stiffness: MatrixGains = quantity(
         (1000.0, 1000.0, 2.5),

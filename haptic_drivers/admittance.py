@@ -35,44 +35,37 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Annotated, ClassVar, Literal, NamedTuple
+from typing import Annotated, Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 import pinocchio as pin
 from pydantic import Field
 
 from haptic_control.guard import GuardParameters, Port, guard_motion
-from haptic_control.parameters import KnownDevice
-from haptic_drivers.bound import (
-    Bound,
-    BoundParameters,
-    bound_passive,
-    bound_quantity,
-    bound_wrench,
-    soft_start_quantity,
-    start_softly,
-)
-from haptic_drivers.noise import SensorParameters
+from haptic_drivers.bound import Bound, bound_passive, bound_wrench, start_softly
+from haptic_drivers.noise import SensorNoise, SensorParameters
+from haptic_drivers.parameters import BuiltDevice, CommandedDeviceParameters, DeviceContext, DeviceStart
 from haptic_sim.kernels import kernel
 from haptic_sim.messages import MOTION, DeviceCommand
 from haptic_sim.packed import Packed
 from haptic_sim.parameters import Gains, NotNegativePair, PositivePair, Wrench, quantity, six
-from haptic_sim.random_numbers import gaussian
+from haptic_sim.random_numbers import displaced, gaussian
 from haptic_sim.records import allocate, array, record, shared, value
 from haptic_sim.spatial import advance_pose
 
 Part = Annotated[float, Field(gt=-1.0, le=10.0)]
 
 
-class AdmittanceDeviceParameters(SensorParameters):
+class AdmittanceDeviceParameters(SensorParameters, CommandedDeviceParameters):
     """A simulated admittance device: a heavy body with friction, moved by command, with a force sensor."""
+
+    COMMANDS: ClassVar[int] = MOTION
+    RANDOM: ClassVar[tuple[str, ...]] = ("noise", "pose_noise", "twist_noise", "jitter")
 
     type: Literal["admittance"] = "admittance"
     watchdog: float = quantity(
         0.02, unit="s", description="Age beyond which a command is not followed and the drive brakes", gt=0.0, le=1.0
     )
-    soft_start: float | None = soft_start_quantity()
-    bound: BoundParameters = bound_quantity()
     apparent_inertia: PositivePair = quantity(
         (60.0, 0.6),
         unit="kg, kg m^2",
@@ -128,9 +121,24 @@ class AdmittanceDeviceParameters(SensorParameters):
     )
     bias: Wrench = quantity((0.0,) * 6, unit="N, N m", description="Bias of the force sensor, in world axes")
 
-    def known(self) -> KnownDevice:
-        """What it says of itself to a controller."""
-        return KnownDevice(self.type)
+    def build(self, context: DeviceContext) -> BuiltDevice:
+        """See DeviceParameters; its force sensor is noisy by itself."""
+        hand, guard = context.hand, context.guard
+        port = Port.of(guard, MOTION, 1.0 / context.rate, self.apparent_inertia, acts=guard.acts)
+        start = displaced(np.array(hand.pose), self.jitter, context.seed, hand.planar)
+        noisy = any((*self.pose_noise, *self.twist_noise))
+        noise = SensorNoise(self, (0.0, 0.0), context.seed, hand.planar) if noisy else None
+        return BuiltDevice(AdmittanceDevice(self, start, context.seed, port), noise)
+
+    def inertia_at_hand(self, start: DeviceStart) -> tuple[float, float]:
+        """See DeviceParameters."""
+        return self.apparent_inertia
+
+    def coupled(self, start: DeviceStart) -> dict[str, Any]:
+        """See DeviceParameters."""
+        inertia, obeyed, drag = self.follows(start.rate)
+        felt = tuple(self.sensed_inertia(np.array(start.hand.pose)).ravel().tolist())
+        return {"device": inertia, "obeyed": obeyed, "drag": drag, "felt": felt}
 
     def follows(self, rate: float) -> tuple[tuple[float, float], tuple[float, float], tuple[float, float]]:
         """How its inner servo moves it at `rate` [Hz], in translation and in rotation, but for Coulomb friction.

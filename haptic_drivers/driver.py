@@ -3,34 +3,13 @@
 from __future__ import annotations
 
 import math
-from typing import Annotated, ClassVar, Literal, NamedTuple, Protocol
 
 import numpy as np
-from pydantic import AfterValidator, Field
 
-from haptic_control.guard import GuardParameters, Port, count_wrench, guard_wrench, observe_port, reset_port
-from haptic_control.parameters import KnownDevice
-from haptic_drivers.admittance import AdmittanceDevice, AdmittanceDeviceParameters
-from haptic_drivers.bound import (
-    JUMP,
-    Bound,
-    BoundParameters,
-    bound_passive,
-    bound_quantity,
-    bound_wrench,
-    shrink_wrench,
-    soft_start_quantity,
-    start_softly,
-    watchdog_quantity,
-)
-from haptic_drivers.devices.hardware import HardwareDevice, limits_of
+from haptic_control.guard import GuardParameters, observe_port, reset_port
+from haptic_drivers.bound import JUMP
 from haptic_drivers.devices.link import Source, Still
-from haptic_drivers.devices.parameters import HardwareParameters
-from haptic_drivers.encoder import Encoder, EncoderParameters
 from haptic_drivers.events import Events
-from haptic_drivers.inertial import ORIGIN, InertialDevice
-from haptic_drivers.motor_encoders import MotorEncoders
-from haptic_drivers.noise import SensorNoise, noise_quantity
 from haptic_drivers.operators import (
     AnyOperatorParameters,
     ConstantParameters,
@@ -39,16 +18,20 @@ from haptic_drivers.operators import (
     build_operator,
     events_of,
 )
-from haptic_drivers.pantograph import Pantograph, PantographParameters
+from haptic_drivers.parameters import (
+    BuiltDevice,
+    CommandedDeviceParameters,
+    DeviceContext,
+    DeviceParameters,
+    HandParameters,
+)
 from haptic_drivers.pointer import mobility_of
 from haptic_drivers.readings import JUMPED, NO_ORIENTATION, NOT_FINITE, TOO_FAST, judge_alone
-from haptic_sim.contact.response import DeviceLimits
 from haptic_sim.kernels import kernel
 from haptic_sim.messages import (
     ENABLED,
     FAULT,
     FORCE,
-    MOTION,
     NOTHING,
     DeviceCommand,
     DeviceReading,
@@ -58,74 +41,9 @@ from haptic_sim.messages import (
     tick_time,
 )
 from haptic_sim.packed import Packed
-from haptic_sim.parameters import NotNegativePair, Parameters, quantity
-from haptic_sim.random_numbers import displaced
-from haptic_sim.records import allocate, array, record, shared, value
+from haptic_sim.parameters import ParameterError
 from haptic_sim.spatial import rotation_difference
-from haptic_sim.worlds.scenes import AnyToolParameters, PegParameters
-
-
-class HandParameters(Parameters):
-    """Where the virtual tool is held at the start: a simulated device starts there, and moves as the tool may."""
-
-    pose: tuple[float, float, float, float, float, float, float] = quantity(
-        ORIGIN, unit="m", description="Position, and quaternion x y z w"
-    )
-    planar: bool = quantity(True, description="Whether everything moves in the plane of x and y")
-
-
-def _two_or_three(values: tuple[float, ...]) -> tuple[float, ...]:
-    if len(values) not in (2, 3):
-        raise ValueError(f"has {len(values)} values: must have 2 (x, y) or 3")
-    return values
-
-
-Offset = Annotated[tuple[float, ...], AfterValidator(_two_or_three)]
-
-
-class InertialParameters(DeviceLimits, EncoderParameters):
-    """A simulated impedance device with purely inertial dynamics, kinematically equal to the tool."""
-
-    type: Literal["inertial"] = "inertial"
-    watchdog: float = watchdog_quantity()
-    noise: NotNegativePair = noise_quantity()
-    soft_start: float | None = soft_start_quantity()
-    bound: BoundParameters = bound_quantity()
-    mass: float | None = quantity(
-        None,
-        unit="kg",
-        description="Mass of the device; null: that of the tool at the hand, the mean of all directions",
-        gt=0.0,
-        le=1e3,
-    )
-    inertia: float | None = quantity(
-        None,
-        unit="kg m^2",
-        description="Inertia of the device about any axis through the hand point; null: that of the tool, the mean of "
-        "all axes",
-        gt=0.0,
-        le=1e3,
-    )
-    damping: NotNegativePair | None = quantity(
-        None,
-        unit="N s/m, N m s/rad",
-        description="Viscous damping of the device in translation and in rotation, with which its motion is integrated "
-        "exactly; null: an ideal device, which is integrated as the tool is",
-    )
-    offset: Offset = quantity(
-        (0.0, 0.0), unit="m", description="Offset from the tool's hand point to that of the device at the start"
-    )
-
-    def inertia_with(self, tool: AnyToolParameters) -> tuple[float | None, float | None]:
-        """Mass [kg] and inertia [kg m^2], the tool's where it has none of its own; None if neither has one."""
-        if isinstance(tool, PegParameters):
-            return self.mass or tool.mass, self.inertia or tool.inertia
-        return self.mass, self.inertia
-
-    def known(self) -> KnownDevice:
-        """What it says of itself to a controller."""
-        return KnownDevice(self.type, self.mass, self.inertia, True, self.damping)
-
+from haptic_sim.worlds.scenes import AnyToolParameters
 
 SOFT_START = 0.5  # [s] after an activation in the course of a trial, and of hardware
 REJECTED = 5  # readings in a row that are rejected, after which the device is stopped
@@ -140,143 +58,17 @@ WRONG = {
 }  # of simulated devices
 
 
-class NoDeviceParameters(Parameters):
-    """No device: the operator's wrench acts on the tool."""
-
-    type: Literal["none"] = "none"
-
-
-SimulatedParameters = InertialParameters | AdmittanceDeviceParameters | PantographParameters
-RealDeviceParameters = SimulatedParameters | HardwareParameters
-DriverDeviceParameters = Annotated[RealDeviceParameters, Field(discriminator="type")]
-AnyDeviceParameters = Annotated[RealDeviceParameters | NoDeviceParameters, Field(discriminator="type")]
-
-
-class Device(Protocol):
-    """A device under the operator's wrench and what is commanded, simulated or hardware.
-
-    Attributes:
-        MODE: of the commands that it takes, FORCE or MOTION.
-        pose: of the hand point (7,) [m, quat_xyzw]; twist: (6,) [m/s, rad/s]; in world axes.
-        rendered: wrench of its drive in the last step, after limits (6,) [N, N m].
-        bound: the last bound of that, which nothing passes.
-        port: where the hand holds it: what was measured, and the guard.
-        fault: why it cannot be used any more; empty as long as it can.
-    """
-
-    MODE: ClassVar[int]
-    pose: np.ndarray
-    twist: np.ndarray
-    rendered: np.ndarray
-    bound: Bound
-    port: Port
-
-    @property
-    def fault(self) -> str: ...
-
-    def measure(self, tick: int, operator: np.ndarray, sensed: np.ndarray) -> None:
-        """Fill `sensed` (6,) with what the device knows of the operator's wrench `operator` (6,) [N, N m] in a tick."""
-
-    def apply_command(self, command: DeviceCommand, operator: np.ndarray, period: float) -> int:
-        """Advance by `period` [s] as commanded; whether a limit was reached, -1 (and nothing done) if not finite."""
-
-    def idle(self, operator: np.ndarray, period: float) -> None:
-        """Advance by `period` [s] without a command, passively."""
-
-    def release(self) -> None:
-        """Leave the drive passive: nothing will be commanded any more."""
-
-
-class Body(Protocol):
-    """What a `ForceDevice` moves; see `InertialDevice`.
-
-    Attributes:
-        drive: how much of each motor a wrench takes (n, 6), 1 at its limit [1/N, 1/(N m)]; of no motors: any wrench.
-    """
-
-    pose: np.ndarray
-    twist: np.ndarray
-    drive: np.ndarray
-
-    @property
-    def fault(self) -> str: ...
-
-    def step(self, operator: np.ndarray, rendered: np.ndarray, period: float) -> None: ...
-
-    def drive_wrench(
-        self, wrench: np.ndarray, operator: np.ndarray, twist: np.ndarray, period: float
-    ) -> np.ndarray: ...
-
-    def predict(
-        self, twist: np.ndarray, operator: np.ndarray, period: float, free: np.ndarray, compliance: np.ndarray
-    ) -> None: ...
-
-
-@record
-class ForceArrays(NamedTuple):
-    """What the kernels of a `ForceDevice` work on."""
-
-    limit: np.ndarray = shared("largest wrench that is rendered", 6, unit="N, N m")
-    drive: np.ndarray = shared("how much of each motor a wrench takes", "motors", 6, unit="1/N, 1/(N m)")
-    rendered: np.ndarray = array("wrench of the drive in the last step", 6, unit="N, N m")
-    bound: Bound = value("last bound of what is rendered")
-    port: Port = value("the port and its guard")
-
-
-class ForceDevice:
-    """A body that renders the commanded wrench within its limit (6,) [N, N m] and bound, and knows the operator's."""
-
-    MODE: ClassVar[int] = FORCE
-
-    def __init__(self, body: Body, limit: np.ndarray, bound: Bound, port: Port):
-        self._body = body
-        arrays = allocate(ForceArrays, limit=np.array(limit, float), drive=body.drive, bound=bound, port=port)
-        self.pose, self.twist, self.rendered, self.bound = body.pose, body.twist, arrays.rendered, bound
-        self.port, self._packed = port, Packed(arrays)
-
-    @property
-    def fault(self) -> str:
-        """See Device."""
-        return self._body.fault
-
-    def measure(self, tick: int, operator: np.ndarray, sensed: np.ndarray) -> None:
-        """See Device."""
-        sensed[:] = operator
-
-    def apply_command(self, command: DeviceCommand, operator: np.ndarray, period: float) -> int:
-        """See Device."""
-        port = self.port
-        if port.acts[0]:
-            self._body.predict(port.twist, port.operator, period, port.free, port.compliance)
-        wrench = self._body.drive_wrench(command.wrench, port.operator, port.twist, period)
-        clipped: int = _render(self._packed, wrench, period)
-        if clipped >= 0:
-            self._body.step(operator, self.rendered, period)
-        return clipped
-
-    def idle(self, operator: np.ndarray, period: float) -> None:
-        """See Device: zero force."""
-        _release(self._packed)
-        self._body.step(operator, self.rendered, period)
-
-    def release(self) -> None:
-        """See Device: zero force."""
-        _release(self._packed)
-
-
 class Driver:
     """Owns a device and the operator's hand on it.
 
     Args:
-        device: integrates its own dynamics, or is hardware.
+        built: the device, with its sensors.
         operator: applies a wrench to it, if it is simulated.
         rate: of the servo [Hz].
         watchdog: age beyond which a command is not followed [s].
         soft_start: time over which what is rendered grows from zero after an activation [s]; None: SOFT_START, but none
             at the start of a trial.
-        noise: of its sensors; encoder: of its position; None: what they tell is true.
         events: of an operator that is a pointer.
-        hardware: the device, where it is one.
 
     Attributes:
         saturations: ticks in which the device was at a limit; bounded: in which its last bound cut what was about to be
@@ -288,18 +80,15 @@ class Driver:
 
     def __init__(
         self,
-        device: Device,
+        built: BuiltDevice,
         operator: Operator,
         rate: float,
         watchdog: float = 0.02,
         soft_start: float | None = None,
-        noise: SensorNoise | None = None,
-        encoder: Encoder | MotorEncoders | None = None,
         events: Events | None = None,
-        hardware: HardwareDevice | None = None,
     ):
-        self.events, self._hardware = events, hardware
-        self._noise, self._encoder = noise, encoder
+        device, self._noise, self._encoders, self._hardware = built
+        self.events, hardware = events, built.hardware
         self._device, self._operator, self._port = device, operator, Packed(device.port)
         self._rate, self._period = rate, 1.0 / rate
         self._wrench = np.zeros(6)
@@ -322,8 +111,8 @@ class Driver:
         self._start_softly(tick if now is None else now, SOFT_START if tick > 0 else 0.0)
         self._first, self._has_followed = tick, False
         self._command_tick, self._reading_tick, self._doubtful = -1, tick - 1, 0
-        if self._encoder is not None:
-            self._encoder.forget()
+        if self._encoders is not None:
+            self._encoders.forget()
         self._device.rendered[:] = self._device.bound.before[:] = 0.0
         reset_port(self._device.port)
 
@@ -389,8 +178,8 @@ class Driver:
         state.rendered_wrench[:] = device.rendered
         if self._noise is not None:
             self._noise.add(tick, state)
-        if self._encoder is not None:
-            self._encoder.read(state)
+        if self._encoders is not None:
+            self._encoders.read(state)
         self._check_reading(tick, state)
         state.reading_tick, state.command_tick = self._reading_tick, self._command_tick
         self.fault = self.fault or device.fault
@@ -485,7 +274,7 @@ class Driver:
 
 
 def build_driver(
-    device: RealDeviceParameters,
+    device: DeviceParameters,
     operator: AnyOperatorParameters,
     tool: AnyToolParameters,
     rate: float,
@@ -506,130 +295,22 @@ def build_driver(
         seed: of the experiment.
         guard: of the device's port.
         source: of the readings of hardware; None: it stands still, without a device.
+
+    Raises:
+        ParameterError: there is no device.
     """
-    hand, guard, period = hand or HandParameters(), guard or GuardParameters(), 1.0 / rate
-    if isinstance(device, HardwareParameters):
-        return _hardware_driver(device, rate, guard, source or Still(), np.array(hand.pose))
-    simulated: Device
-    if isinstance(device, AdmittanceDeviceParameters):
-        port = Port.of(guard, MOTION, period, device.apparent_inertia, acts=guard.acts)
-        start = displaced(np.array(hand.pose), device.jitter, seed, hand.planar)
-        simulated = AdmittanceDevice(device, start, seed, port)
-    else:
-        if isinstance(device, PantographParameters):
-            pose = start_of(device, hand, seed)
-            device = device.mounted_at(np.array(hand.pose))
-            body: Body = Pantograph(device, pose)
-            inertias = device.least_inertia(pose)
-        else:
-            inertias = _inertias(device, tool)
-            pose = start_of(device, hand, seed)
-            body = InertialDevice(*inertias, pose, planar=hand.planar, damping=device.damping)
-        port = Port.of(guard, FORCE, period, inertias, acts=guard.acts)
-        simulated = ForceDevice(body, device.limit(), Bound.of(device.bound, device.wrench_limit), port)
-    # the wrench of an admittance device is noisy where its sensor is
-    wrench = (0.0, 0.0) if isinstance(device, AdmittanceDeviceParameters) else device.noise
-    noisy = any((*device.pose_noise, *device.twist_noise, *wrench))
-    noise = SensorNoise(device, wrench, seed, hand.planar) if noisy else None
-    encoder: Encoder | MotorEncoders | None = None
-    if isinstance(device, PantographParameters):
-        encoder = MotorEncoders(device, rate)
-    elif isinstance(device, InertialParameters) and (any(device.resolution) or device.differentiates):
-        encoder = Encoder(device, simulated.pose, rate)
+    if not isinstance(device, CommandedDeviceParameters):
+        raise ParameterError([f"device.type = {device.type}: a driver needs a device; choose another type"])
+    hand = hand or HandParameters()
+    built = device.build(DeviceContext(rate, hand, seed, guard or GuardParameters(), tool, source or Still()))
+    operator = ConstantParameters(wrench=(0.0,) * 6) if device.HARDWARE else operator
     events, mobility = events_of(operator, table), None
     if isinstance(operator, PointerParameters):
         if operator.mass is None or operator.inertia is None:
             raise TypeError("a pointer on a device needs the mass and the inertia that it is damped for")
         mobility = mobility_of(operator.mass, operator.inertia, hand.planar)
-    return Driver(
-        simulated,
-        build_operator(operator, table, seed, events, mobility),
-        rate,
-        device.watchdog,
-        device.soft_start,
-        noise,
-        encoder,
-        events,
-    )
-
-
-def _hardware_driver(
-    device: HardwareParameters, rate: float, guard: GuardParameters, source: Source, start: np.ndarray
-) -> Driver:
-    """The driver of hardware; a damper of the guard is as weak as its delay asks for."""
-    inertia = None
-    if device.mass is not None and device.inertia is not None:
-        share = 1.0 / (1.0 + 2.0 * rate * (device.delay or 0.0))
-        inertia = share * device.mass, share * device.inertia
-    port = Port.of(guard, FORCE, 1.0 / rate, inertia, acts=guard.acts)
-    held = HardwareDevice(device, limits_of(device), port, source, start, 1.0 / rate)
-    nobody = build_operator(ConstantParameters(wrench=(0.0,) * 6))
-    return Driver(held, nobody, rate, device.watchdog, device.soft_start, hardware=held)
-
-
-def _inertias(device: InertialParameters, tool: AnyToolParameters) -> tuple[float, float]:
-    """Mass [kg] and inertia [kg m^2] of a device, the tool's where it has none of its own."""
-    mass, inertia = device.inertia_with(tool)
-    if mass is None or inertia is None:
-        raise TypeError("a device with the tool's inertia needs a tool that has one")
-    return mass, inertia
-
-
-def start_of(device: InertialParameters | PantographParameters, hand: HandParameters, seed: int) -> np.ndarray:
-    """Pose of the hand at the start (7,)."""
-    pose = displaced(np.array(hand.pose), device.jitter, seed, hand.planar)
-    pose[: len(device.offset)] += device.offset
-    return pose
-
-
-@kernel
-def _render(packed, wrench, period):
-    """Clip each direction to its limit, then bound it; returns 1 if any was clipped, 0 if none, -1 if not finite.
-
-    Where that would not be passive the guard changes it, in proportion within the limits: what does no more work than
-    is there, does none when it is scaled down. The bound is the last: what it cuts off, the guard misses later.
-    """
-    limit, rendered, bound, port = packed.arrays.limit, packed.arrays.rendered, packed.arrays.bound, packed.arrays.port
-    drive, clipped = packed.arrays.drive, 0
-    for i in range(6):
-        if not math.isfinite(wrench[i]):
-            return -1
-        rendered[i] = min(max(wrench[i], -limit[i]), limit[i])
-        if rendered[i] != wrench[i]:
-            clipped = 1
-    clipped |= _keep_within(drive, rendered)
-    clipped |= start_softly(bound, rendered)
-    bound_wrench(bound, rendered, port.twist, period)
-    _keep_within(drive, rendered)
-    if port.acts[0] and guard_wrench(port, rendered, period):
-        cut = bound.cut[0]
-        for first in (0, 3):
-            shrink_wrench(rendered, first, limit)
-            shrink_wrench(rendered, first, bound.wrench)
-            if bound.starting[0]:
-                shrink_wrench(rendered, first, bound.start)
-        bound_wrench(bound, rendered, port.twist, period)
-        bound.cut[0] |= cut
-        _keep_within(drive, rendered)
-        count_wrench(port, rendered)
-    bound.before[:] = rendered
-    return clipped
-
-
-@kernel
-def _keep_within(drive, wrench):
-    """Scale a wrench down as a whole to what the motors can make; whether it was more."""
-    most = 1.0
-    for k in range(drive.shape[0]):
-        part = 0.0
-        for i in range(6):
-            part += drive[k, i] * wrench[i]
-        most = max(most, abs(part))
-    if most == 1.0:
-        return 0
-    for i in range(6):
-        wrench[i] /= most
-    return 1
+    held_by = build_operator(operator, table, seed, events, mobility)
+    return Driver(built, held_by, rate, device.watchdog, device.soft_start, events)
 
 
 @kernel
@@ -677,12 +358,3 @@ def _judge(port, state, fastest, elapsed):
     if math.sqrt(moved) > elapsed * fastest[0] or math.sqrt(turned) > elapsed * fastest[1]:
         return JUMPED
     return 0
-
-
-@kernel
-def _release(packed):
-    """Zero force."""
-    rendered, bound = packed.arrays.rendered, packed.arrays.bound
-    for i in range(6):
-        rendered[i] = 0.0
-    bound_passive(bound, rendered)

@@ -17,14 +17,90 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import Any, Literal
 
 import numpy as np
 
+from haptic_control.parameters import KnownDevice
+from haptic_drivers.encoder import Encoder, EncoderParameters
+from haptic_drivers.force_device import Body, SimulatedForceDeviceParameters, with_inertia_of_tool
+from haptic_drivers.parameters import ORIGIN, DeviceContext, DeviceParameters, DeviceStart, Encoders
 from haptic_sim.dynamics.held_motion import held_motion
+from haptic_sim.inputs import LARGEST
 from haptic_sim.kernels import kernel
+from haptic_sim.parameters import NotNegativePair, quantity
 from haptic_sim.spatial import advance_pose
+from haptic_sim.worlds.scenes import AnyToolParameters, PegParameters
 
-ORIGIN = (0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 1.0)
+
+class InertialParameters(EncoderParameters, SimulatedForceDeviceParameters):
+    """A simulated impedance device with purely inertial dynamics, kinematically equal to the tool."""
+
+    type: Literal["inertial"] = "inertial"
+    mass: float | None = quantity(
+        None,
+        unit="kg",
+        description="Mass of the device; null: that of the tool at the hand, the mean of all directions",
+        gt=0.0,
+        le=1e3,
+    )
+    inertia: float | None = quantity(
+        None,
+        unit="kg m^2",
+        description="Inertia of the device about any axis through the hand point; null: that of the tool, the mean of "
+        "all axes",
+        gt=0.0,
+        le=1e3,
+    )
+    damping: NotNegativePair | None = quantity(
+        None,
+        unit="N s/m, N m s/rad",
+        description="Viscous damping of the device in translation and in rotation, with which its motion is integrated "
+        "exactly; null: an ideal device, which is integrated as the tool is",
+    )
+
+    def inertia_with(self, tool: AnyToolParameters) -> tuple[float | None, float | None]:
+        """Mass [kg] and inertia [kg m^2], the tool's where it has none of its own; None if neither has one."""
+        if isinstance(tool, PegParameters):
+            return self.mass or tool.mass, self.inertia or tool.inertia
+        return self.mass, self.inertia
+
+    def known(self) -> KnownDevice:
+        """What it says of itself to a controller."""
+        return KnownDevice(self.type, self.mass, self.inertia, True, self.damping)
+
+    def completed(self, start: DeviceStart) -> DeviceParameters:
+        """See DeviceParameters: it has the inertia of the tool where it has none of its own."""
+        return with_inertia_of_tool(self, start).limited(start)
+
+    def inertia_at_hand(self, start: DeviceStart) -> tuple[float, float] | None:
+        """See DeviceParameters."""
+        return None if self.mass is None or self.inertia is None else (self.mass, self.inertia)
+
+    def coupled(self, start: DeviceStart) -> dict[str, Any]:
+        """See DeviceParameters."""
+        known = [float(one is not None) for one in (self.mass, self.inertia)]
+        if not any(known):
+            return {}
+        return {
+            "device": (self.mass or LARGEST, self.inertia or LARGEST),
+            "driven": tuple(np.diag(np.repeat(known, 3)).ravel().tolist()),
+            "damping": self.damping,
+            "difference": self.difference_part(start.rate),
+        }
+
+    def body(self, context: DeviceContext) -> tuple[Body, tuple[float, float]]:
+        """See SimulatedForceDeviceParameters."""
+        mass, inertia = self.inertia_with(context.tool)
+        if mass is None or inertia is None:
+            raise TypeError("a device with the tool's inertia needs a tool that has one")
+        pose = self.start_pose(context.hand, context.seed)
+        return InertialDevice(mass, inertia, pose, planar=context.hand.planar, damping=self.damping), (mass, inertia)
+
+    def encoders(self, context: DeviceContext, body: Body) -> Encoders | None:
+        """See SimulatedForceDeviceParameters."""
+        measured = any(self.resolution) or self.differentiates
+        return Encoder(self, body.pose, context.rate) if measured else None
 
 
 class InertialDevice:

@@ -11,14 +11,17 @@ with the difference e of the measured from the predicted hand, and both poles at
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
+from pydantic import model_validator
 
 from haptic_drivers.encoder import differentiate
-from haptic_drivers.pantograph import PantographParameters
+from haptic_drivers.noise import SensorParameters
 from haptic_sim.dynamics.pantograph import (
     Linkage,
+    LinkageParameters,
+    Mount,
     close_loops,
     factorise,
     find_hand,
@@ -33,7 +36,61 @@ from haptic_sim.dynamics.pantograph import (
 from haptic_sim.kernels import kernel
 from haptic_sim.messages import DeviceState
 from haptic_sim.packed import Packed
+from haptic_sim.parameters import quantity
 from haptic_sim.records import allocate, array, record, shared, value
+
+
+class MotorEncoderParameters(SensorParameters):
+    """A linkage, the friction of its motors, and what is measured at these."""
+
+    linkage: LinkageParameters = quantity(LinkageParameters(), description="Dimensions and masses of the linkage")
+    mount: Mount | None = quantity(
+        None,
+        unit="m, m, rad",
+        description="Where the device stands in the world: x, y of the middle between its bases, and its angle; null: "
+        "the tool's hand point is in the middle of its workspace at the start",
+    )
+    viscous_friction: float = quantity(
+        1e-4, unit="N m s/rad", description="Viscous friction of a motor", ge=0.0, le=10.0
+    )
+    coulomb_friction: float = quantity(2e-3, unit="N m", description="Dry friction of a motor", ge=0.0, le=10.0)
+    friction_speed: float = quantity(
+        2e-3,
+        unit="rad/s",
+        description="Speed of a motor below which less dry friction is compensated, in proportion",
+        gt=0.0,
+        le=100.0,
+    )
+    counts: int = quantity(
+        16000, description="Steps of an encoder in a turn (THESIS D.1); 0: angles are continuous", ge=0, le=10**9
+    )
+    velocity: Literal["exact", "difference", "observed"] | None = quantity(
+        None,
+        description="Measured velocity. exact: that of the device; difference: the backward difference of the measured "
+        "poses; observed: of an observer that knows the device's inertia and the wrenches; null: observed, or exact "
+        "without steps",
+    )
+    observer_bandwidth: float = quantity(
+        300.0, unit="1/s", description="Bandwidth of the observed velocity", gt=0.0, le=1e5
+    )
+
+    @model_validator(mode="after")
+    def _velocity_is_measured_once(self) -> MotorEncoderParameters:
+        if self.measured_velocity != "exact" and any(self.twist_noise):
+            raise ValueError(
+                f".twist_noise = {list(self.twist_noise)}: a velocity from encoders has their errors alone; leave it "
+                "out, or set velocity=exact"
+            )
+        return self
+
+    @property
+    def measured_velocity(self) -> Literal["exact", "difference", "observed"]:
+        """How the velocity is measured."""
+        return self.velocity or ("observed" if self.counts else "exact")
+
+    def difference_part(self, rate: float) -> float | None:
+        """See EncoderParameters: an observer that knows the dynamics does not lag."""
+        return 1.0 if self.measured_velocity == "difference" else None
 
 
 @record
@@ -64,7 +121,7 @@ class MotorEncoders:
         rate: of the servo [Hz].
     """
 
-    def __init__(self, parameters: PantographParameters, rate: float):
+    def __init__(self, parameters: MotorEncoderParameters, rate: float):
         p = parameters
         assert p.mount is not None
         self._rate, self._velocity = rate, p.measured_velocity

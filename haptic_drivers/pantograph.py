@@ -31,21 +31,18 @@ A handle that comes too near to a singularity stops the device: it has a `fault`
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from typing import Literal, NamedTuple
+from collections.abc import Iterator, Sequence
+from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
-from pydantic import model_validator
 
 from haptic_control.parameters import KnownDevice
-from haptic_drivers.bound import BoundParameters, bound_quantity, soft_start_quantity, watchdog_quantity
-from haptic_drivers.noise import SensorParameters, noise_quantity
-from haptic_sim.contact.response import DeviceLimits
+from haptic_drivers.force_device import Body, SimulatedForceDeviceParameters, with_inertia_of_tool
+from haptic_drivers.motor_encoders import MotorEncoderParameters, MotorEncoders
+from haptic_drivers.parameters import DeviceContext, DeviceParameters, DeviceStart, Encoders
 from haptic_sim.dynamics.pantograph import (
     STRETCHED,
     Linkage,
-    LinkageParameters,
-    Mount,
     close_loops,
     distribute,
     explain_problem,
@@ -60,7 +57,7 @@ from haptic_sim.dynamics.pantograph import (
 )
 from haptic_sim.kernels import kernel
 from haptic_sim.packed import Packed
-from haptic_sim.parameters import NotNegativePair, quantity
+from haptic_sim.parameters import quantity
 from haptic_sim.records import allocate, array, record, shared, value
 
 ROUNDING = 1e-12  # [J] of the friction of a joint in a tick, which is none
@@ -68,21 +65,12 @@ SWEEPS = 50  # of the projected Gauss-Seidel method, at most
 STILL = 1e-11  # [rad/s] of a change of velocity after which there is no further sweep
 
 
-class PantographParameters(DeviceLimits, SensorParameters):
+class PantographParameters(MotorEncoderParameters, SimulatedForceDeviceParameters):
     """A simulated twin pantograph (THESIS D.1): four motors, three directions, encoders at the motors."""
 
+    PLANAR: ClassVar[bool] = True
+
     type: Literal["pantograph"] = "pantograph"
-    watchdog: float = watchdog_quantity()
-    noise: NotNegativePair = noise_quantity()
-    soft_start: float | None = soft_start_quantity()
-    bound: BoundParameters = bound_quantity()
-    linkage: LinkageParameters = quantity(LinkageParameters(), description="Dimensions and masses of the linkage")
-    mount: Mount | None = quantity(
-        None,
-        unit="m, m, rad",
-        description="Where the device stands in the world: x, y of the middle between its bases, and its angle; null: "
-        "the tool's hand point is in the middle of its workspace at the start",
-    )
     offset: tuple[float, float] = quantity(
         (0.0, 0.0), unit="m", description="Offset from the tool's hand point to that of the device at the start"
     )
@@ -108,13 +96,6 @@ class PantographParameters(DeviceLimits, SensorParameters):
     friction_compensation: float = quantity(
         0.9, description="Part of the friction that the device's own controller compensates for", ge=0.0, le=1.0
     )
-    friction_speed: float = quantity(
-        2e-3,
-        unit="rad/s",
-        description="Speed of a motor below which less dry friction is compensated, in proportion",
-        gt=0.0,
-        le=100.0,
-    )
     torque_constant: float = quantity(
         0.0525, unit="N m/A", description="Torque of a motor per current (THESIS D.1)", gt=0.0, le=100.0
     )
@@ -131,49 +112,59 @@ class PantographParameters(DeviceLimits, SensorParameters):
         description="How four motors make three directions: handle: the force along the handle is smallest (THESIS "
         "D.4, mapped through the pantographs' Jacobians); torque: the torques are smallest",
     )
-    viscous_friction: float = quantity(
-        1e-4, unit="N m s/rad", description="Viscous friction of a motor", ge=0.0, le=10.0
-    )
-    coulomb_friction: float = quantity(2e-3, unit="N m", description="Dry friction of a motor", ge=0.0, le=10.0)
     gravity: tuple[float, float] = quantity(
         (0.0, 0.0), unit="m/s^2", description="Gravity along x and y of the world; 0: the device is level"
     )
     gravity_compensation: bool = quantity(True, description="Whether the motors carry the weight of the device")
-    counts: int = quantity(
-        16000, description="Steps of an encoder in a turn (THESIS D.1); 0: angles are continuous", ge=0, le=10**9
-    )
-    velocity: Literal["exact", "difference", "observed"] | None = quantity(
-        None,
-        description="Measured velocity. exact: that of the device; difference: the backward difference of the measured "
-        "poses; observed: of an observer that knows the device's inertia and the wrenches; null: observed, or exact "
-        "without steps",
-    )
-    observer_bandwidth: float = quantity(
-        300.0, unit="1/s", description="Bandwidth of the observed velocity", gt=0.0, le=1e5
-    )
 
-    @model_validator(mode="after")
-    def _velocity_is_measured_once(self) -> PantographParameters:
-        if self.measured_velocity != "exact" and any(self.twist_noise):
-            raise ValueError(
-                f".twist_noise = {list(self.twist_noise)}: a velocity from encoders has their errors alone; leave it "
-                "out, or set velocity=exact"
-            )
-        return self
+    def problems(self, start: DeviceStart) -> list[str]:
+        """See DeviceParameters: the handle can be where the hand is at the start."""
+        if not start.hand.planar:
+            return ["device.type = pantograph: moves in the plane of x and y, and this world is in space"]
+        mounted = self.mounted_at(np.array(start.hand.pose))
+        try:
+            mounted.inertia_at(mounted.start_pose(start.hand, start.seed))
+        except ValueError as error:
+            x, y, angle = mounted.mount or (0.0, 0.0, 0.0)
+            return [f"device.mount = [{x:g}, {y:g}, {angle:g}]: the device cannot start with the tool, {error}"]
+        return []
 
-    @property
-    def measured_velocity(self) -> Literal["exact", "difference", "observed"]:
-        """How the velocity is measured."""
-        return self.velocity or ("observed" if self.counts else "exact")
-
-    def difference_part(self, rate: float) -> float | None:
-        """See EncoderParameters: an observer that knows the dynamics does not lag."""
-        return 1.0 if self.measured_velocity == "difference" else None
+    def completed(self, start: DeviceStart) -> DeviceParameters:
+        """See DeviceParameters: it stands somewhere, and is shaped to the tool's inertia."""
+        mounted = self.mounted_at(np.array(start.hand.pose)).limited(start)
+        return with_inertia_of_tool(mounted, start) if self.shaped else mounted
 
     def known(self) -> KnownDevice:
-        """What it says of itself to a controller, once it has a mount."""
-        assert self.mount is not None
-        return KnownDevice(self.type, self.mass, self.inertia, self.shaped, linkage=self.linkage.numbers(self.mount))
+        """See DeviceParameters."""
+        linkage = None if self.mount is None else self.linkage.numbers(self.mount)
+        return KnownDevice(self.type, self.mass, self.inertia, self.shaped, linkage=linkage)
+
+    def inertia_at_hand(self, start: DeviceStart) -> tuple[float, float] | None:
+        """See DeviceParameters: as shaped, or else the smallest at the start."""
+        if self.shaped and self.mass is not None and self.inertia is not None:
+            return self.mass, self.inertia
+        return self.least_inertia(self.start_pose(start.hand, start.seed))
+
+    def coupled(self, start: DeviceStart) -> dict[str, Any]:
+        """See DeviceParameters."""
+        return {"device": self.inertia_at_hand(start), "difference": self.difference_part(start.rate)}
+
+    def body(self, context: DeviceContext) -> tuple[Body, tuple[float, float]]:
+        """See SimulatedForceDeviceParameters."""
+        pose = self.start_pose(context.hand, context.seed)
+        mounted = self.mounted_at(np.array(context.hand.pose))
+        return Pantograph(mounted, pose), mounted.least_inertia(pose)
+
+    def encoders(self, context: DeviceContext, body: Body) -> Encoders:
+        """See SimulatedForceDeviceParameters."""
+        return MotorEncoders(self.mounted_at(np.array(context.hand.pose)), context.rate)
+
+    def unused(self) -> Iterator[tuple[set[str], str]]:
+        """See DeviceParameters."""
+        if not self.shaped:
+            yield {"mass", "inertia", "friction_compensation"}, "device.shaped = false"
+        if self.measured_velocity != "observed":
+            yield {"observer_bandwidth"}, f"device.velocity = {self.velocity or 'exact'}"
 
     def mounted_at(self, pose: np.ndarray) -> PantographParameters:
         """The same device, which stands so that a planar `pose` (7,) is in its middle if it has no mount."""

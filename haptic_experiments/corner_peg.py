@@ -35,7 +35,7 @@ from haptic_bench.experiment import Experiment, Trial
 from haptic_bench.recording.samples import Samples
 from haptic_control.four_channel import FourChannelParameters
 from haptic_control.unilateral import UnilateralParameters
-from haptic_drivers.driver import InertialParameters
+from haptic_drivers.inertial import InertialParameters
 from haptic_drivers.operators import ConstantParameters, build_operator, wrench_at_rest
 from haptic_drivers.pantograph import PantographParameters
 from haptic_experiments.references import ideal

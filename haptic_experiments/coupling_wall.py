@@ -24,8 +24,7 @@ from haptic_bench.experiment import Experiment, Trial
 from haptic_bench.recording.samples import Samples
 from haptic_control.passivity.zwidth import ZWidthParameters, required_map, worst_forces
 from haptic_control.virtual_coupling import VirtualCouplingParameters
-from haptic_drivers.driver import InertialParameters
-from haptic_drivers.inertial import InertialDevice
+from haptic_drivers.inertial import InertialDevice, InertialParameters
 from haptic_drivers.operators import FileParameters
 from haptic_sim.worlds.parameters import WorldParameters
 from haptic_sim.worlds.scenes import NoToolParameters, PegParameters

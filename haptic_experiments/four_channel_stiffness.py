@@ -28,8 +28,8 @@ from haptic_control.four_channel import FourChannelParameters
 from haptic_control.parameters import ControllerParameters, NoControllerParameters
 from haptic_control.unilateral import UnilateralParameters
 from haptic_control.virtual_coupling import VirtualCouplingParameters
-from haptic_drivers.driver import NoDeviceParameters
 from haptic_drivers.operators import ConstantParameters, FileParameters
+from haptic_drivers.parameters import NoDeviceParameters
 from haptic_experiments.common.local_models import SYNCHRONOUS, LocalModelAnalysis, Variant, compared, local_model
 from haptic_experiments.static_wall import wall_position
 

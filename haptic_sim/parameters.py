@@ -159,6 +159,11 @@ def six(values: Iterable[float]) -> tuple[float, ...]:
     return values if len(values) == 6 else (values[0], values[1], 0.0, 0.0, 0.0, values[2])
 
 
+def in_space(values: tuple[float, ...]) -> tuple[float, ...]:
+    """A limit in all six directions from one in the plane: along z the smaller force, the torque about every axis."""
+    return values if len(values) == 6 else (*values[:2], min(values[:2]), *(3 * values[2:]))
+
+
 _BOUNDS = {
     "greater_than": ("gt", ">"),
     "greater_than_equal": ("ge", ">="),

@@ -48,7 +48,7 @@ class Entry(NamedTuple):
 
     Attributes:
         name: its `type` in an experiment.
-        value: MODULE:CLASS.
+        value: MODULE:CLASS, or MODULE.
         package, version: of the distribution that registers it.
     """
 
@@ -107,7 +107,7 @@ class Group:
             module, _, attribute = value.partition(":")
             add_users_folders()
             try:
-                found = functools.reduce(getattr, attribute.split("."), importlib.import_module(module))
+                found = functools.reduce(getattr, filter(None, attribute.split(".")), importlib.import_module(module))
             except Exception as error:  # whatever the module of someone else raises
                 raise PartError([f"{value} cannot be imported: {type(error).__name__}: {error}"]) from error
             self.check(name, value, found)

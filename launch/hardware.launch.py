@@ -13,7 +13,7 @@ from launch.actions import DeclareLaunchArgument, IncludeLaunchDescription, Opaq
 from launch.launch_description_sources import PythonLaunchDescriptionSource
 
 from haptic_bench.experiment.devices import known_devices
-from haptic_bench.experiment.system import DEVICES
+from haptic_bench.experiment.system import simulated_devices
 from haptic_bench.running.arguments import check_names, refusing
 from haptic_sim.parameters import ParameterError
 from launch import LaunchContext, LaunchDescription, LaunchDescriptionEntity
@@ -22,9 +22,9 @@ SYSTEM = str(Path(__file__).resolve().parent / "system.launch.py")
 OWN = [
     DeclareLaunchArgument(
         "device",
-        description=f"Hardware: {', '.join(known_devices())}; simulated: {', '.join(DEVICES)}; or a .yaml file, whose "
-        "key module names a driver of your own with dots (my_package.my_device); several: NAMESPACE=DEVICE, "
-        "with ',' between",
+        description=f"Hardware: {', '.join(known_devices())}; simulated: {', '.join(simulated_devices())}; or a .yaml "
+        "file, whose key module names a driver of your own with dots (my_package.my_device); several: "
+        "NAMESPACE=DEVICE, with ',' between",
     ),
     DeclareLaunchArgument(
         "controller", default_value="", description="Type of controller; empty: that of the world, or a stable coupling"

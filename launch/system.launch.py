@@ -22,7 +22,7 @@ if lacking := requirements.unmet():
 
 from haptic_bench import experiment
 from haptic_bench.experiment.devices import known_devices
-from haptic_bench.experiment.system import DEVICES, load_system
+from haptic_bench.experiment.system import load_system, simulated_devices
 from haptic_bench.running import namespaces
 from haptic_bench.running.arguments import check_names, refusing
 from haptic_bench.running.graph import SIDES, node_specs, write_parameters
@@ -43,9 +43,9 @@ ARGUMENTS = [
     DeclareLaunchArgument(
         "device",
         default_value="",
-        description=f"Simulated: {', '.join(DEVICES)}; hardware: {', '.join(known_devices())}; or a .yaml file with "
-        "the section device or the data of a hardware device, whose key module names a driver of your own with dots "
-        "(my_package.my_device); empty: as the world has it",
+        description=f"Simulated: {', '.join(simulated_devices())}; hardware: {', '.join(known_devices())}; or a .yaml "
+        "file with the section device or the data of a hardware device, whose key module names a driver of your own "
+        "with dots (my_package.my_device); empty: as the world has it",
     ),
     DeclareLaunchArgument(
         "composed",

@@ -14,25 +14,26 @@ import yaml
 from conftest import ROOT
 
 from haptic_drivers.devices.interface import DeviceError, Hardware, Reading
-from haptic_drivers.devices.parameters import HardwareParameters, build_hardware
+from haptic_drivers.devices.parameters import build_hardware
 from haptic_drivers.fakes import Fault
 from haptic_drivers.fakes.libraries import Library, NoCompiler, build
+from haptic_drivers.hardware import HardwareDeviceParameters
 
 PATIENT = 0.2  # [s] watchdogs of tests: a machine with other work stalls for tens of milliseconds
 LOOK = {"forward": 0, "left": 1, "up": 2}  # axes of the base, REP 103: x forward, y left, z up
 YAW = np.array([[0.8, -0.6, 0.0], [0.6, 0.8, 0.0], [0.0, 0.0, 1.0]])  # about the vertical, to the left
 
 
-def parameters(name: str, connection: dict[str, Any], **keys: Any) -> HardwareParameters:
+def parameters(name: str, connection: dict[str, Any], **keys: Any) -> HardwareDeviceParameters:
     """The data of a device in config/devices, with other keys."""
     data = yaml.safe_load((ROOT / "config" / "devices" / f"{name}.yaml").read_text(encoding="utf-8"))
     data["connection"] |= connection
     watchdogs = {"watchdog": PATIENT, "reading_watchdog": PATIENT}
-    return HardwareParameters.model_validate({"name": name, **data, **watchdogs, **keys})
+    return HardwareDeviceParameters.model_validate({"name": name, **data, **watchdogs, **keys})
 
 
 @contextmanager
-def opened(device: HardwareParameters) -> Iterator[Hardware]:
+def opened(device: HardwareDeviceParameters) -> Iterator[Hardware]:
     """A driver that is open, and closed in the end."""
     hardware = build_hardware(device)
     hardware.open()
@@ -94,7 +95,7 @@ def unit(direction: int, size: float) -> np.ndarray:
     return wrench
 
 
-def check_enabling(vendor: Library, device: HardwareParameters) -> None:
+def check_enabling(vendor: Library, device: HardwareDeviceParameters) -> None:
     """No force before a device is enabled, none after it is disabled or when commands end; it is closed in the end."""
     with opened(device) as hardware:
         before = vendor.told(0).count
@@ -110,7 +111,7 @@ def check_enabling(vendor: Library, device: HardwareParameters) -> None:
     assert not vendor.told(0).open
 
 
-def check_loss(vendor: Library, device: HardwareParameters, fault: Fault, text: str, refusal: str) -> None:
+def check_loss(vendor: Library, device: HardwareDeviceParameters, fault: Fault, text: str, refusal: str) -> None:
     """A device that is lost gets no force, says `text`, cannot be opened while it is gone, and comes back."""
     with opened(device) as hardware:
         hardware.enable()

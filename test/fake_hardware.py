@@ -9,8 +9,8 @@ import numpy as np
 
 from haptic_drivers.devices.interface import DeviceError, Reading
 from haptic_drivers.devices.link import Link, RecordedReadings
-from haptic_drivers.devices.parameters import HardwareParameters
 from haptic_drivers.driver import Driver, build_driver
+from haptic_drivers.hardware import HardwareDeviceParameters
 from haptic_drivers.operators import ConstantParameters
 from haptic_sim.messages import FORCE, DeviceCommand, DeviceState
 from haptic_sim.parameters import Parameters
@@ -32,8 +32,8 @@ DATA: dict[str, Any] = {
 }
 
 
-def data(**keys: Any) -> HardwareParameters:
-    return HardwareParameters.model_validate(DATA | keys)
+def data(**keys: Any) -> HardwareDeviceParameters:
+    return HardwareDeviceParameters.model_validate(DATA | keys)
 
 
 class Connection(Parameters):
@@ -48,7 +48,7 @@ class Fake:
         silent, broken: it tells nothing; every call but `close` raises.
     """
 
-    def __init__(self, device: HardwareParameters):
+    def __init__(self, device: HardwareDeviceParameters):
         self.device, self.now = device, 0
         self.is_open = self.on = self.silent = self.broken = False
         self.force, self.written = np.zeros(6), []
@@ -107,7 +107,7 @@ class Fake:
         self.is_open = self.on = False
 
 
-def build(device: HardwareParameters, connection: Connection) -> Fake:
+def build(device: HardwareDeviceParameters, connection: Connection) -> Fake:
     return Fake(device)
 
 

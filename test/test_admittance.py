@@ -12,8 +12,9 @@ from scipy.spatial.transform import Rotation
 from haptic_control.admittance import Admittance, AdmittanceParameters, admittance_loop
 from haptic_control.stability import CoupledInertias, growth
 from haptic_drivers.admittance import AdmittanceDevice, AdmittanceDeviceParameters, gaussian
-from haptic_drivers.driver import Driver, HandParameters, build_driver
+from haptic_drivers.driver import Driver, build_driver
 from haptic_drivers.operators import ConstantParameters, SineParameters
+from haptic_drivers.parameters import HandParameters
 from haptic_sim.messages import (
     FORCE,
     MOTION,

@@ -14,9 +14,10 @@ from scipy.linalg import expm
 from scipy.spatial.transform import Rotation
 
 from haptic_drivers.bound import BoundParameters, count_bounded
-from haptic_drivers.driver import Driver, HandParameters, InertialParameters, build_driver
-from haptic_drivers.inertial import InertialDevice
+from haptic_drivers.driver import Driver, build_driver
+from haptic_drivers.inertial import InertialDevice, InertialParameters
 from haptic_drivers.operators import ConstantParameters, SineParameters
+from haptic_drivers.parameters import HandParameters
 from haptic_sim.messages import ENABLED, FAULT, FORCE, MOTION, NOTHING, DeviceCommand, DeviceState, Reason
 from haptic_sim.worlds.scenes import NoToolParameters, PegParameters
 

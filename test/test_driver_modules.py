@@ -13,7 +13,7 @@ from conftest import DEADLINE, ROOT
 from fake_hardware import DATA, data
 
 from haptic_bench.experiment.loading import find, read_document
-from haptic_drivers.devices.parameters import check_driver
+from haptic_drivers.devices.parameters import DRIVERS, check_driver
 from haptic_sim.parameters import ParameterError
 
 DRIVER = """
@@ -30,7 +30,7 @@ def build(device, connection):
 
 
 def test_a_driver_that_does_not_exist_is_refused_with_what_is_looked_for(tmp_path: Path) -> None:
-    with pytest.raises(ParameterError, match=r"no module haptic_drivers.devices.nobody; must be one of .*haply"):
+    with pytest.raises(ParameterError, match=r"no module nobody; must be one of .*haply"):
         check_driver(data(module="nobody"))
     package = tmp_path / "broken_package"
     package.mkdir()
@@ -52,6 +52,21 @@ def test_a_driver_is_found_on_the_users_path_after_all_else(tmp_path: Path) -> N
         patch.setenv("HAPTICS_PYTHONPATH", str(tmp_path))
         module, _ = check_driver(data(module="users_package.device", connection={}))
         assert module.__name__ == "users_package.device" and sys.path[-1] == str(tmp_path)
+
+
+def test_a_driver_of_an_installed_package_is_found_by_its_name(tmp_path: Path) -> None:
+    (tmp_path / "lab_driver.py").write_text(DRIVER)
+    info = tmp_path / "lab_devices-1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: lab_devices\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text("[haptics.hardware]\nlab_arm = lab_driver\n")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sys, "path", list(sys.path))
+        patch.setenv("HAPTICS_PYTHONPATH", str(tmp_path))
+        module, _ = check_driver(data(module="lab_arm", connection={}))
+        assert module.__name__ == "lab_driver" and DRIVERS.entries()["lab_arm"].package == "lab_devices"
+        with pytest.raises(ParameterError, match=r"no module nobody; must be one of haply_2diy, .*, lab_arm, or"):
+            check_driver(data(module="nobody"))
 
 
 @pytest.mark.long

@@ -13,9 +13,11 @@ from haptic_bench import experiment
 from haptic_bench.recording.samples import MessageStore, of_trial
 from haptic_bench.replay.resimulation import resimulate
 from haptic_bench.running.offline import simulate
-from haptic_drivers.driver import HandParameters, InertialParameters, build_driver
+from haptic_drivers.driver import build_driver
 from haptic_drivers.encoder import Encoder, EncoderParameters
+from haptic_drivers.inertial import InertialParameters
 from haptic_drivers.operators import SineParameters
+from haptic_drivers.parameters import HandParameters
 from haptic_sim.messages import FORCE, DeviceCommand, DeviceState
 from haptic_sim.worlds.scenes import NoToolParameters
 

@@ -123,7 +123,9 @@ def check_place(root: type[Parameters], place: Place) -> None:
 
 def test_the_walk_finds_the_sections() -> None:
     found = {place.model.__name__ for _, place in PLACES}
-    assert {"HardwareParameters", "ContactParameters", "BoundParameters", "Connection"} <= found and len(found) > 60
+    assert {"HardwareDeviceParameters", "ContactParameters", "BoundParameters", "Connection"} <= found and len(
+        found
+    ) > 60
 
 
 @pytest.mark.parametrize("first", range(3))

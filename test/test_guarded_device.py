@@ -17,8 +17,10 @@ from haptic_bench.recording.samples import Samples
 from haptic_bench.trials.trial import _guarded as guarded
 from haptic_control.guard import GuardParameters
 from haptic_drivers.admittance import AdmittanceDeviceParameters
-from haptic_drivers.driver import Driver, HandParameters, InertialParameters, build_driver
+from haptic_drivers.driver import Driver, build_driver
+from haptic_drivers.inertial import InertialParameters
 from haptic_drivers.operators import ConstantParameters, SineParameters
+from haptic_drivers.parameters import HandParameters
 from haptic_sim.messages import FORCE, DeviceCommand, DeviceState
 from haptic_sim.parameters import ParameterError
 from haptic_sim.worlds.scenes import NoToolParameters

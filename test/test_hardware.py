@@ -25,7 +25,7 @@ from haptic_control.guard import GuardParameters
 from haptic_drivers.devices.life import Request
 from haptic_drivers.devices.link import Link
 from haptic_drivers.devices.parameters import HardwareParameters, build_hardware
-from haptic_drivers.driver import HandParameters
+from haptic_drivers.parameters import HandParameters
 from haptic_sim.messages import DISABLED, ENABLED, FAULT, PAUSED, DeviceReading, DeviceState, Reason
 from haptic_sim.parameters import ParameterError
 
@@ -177,10 +177,10 @@ def test_data_that_is_wrong_is_refused(keys: dict[str, Any], text: str) -> None:
 
 
 def test_a_driver_is_found_by_its_module() -> None:
-    with pytest.raises(ParameterError, match=r"there is no module haptic_drivers[.]devices[.]nothing"):
+    with pytest.raises(ParameterError, match=r"there is no module nothing; must be one of haply_2diy"):
         build_hardware(data(module="nothing"))
     with pytest.raises(ParameterError, match="has no Connection"):
-        build_hardware(data(module="interface"))
+        build_hardware(data(module="haptic_drivers.devices.interface"))
 
 
 def test_the_data_says_what_it_is() -> None:

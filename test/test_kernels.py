@@ -25,7 +25,8 @@ from haptic_sim.kernels import digest, numba_inside
 from haptic_sim.kernels.dispatcher import Kernel
 
 SIMULATOR = Path(haptic_sim.__file__).parent
-OURS = [SIMULATOR / "__init__.py", SIMULATOR / "cache_folder.py", *Path(kernels.__file__).parent.glob("*.py")]
+ALONE = ("__init__.py", "cache_folder.py", "errors.py")
+OURS = [*(SIMULATOR / name for name in ALONE), *Path(kernels.__file__).parent.glob("*.py")]
 SOURCES = {
     **{str(path.relative_to(SIMULATOR).with_suffix("")): path.read_text() for path in OURS},
     "constants": "FACTOR = 2.0\n",

@@ -20,11 +20,12 @@ from haptic_control.guard import GuardParameters
 from haptic_control.operator_wrench import OperatorWrench
 from haptic_control.shaping import ShapingParameters
 from haptic_drivers.devices.interface import DeviceError
-from haptic_drivers.driver import Driver, HandParameters, InertialParameters, build_driver
-from haptic_drivers.inertial import InertialDevice
+from haptic_drivers.driver import Driver, build_driver
+from haptic_drivers.inertial import InertialDevice, InertialParameters
 from haptic_drivers.motor_encoders import MotorEncoders
 from haptic_drivers.operators import ConstantParameters
 from haptic_drivers.pantograph import Pantograph, PantographParameters, step_pantograph
+from haptic_drivers.parameters import HandParameters
 from haptic_sim.dynamics.pantograph import Linkage, close_loops, motor_angles
 from haptic_sim.messages import FAULT, FORCE, DeviceCommand, DeviceState, Reason
 from haptic_sim.packed import Packed

@@ -11,14 +11,18 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import yaml
 from conftest import ROOT, Haptics, answer
 
 from haptic_bench import experiment
+from haptic_bench.commands import command_line
 from haptic_bench.commands.command_line import KINDS
 from haptic_control.parameters import CONTROLLERS, ControllerParameters
+from haptic_drivers.parameters import DeviceContext
 from haptic_sim import parts
+from haptic_sim.messages import FORCE, DeviceCommand
 from haptic_sim.parameters import ParameterError
 
 OWN = ROOT / "examples" / "own_parts"
@@ -131,6 +135,7 @@ def test_a_class_needs_no_registration(installed: Path, monkeypatch: pytest.Monk
     changes = {
         "controller": {"type": SPRING},
         "operator": {"type": "lab_parts.operator:RampParameters", "force": [1, 0, 0]},
+        "device": {"type": "lab_parts.device:StageParameters"},
         "scene": {"type": "lab_parts.scene:BallBeforeWallParameters"},
         "analysis": "lab_parts.analysis:ANALYSIS",
     }
@@ -156,6 +161,60 @@ def test_a_class_needs_no_registration(installed: Path, monkeypatch: pytest.Monk
 )
 def test_wrong_keys_are_refused_as_ours_are(installed: Path, controller: dict[str, Any], said: str) -> None:
     assert said in problem(controller={"type": "saturating_spring"} | controller)
+
+
+@pytest.mark.parametrize(
+    ("device", "said"),
+    [
+        ({"mas": [1, 1, 1]}, "device.mas: unknown key; did you mean mass?"),
+        ({"mass": [1, 0, 1]}, "device.mass[1] = 0: must be > 0"),
+        ({"offset": [1, 2]}, ""),
+        ({"mass": [1e-3, 1, 1]}, "the sampled loop at rate = 1000 Hz diverges"),
+        ({"type": "stag"}, "device.type = stag: must be one of 'inertial', 'admittance', 'pantograph', 'hardware', 'n"),
+    ],
+)
+def test_wrong_keys_of_a_device_are_refused_as_ours_are(installed: Path, device: dict[str, Any], said: str) -> None:
+    changed = {"type": "stage"} | device
+    if said:
+        assert said in problem(device=changed)
+    else:
+        assert experiment.load_document(document(device=changed), Path(WALL))
+
+
+def test_the_stage_follows_its_closed_form_and_every_limit_holds_for_it(installed: Path) -> None:
+    """Along x: m dv/dt = F - b v, with v = F/b (1 - (1 + T b/m)^-k) after k implicit steps from rest."""
+    (trial,) = experiment.load_document(document(), Path(WALL))
+    device = trial.experiment.device
+    assert device.limits is device and len(device.wrench_limit) == 6
+    built = device.build(DeviceContext(1000.0, trial.hand)).device
+    push, command = np.array([1.0, -2.0, 0.5, 0.1, 0.2, 0.3]), DeviceCommand()
+    command.mode = FORCE
+    for _ in range(400):
+        assert built.apply_command(command, push, 1e-3) == 0
+    velocity = push[:3] / device.damping * (1.0 - (1.0 + 1e-3 * device.damping / np.array(device.mass)) ** -400)
+    assert built.twist == pytest.approx([*velocity, 0, 0, 0], rel=1e-9)
+    command.wrench[:] = 100.0
+    assert built.apply_command(command, push, 1e-3) == 1
+    assert built.rendered == pytest.approx(device.wrench_limit)
+
+
+def test_a_package_is_written_that_is_the_example_under_another_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert command_line.main(["new", "my_parts"]) == 0
+    written = {str(path.relative_to(tmp_path / "my_parts")) for path in (tmp_path / "my_parts").rglob("*.*")}
+    known = {str(path.relative_to(OWN)) for path in OWN.rglob("*.*") if "__pycache__" not in path.parts}
+    assert {name.replace("my_parts", "lab_parts") for name in written} == known
+    for name in written:
+        text = (tmp_path / "my_parts" / name).read_text()
+        assert "lab_parts" not in text
+        assert text.replace("my_parts", "lab_parts") == (OWN / name.replace("my_parts", "lab_parts")).read_text()
+    assert command_line.main(["new", "my_parts"]) == 2
+    assert command_line.main(["new", "my-parts"]) == 2
+    said = capsys.readouterr().err
+    assert "package my_parts: File exists; choose another name or folder" in said
+    assert "package my-parts: must be a name of Python, as my_parts" in said
 
 
 def test_two_packages_of_one_name_are_named(installed: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -213,8 +272,12 @@ def test_a_package_of_parts_runs_in_every_mode_and_is_replayed(
     assert [claim["holds"] for claim in summary["claims"]] == [True]
     replay = haptics("replay", str(lockstep), "--verify")
     assert replay.wait() == 0 and "identical" in replay.out
-    listed = haptics("list", "controllers")
-    assert listed.wait() == 0 and "saturating_spring" in listed.out and "lab_parts 0.1.0" in listed.out
+    for kind, name in (("controllers", "saturating_spring"), ("devices", "stage")):
+        listed = haptics("list", kind)
+        assert listed.wait() == 0 and name in listed.out and "lab_parts 0.1.0" in listed.out
+    checked = haptics("check", "stage")
+    assert checked.wait() == 0 and "failed" not in checked.out, checked.out + checked.err
+    assert "passed  the same bits offline and in lockstep" in checked.out
     monkeypatch.setenv("HAPTICS_PYTHONPATH", "")
     gone = haptics("replay", str(lockstep), "--verify")
     assert gone.wait() == 2

@@ -16,7 +16,7 @@ from haptic_bench.analysis.claims import DeviceComparison, Findings, Quantity
 from haptic_bench.analysis.figures import BLACK, BLUE, Figure, Line, Style, draw
 from haptic_bench.experiment import Trial
 from haptic_bench.recording.samples import Samples
-from haptic_drivers.driver import InertialParameters
+from haptic_drivers.inertial import InertialParameters
 from haptic_drivers.pantograph import PantographParameters, motor_torques
 
 WINDOW = 0.05  # [s] of the mean from which vibration is measured

@@ -30,7 +30,6 @@ from haptic_bench.running import namespaces
 from haptic_bench.running.runner import Interruption
 from haptic_bench.running.viewing import Viewing
 from haptic_bench.trials import sweep, trial, workers
-from haptic_drivers.devices.parameters import HardwareParameters, check_driver
 from haptic_sim import inputs
 from haptic_sim.kernels import progress
 from haptic_sim.parameters import ParameterError
@@ -56,8 +55,7 @@ def validate(options: argparse.Namespace) -> int:
     _say_notes(trials)
     for one in trials:
         for device in (one.experiment.device, *(hand.device for hand in one.experiment.hands)):
-            if isinstance(device, HardwareParameters):
-                check_driver(device)
+            device.check_driver()
     for one in trials:
         ticks = one.experiment.last_tick + 1
         label = f", {one.label}" if one.label else ""

@@ -23,7 +23,7 @@ from haptic_bench.set_up.failures import BAD_INPUT, DONE, FAILED
 
 MODES = ("offline", "lockstep", "realtime")
 DESCRIBE = "haptic_bench.commands.cli:describe"
-KINDS = ("controllers", "operators", "scenes", "analyses")  # of parts
+KINDS = ("controllers", "operators", "devices", "hardware", "scenes", "analyses")  # of parts
 VIEW = "haptic_bench.commands.view:view"
 DOCTOR = "haptic_bench.commands.doctor:doctor"  # runs before the environment is prepared, which it looks at
 PROBLEMS = 20  # lines that are said of bad input
@@ -320,6 +320,19 @@ def _add_commands(commands: Any) -> None:
     command.set_defaults(command="haptic_bench.commands.point:point")
 
     _add_start(commands)
+
+    command = commands.add_parser("new", help="write a package for parts of one's own: a copy of examples/own_parts")
+    command.add_argument("package", metavar="PACKAGE", help="name of the package, and of the new folder")
+    command.set_defaults(command="haptic_bench.commands.check:new")
+
+    command = commands.add_parser("check", help="check the properties that every part must have (docs/parts.md)")
+    command.add_argument("part", metavar="PART", help="type of a controller, operator, device, scene; or MODULE:CLASS")
+    command.add_argument(
+        "--in", dest="within", metavar="EXPERIMENT", help="experiment with the part; default: a push against a wall"
+    )
+    _add_set(command, "set a key of that experiment, as operator.force=[1,0,0]")
+    command.add_argument("--offline", action="store_true", help="leave out the trial in lockstep, which needs ROS")
+    command.set_defaults(command="haptic_bench.commands.check:check")
 
     command = commands.add_parser("replay", help="play a recorded trial back on its ROS topics")
     command.add_argument("directory", help="directory of a trial")

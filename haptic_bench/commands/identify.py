@@ -19,7 +19,7 @@ from haptic_bench.commands.command_line import DONE
 from haptic_bench.experiment import Trial
 from haptic_bench.experiment.devices import find_device, known_devices
 from haptic_bench.experiment.identified import is_file, read_keys, write_identified
-from haptic_bench.experiment.system import DEVICES
+from haptic_bench.experiment.system import simulated_devices
 from haptic_bench.running.runner import Interruption
 from haptic_bench.trials import trial
 from haptic_bench.trials.recorded import RecordedTrial, load_trial
@@ -27,7 +27,6 @@ from haptic_control.excitation import ExcitationParameters
 from haptic_control.identification.fit import Estimate, Identified
 from haptic_drivers.bound import Bound
 from haptic_sim import inputs
-from haptic_sim.contact.response import DeviceLimits
 from haptic_sim.parameters import ParameterError
 
 EXPERIMENT = "identification"
@@ -142,14 +141,14 @@ def _simulated(name: str) -> dict[str, Any]:
     """
     if name in known_devices():
         raise ParameterError(_to_record(name))
-    if name in DEVICES:
+    if name in simulated_devices():
         return _forced(name, {"type": name})
     if name in catalogue():
         found = experiments.read_document(experiments.find(name)).get("device", {})
     elif is_file(name):
         found = read_keys(find_device(name))
     else:
-        known = [*known_devices(), *DEVICES, *catalogue()]
+        known = [*known_devices(), *simulated_devices(), *catalogue()]
         raise ParameterError(
             [f"device {inputs.shown(name)}: is no device, experiment or .yaml file{did_you_mean(name, known)}"]
         )
@@ -185,12 +184,12 @@ def _identify(loaded: RecordedTrial, directory: Path, *, held: bool) -> dict[str
     """
     experiment = loaded.experiment
     device = experiment.device
-    if not isinstance(device, DeviceLimits):
+    if device.limits is None:
         raise ParameterError([f"{directory}: device.type = {device.type}: has no rendered force to identify it by"])
     if loaded.status != "done":
         raise ParameterError([f"{directory}: the trial is {loaded.status}; record it again"])
     try:
-        limit = np.minimum(device.limit(), Bound.of(device.bound).wrench)
+        limit = np.minimum(device.limits.limit(), Bound.of(device.last_bound).wrench)
         return identify_motion(motion_of(loaded.samples, experiment.rate, limit), held=held)
     except ParameterError as error:
         raise ParameterError(f"{directory}: {problem}" for problem in error.problems) from error

@@ -36,8 +36,6 @@ from haptic_control.passivity.coupling import (
 from haptic_control.passivity.directions import analyse_directions
 from haptic_control.passivity.transfer import TransferFunction, feedback, from_delays, is_stable, poles
 from haptic_control.passivity.tuning import TuningParameters
-from haptic_drivers.devices.parameters import HardwareParameters
-from haptic_drivers.driver import InertialParameters
 from haptic_sim import inputs
 from haptic_sim.inputs import shown
 from haptic_sim.parameters import ParameterError, Parameters, explain
@@ -315,14 +313,15 @@ def _take_from(source: Experiment, options: argparse.Namespace) -> None:
         options.integrator = str(source.environment.integrator)
     if options.device_damping is not None or options.device is not None:
         return
-    if not isinstance(source.device, InertialParameters | HardwareParameters):
+    damping = source.device.known().damping
+    if "damping" not in type(source.device).model_fields:
         found = f"device.type = {source.device.type} has no damping of its own"
-    elif source.device.damping is None:
+    elif damping is None:
         found = "device.damping = null states none"
-    elif source.device.damping[0] == 0.0:
+    elif damping[0] == 0.0:
         found = "device.damping[0] = 0 N s/m: nothing is passive without damping"
     else:
-        options.device_damping = str(source.device.damping[0])
+        options.device_damping = str(damping[0])
         return
     raise ParameterError([f"{options.experiment}: {found}; give --device-damping"])
 

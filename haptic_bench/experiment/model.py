@@ -5,18 +5,19 @@ from __future__ import annotations
 import re
 from typing import Any, Literal
 
+import numpy as np
 from pydantic import model_validator
 
 from haptic_control.guard import GuardParameters
 from haptic_control.parameters import AnyControllerParameters, NoControllerParameters
 from haptic_control.relay.ends import Guard
 from haptic_control.relay.parameters import RelayParameters
-from haptic_drivers.devices.parameters import HardwareParameters
-from haptic_drivers.driver import AnyDeviceParameters
 from haptic_drivers.operators import AnyOperatorParameters
+from haptic_drivers.parameters import DEVICES, AnyDeviceParameters
 from haptic_ros.trial import StandardTopicParameters
 from haptic_sim.constraints.scenes import ConstraintParameters
 from haptic_sim.contact.response import UNLIMITED, ContactParameters, DeviceLimits
+from haptic_sim.messages import MOTION, topic_of
 from haptic_sim.parameters import Parameters, quantity
 from haptic_sim.random_numbers import stream
 from haptic_sim.scenes import AnySceneParameters
@@ -144,8 +145,13 @@ class Experiment(Parameters):
         """The controller of an admittance device, where none is given."""
         if isinstance(data, dict):
             device, controller = data.get("device"), data.get("controller", {})
-            moved = isinstance(device, dict) and device.get("type") == "admittance"
-            if moved and isinstance(controller, dict) and controller.get("type", "none") == "none":
+            kind = DEVICES.find_or_none(device.get("type")) if isinstance(device, dict) else None
+            if (
+                kind is not None
+                and kind.COMMANDS == MOTION
+                and isinstance(controller, dict)
+                and controller.get("type", "none") == "none"
+            ):
                 return {**data, "controller": {**controller, "type": "admittance"}}
         return data
 
@@ -170,19 +176,13 @@ class Experiment(Parameters):
     @property
     def random(self) -> tuple[str, ...]:
         """Names of the keys whose values make the trial random by its seed; empty if nothing is random."""
-        keys = {
-            "device": ("noise", "pose_noise", "twist_noise", "jitter"),
-            "operator": ("tremor",),
-            "scene": ("jitter",),
-        }
         parts: list[tuple[str, Any]] = [("", self), *((f"hands[{i}].", hand) for i, hand in enumerate(self.hands))]
         found = tuple(
             f"{place}{section}.{key}"
             for place, part in parts
-            for section, names in keys.items()
+            for section, names in (("device", part.device.RANDOM), ("operator", ("tremor",)), ("scene", ("jitter",)))
             for key in names
-            if any(getattr(getattr(part, section, None), key, ()) or ())
-            and not isinstance(getattr(part, section), HardwareParameters)
+            if np.any(getattr(getattr(part, section, None), key, None) or 0.0)
         )
         if not self.relayed:
             return found
@@ -233,6 +233,12 @@ class Experiment(Parameters):
         return self.controller.type == "crtk"
 
     @property
+    def external(self) -> tuple[str, ...]:
+        """Names of the nodes of the graph that the user starts, in the namespace of the trial."""
+        hands = {"": self.controller, **{hand.name: hand.controller for hand in self.hands}}
+        return tuple(topic_of(name, "controller") for name, controller in hands.items() if controller.EXTERNAL)
+
+    @property
     def relay_guard(self) -> Guard:
         """The guard of the relay's ports."""
         return self.guard.type or "none"
@@ -246,15 +252,15 @@ class Experiment(Parameters):
     def hardware(self) -> tuple[str, ...]:
         """The keys of the devices that are hardware; empty if all are simulated."""
         keys = {"device.name": self.device, **{f"hands[{i}].device.name": h.device for i, h in enumerate(self.hands)}}
-        return tuple(f"{key} = {one.name}" for key, one in keys.items() if isinstance(one, HardwareParameters))
+        return tuple(f"{key} = {one.label}" for key, one in keys.items() if one.HARDWARE)
 
     @property
     def hardware_hands(self) -> tuple[str, ...]:
         """Names of the hands that hold hardware; that of the first is empty."""
         devices = {"": self.device, **{hand.name: hand.device for hand in self.hands}}
-        return tuple(name for name, device in devices.items() if isinstance(device, HardwareParameters))
+        return tuple(name for name, device in devices.items() if device.HARDWARE)
 
     @property
     def limits(self) -> DeviceLimits:
         """Limits of a device that renders forces, which the tool's side takes into account."""
-        return self.device if isinstance(self.device, DeviceLimits) else UNLIMITED
+        return self.device.limits or UNLIMITED

@@ -9,6 +9,7 @@ import importlib
 import textwrap
 import typing
 from collections.abc import Iterator
+from types import ModuleType
 from typing import Any
 
 from pydantic import BaseModel
@@ -106,7 +107,7 @@ def parts(group: Group) -> Iterator[str]:
             found = group.load(entry.name)
             what = (
                 _first_line(found)
-                if isinstance(found, type)
+                if isinstance(found, type | ModuleType)
                 else _first_line(importlib.import_module(found.__module__))
             )
         except PartError as error:

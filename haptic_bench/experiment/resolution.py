@@ -11,26 +11,23 @@ from dataclasses import InitVar, dataclass, field, replace
 from typing import Any
 
 import numpy as np
-from pydantic import ValidationError
 
 from haptic_bench.experiment.model import Experiment, FurtherHandParameters
 from haptic_bench.experiment.unused import unused_keys
 from haptic_control.activation import not_analysed, passivity_problem
-from haptic_control.parameters import NO_DEVICE, ControllerParameters
+from haptic_control.parameters import ControllerParameters
 from haptic_control.stability import CoupledInertias
-from haptic_drivers.admittance import AdmittanceDeviceParameters
 from haptic_drivers.devices.link import Source
-from haptic_drivers.devices.parameters import HardwareParameters
-from haptic_drivers.driver import Driver, HandParameters, InertialParameters, NoDeviceParameters, build_driver, start_of
+from haptic_drivers.driver import Driver, build_driver
 from haptic_drivers.events import Bodies
 from haptic_drivers.operators import PointerParameters
-from haptic_drivers.pantograph import PantographParameters
+from haptic_drivers.parameters import DeviceStart, HandParameters
 from haptic_drivers.tool_operator import draggable
-from haptic_sim import inputs, rotations
-from haptic_sim.contact.response import UNLIMITED, DeviceLimits
-from haptic_sim.messages import ToolSizes
+from haptic_sim import inputs
+from haptic_sim.contact.response import UNLIMITED
+from haptic_sim.messages import FORCE, ToolSizes
 from haptic_sim.motions.drives import unstable
-from haptic_sim.parameters import ParameterError, explain
+from haptic_sim.parameters import ParameterError, in_space
 from haptic_sim.tool.local_model.sprung import warn_of_sprung_objects
 from haptic_sim.tool.tool_side import (
     Start,
@@ -48,7 +45,6 @@ from haptic_sim.tool.virtual_tool import SEMI_IMPLICIT
 from haptic_sim.worlds.alone import tool_alone
 from haptic_sim.worlds.building import World
 
-_FORCE_DEVICES = (InertialParameters, HardwareParameters)
 HALVINGS = 20  # of default gains
 LONGEST_FOLDER = 180  # [B]; names of files have 255 at most
 
@@ -106,13 +102,18 @@ class Trial:
         hands: dict[str, Experiment | FurtherHandParameters] = {"": experiment}
         hands |= {f"hands[{i}].": hand for i, hand in enumerate(experiment.hands)}
         unused += tuple(
-            f"{place}operator.type = {one.operator.type}: has no effect, a person holds {one.device.name}"
+            f"{place}operator.type = {one.operator.type}: has no effect, a person holds {one.device.label}"
             for place, one in hands.items()
-            if isinstance(one.device, HardwareParameters) and not experiment.bridged
+            if one.device.HARDWARE and not experiment.bridged
         )
-        unused += tuple(f"{place}{line}" for place, one in hands.items() if (line := _unchecked(one)))
+        checked = ((place, one.device.unchecked() if one.controller.GAINS else "") for place, one in hands.items())
+        unused += tuple(f"{place}{line}" for place, line in checked if line)
         if left_out := not_analysed(experiment.controller, self.coupled_inertias):
             unused += (left_out,)
+        unused += tuple(
+            f"controller.type = external: the trial begins when a node {name} of yours is ready in its namespace"
+            for name in experiment.external
+        )
         if not isinstance(start, World):
             return unused
         sprung = warn_of_sprung_objects(start, experiment.local_model, experiment.environment, experiment.rate)
@@ -137,7 +138,7 @@ class Trial:
     @property
     def hand(self) -> HandParameters:
         """Where the virtual tool is held at the start."""
-        return HandParameters(pose=tuple(hand_pose(self.start).tolist()), planar=self.start.planar)
+        return _hand(self.start)
 
     @property
     def draggable(self) -> Bodies:
@@ -173,6 +174,8 @@ class Trial:
             raise ParameterError(
                 [f"--mode {mode}: {names[0]} is hardware, which runs in real time only; add --mode realtime"]
             )
+        if mode == "offline" and experiment.external:
+            experiment.controller.build(experiment.rate)  # says why it cannot
         acts = guard.acts or (mode == "realtime" and guard.type is None and guard.at_device is None)
         update: dict[str, Any] = {}
         if experiment.relayed:
@@ -190,11 +193,9 @@ class Trial:
 
     def driver(self, source: Source | None = None) -> Driver:
         """The driver of the first hand, with its device; `source` of the readings of hardware."""
-        experiment, device = self.experiment, self.experiment.device
-        assert not isinstance(device, NoDeviceParameters)
-        hand, seed = self.hand, experiment.seed
-        arguments = device, experiment.operator, experiment.tool, experiment.rate, self.table, hand, seed
-        return build_driver(*arguments, experiment.guard, source)
+        experiment = self.experiment
+        parts = experiment.device, experiment.operator, experiment.tool
+        return build_driver(*parts, experiment.rate, self.table, self.hand, experiment.seed, experiment.guard, source)
 
     def tool_side(self) -> ToolSide:
         """The tool's side, which answers the controller; without a device it has no limits of one."""
@@ -247,8 +248,7 @@ def resolve(experiment: Experiment, *, again: bool = False) -> tuple[Experiment,
 
 def _with_resolved_hand(experiment: Experiment, start: Start, again: bool) -> Experiment:
     """The same experiment, with device and controller of its first hand filled in and checked."""
-    experiment = _with_limits_of_device(experiment, start)
-    experiment = _with_inertias(experiment, start)
+    experiment = _with_completed_parts(experiment, start)
     experiment = _with_dragged_inertia(experiment, start)
     if not again:
         experiment = _with_gains(experiment, start)
@@ -258,114 +258,47 @@ def _with_resolved_hand(experiment: Experiment, start: Start, again: bool) -> Ex
 
 def coupled_inertias(experiment: Experiment, start: Start) -> CoupledInertias:
     """Inertias that the controller of an experiment couples, at the start."""
-    device, planar, contact = experiment.device, start.planar, experiment.contact
     mobility = hand_mobility(start, experiment.constraint, experiment.rate).ravel()
     if isinstance(start, World):
         mobility *= start.hands_of_tree  # each of them moves its part of what they hold together
     mobility[np.abs(mobility) < 1e-15 * np.abs(mobility).max(initial=0.0)] = 0.0  # rounding
     tool = tuple(np.clip(mobility, -inputs.LARGEST, inputs.LARGEST).tolist())
-    if isinstance(device, _FORCE_DEVICES) and (driven := _driven(device)).any():
+    found = experiment.device.coupled(_device_start(experiment, start))
+    if found and experiment.device.COMMANDS == FORCE:
         soft = isinstance(start, World) and experiment.environment.method not in ("constraint", "hybrid")
-        return CoupledInertias(
-            planar=planar,
-            tool=tool,
-            device=(device.mass or inputs.LARGEST, device.inertia or inputs.LARGEST),
-            driven=tuple(driven.ravel().tolist()),
-            damping=device.damping,
-            force_sensor=isinstance(device, InertialParameters),
-            integrator=experiment.environment.integrator,
-            difference=device.difference_part(experiment.rate) if isinstance(device, InertialParameters) else None,
-            contact=(contact.stiffness, contact.damping) if soft else None,
-        )
-    if isinstance(device, PantographParameters):
-        soft = isinstance(start, World) and experiment.environment.method not in ("constraint", "hybrid")
-        return CoupledInertias(
-            planar=planar,
-            tool=tool,
-            device=_inertia_of(device, experiment, start),
-            integrator=experiment.environment.integrator,
-            difference=device.difference_part(experiment.rate),
-            contact=(contact.stiffness, contact.damping) if soft else None,
-        )
-    if isinstance(device, AdmittanceDeviceParameters):
-        inertia, obeyed, drag = device.follows(experiment.rate)
-        felt = tuple(device.sensed_inertia(hand_pose(start)).ravel().tolist())
-        return CoupledInertias(planar=planar, tool=tool, device=inertia, obeyed=obeyed, drag=drag, felt=felt)
-    return CoupledInertias(planar=planar, tool=tool)
+        found["integrator"] = experiment.environment.integrator
+        found["contact"] = (experiment.contact.stiffness, experiment.contact.damping) if soft else None
+    return CoupledInertias(planar=start.planar, tool=tool, **found)
 
 
-def _driven(device: InertialParameters | HardwareParameters) -> np.ndarray:
-    """Projection of a wrench onto the directions with a motor whose inertia is known, in world axes (6, 6)."""
-    known = np.repeat([float(one is not None) for one in (device.mass, device.inertia)], 3)
-    if isinstance(device, InertialParameters):
-        return np.diag(known)
-    R_WB = np.kron(np.eye(2), rotations.matrix(np.array(device.mount[3:])))
-    return np.asarray(R_WB * (known * device.mask(device.actuated)) @ R_WB.T)
+def _hand(start: Start) -> HandParameters:
+    """Where the virtual tool is held at the start."""
+    return HandParameters(pose=tuple(hand_pose(start).tolist()), planar=start.planar)
 
 
-def _unchecked(hand: Experiment | FurtherHandParameters) -> str:
-    """Which gains of a hand's controller are not checked for stability with its device, and why; empty: none.
+def _device_start(experiment: Experiment, start: Start) -> DeviceStart:
+    """The start of a trial as its device has it."""
 
-    Only hardware can leave that open: simulated devices have an inertia when their experiment is resolved.
+    def limits_impulses() -> bool:
+        if experiment.environment.method not in ("impulse_augmented", "frictional_impulses"):
+            return False
+        return isinstance(start, World) and not start.further and start.bodies(1.0 / experiment.rate).held_alone
+
+    return DeviceStart(experiment.rate, _hand(start), experiment.seed, lambda: hand_inertia(start), limits_impulses)
+
+
+def _with_completed_parts(experiment: Experiment, start: Start) -> Experiment:
+    """The same experiment, with the keys of device and controller that depend on each other and on the world.
+
+    Raises:
+        ParameterError: the device does not fit the world, or does not say what the controller needs.
     """
-    device, controller = hand.device, hand.controller
-    if not isinstance(device, HardwareParameters) or not controller.GAINS:
-        return ""
-    unknown = [
-        (key, motion)
-        for key, motion, names in (("mass", "translation", "xyz"), ("inertia", "rotation", ("rx", "ry", "rz")))
-        if getattr(device, key) is None and set(names) & set(device.actuated)
-    ]
-    if not unknown:
-        return ""
-    keys = ", ".join(f"device.{key} = null" for key, _ in unknown)
-    motions = " and ".join(motion for _, motion in unknown)
-    return (
-        f"{keys}: not known, so the controller's gains in {motions} are not checked for stability with "
-        f"{device.name}; measure what is missing with haptics identify"
-    )
-
-
-def _with_inertias(experiment: Experiment, start: Start) -> Experiment:
-    """The same experiment, whose device has an inertia of its own, which the controller knows if it has to."""
-    controller, device = experiment.controller, experiment.device
-    if isinstance(device, PantographParameters):
-        device = _with_mount(device, experiment, start)
-    if isinstance(device, InertialParameters) or (isinstance(device, PantographParameters) and device.shaped):
-        device = _with_inertia_of_tool(device, start)
-    if device is not experiment.device:
-        experiment = experiment.model_copy(update={"device": device})
-    known = NO_DEVICE if isinstance(device, NoDeviceParameters) else device.known()
-    completed = controller.completed(known, tuple(hand_pose(start).tolist()))
-    return experiment if completed is controller else experiment.model_copy(update={"controller": completed})
-
-
-def _start_of_device(device: PantographParameters, experiment: Experiment, start: Start) -> np.ndarray:
-    """Pose of the device's hand at the start (7,)."""
-    hand = HandParameters(pose=tuple(hand_pose(start).tolist()), planar=start.planar)
-    return start_of(device, hand, experiment.seed)
-
-
-def _inertia_of(device: PantographParameters, experiment: Experiment, start: Start) -> tuple[float, float]:
-    """Mass and inertia of the device to those who command it: as shaped, or else the smallest at the start."""
-    if device.shaped and device.mass is not None and device.inertia is not None:
-        return device.mass, device.inertia
-    return device.least_inertia(_start_of_device(device, experiment, start))
-
-
-def _with_mount(device: PantographParameters, experiment: Experiment, start: Start) -> PantographParameters:
-    """The same device, which stands somewhere, and whose handle can be where the hand is at the start."""
-    if not start.planar:
-        raise ParameterError(["device.type = pantograph: moves in the plane of x and y, and this world is in space"])
-    mounted = device.mounted_at(hand_pose(start))
-    try:
-        mounted.inertia_at(_start_of_device(mounted, experiment, start))
-    except ValueError as error:
-        x, y, angle = mounted.mount or (0.0, 0.0, 0.0)
-        raise ParameterError(
-            [f"device.mount = [{x:g}, {y:g}, {angle:g}]: the device cannot start with the tool, {error}"]
-        ) from error
-    return mounted
+    controller, at = experiment.controller, _device_start(experiment, start)
+    if problems := experiment.device.problems(at):
+        raise ParameterError(problems)
+    device = experiment.device.completed(at)
+    completed = controller.completed(device.known(), at.hand.pose)
+    return experiment.model_copy(update={"device": device, "controller": completed})
 
 
 def _with_dragged_inertia(experiment: Experiment, start: Start) -> Experiment:
@@ -375,15 +308,13 @@ def _with_dragged_inertia(experiment: Experiment, start: Start) -> Experiment:
     the hand feel less, the spring is damped more than critically.
     """
     operator, device = experiment.operator, experiment.device
-    if not isinstance(operator, PointerParameters) or isinstance(device, NoDeviceParameters):
+    if not isinstance(operator, PointerParameters) or experiment.alone:
         return experiment
-    if isinstance(device, AdmittanceDeviceParameters):
-        own = device.apparent_inertia
-    elif isinstance(device, PantographParameters):
-        own = _inertia_of(device, experiment, start)
-    else:
-        assert device.mass is not None and device.inertia is not None
-        own = device.mass, device.inertia
+    own = device.inertia_at_hand(_device_start(experiment, start))
+    if own is None:
+        raise ParameterError(
+            [f"operator.type = pointer: the inertia of device.type = {device.type} is not known; choose another"]
+        )
     try:
         tool = hand_inertia(start)
     except ParameterError:
@@ -391,62 +322,6 @@ def _with_dragged_inertia(experiment: Experiment, start: Start) -> Experiment:
     found = {"mass": min(own[0] + tool[0], 1e3), "inertia": min(own[1] + tool[1], 1e3)}
     update = {name: value for name, value in found.items() if getattr(operator, name) is None}
     return experiment.model_copy(update={"operator": operator.model_copy(update=update)})
-
-
-def _with_limits_of_device(experiment: Experiment, start: Start) -> Experiment:
-    """The same experiment, with what the device renders said in full: for this tool, in this many directions.
-
-    Args:
-        experiment: whose device may have left something open.
-        start: its virtual world, or tool under exact constraints.
-    """
-    device = experiment.device
-    if isinstance(device, NoDeviceParameters):
-        return experiment
-    update: dict[str, Any] = {}
-    if isinstance(device, DeviceLimits) and "impulse_rendering" not in device.model_fields_set:
-        impulses = experiment.environment.method in ("impulse_augmented", "frictional_impulses")
-        one = isinstance(start, World) and not start.further and start.bodies(1.0 / experiment.rate).held_alone
-        if not (impulses and one):
-            update["impulse_rendering"] = "saturated"
-    if not start.planar:
-        if isinstance(device, DeviceLimits):
-            update["wrench_limit"] = _in_space(device.wrench_limit)
-        bound = {
-            name: _in_space(values)
-            for name, values in (("wrench", device.bound.wrench), ("rate", device.bound.rate))
-            if values is not None
-        }
-        update["bound"] = device.bound.model_copy(update=bound)
-    return experiment.model_copy(update={"device": device.model_copy(update=update)})
-
-
-def _in_space(values: tuple[float, ...]) -> tuple[float, ...]:
-    """A limit in all six directions from one in the plane: along z the smaller force, the torque about every axis."""
-    return values if len(values) == 6 else (*values[:2], min(values[:2]), *(3 * values[2:]))
-
-
-def _with_inertia_of_tool(
-    device: InertialParameters | PantographParameters, start: Start
-) -> InertialParameters | PantographParameters:
-    """The same device, with the tool's mass and inertia where it has none of its own."""
-    missing = [name for name in ("mass", "inertia") if getattr(device, name) is None]
-    if not missing:
-        return device
-    keys = " and ".join(f"device.{name}" for name in missing)
-    try:
-        found = dict(zip(("mass", "inertia"), hand_inertia(start), strict=True))
-        taken = {name: found[name] for name in missing}
-        type(device).model_validate(taken)
-        return device.model_copy(update=taken)
-    except ValidationError as error:
-        raise ParameterError(
-            f"{problem} (the tool's, as it is null); give {keys}" for problem in explain(error, type(device), "device.")
-        ) from error
-    except ParameterError as error:
-        raise ParameterError(
-            [f"{keys} = null: the tool at the hand has none to take over, {error}; give {keys}"]
-        ) from error
 
 
 def _with_gains(experiment: Experiment, start: Start) -> Experiment:
@@ -460,7 +335,7 @@ def _with_gains(experiment: Experiment, start: Start) -> Experiment:
     inertias, controller = coupled_inertias(experiment, start), experiment.controller
     given = controller.model_fields_set
     planar = [] if inertias.planar else [name for name in _planar_gains(controller) if name not in given]
-    controller = controller.model_copy(update={name: _in_space(getattr(controller, name)) for name in planar})
+    controller = controller.model_copy(update={name: in_space(getattr(controller, name)) for name in planar})
     own = [name for name in controller.GAINS if name not in given]
     for translation, rotation in sorted(itertools.product(range(HALVINGS), repeat=2), key=sum) if own else ():
         factors = np.repeat([0.5**translation, 0.5**rotation], (2, 1) if inertias.planar else 3)
@@ -487,7 +362,7 @@ def check_controller(experiment: Experiment, start: Start) -> None:
     inertias, controller = coupled_inertias(experiment, start), experiment.controller
     planar = [] if inertias.planar else _planar_gains(controller)
     if planar:
-        controller = controller.model_copy(update={name: _in_space(getattr(controller, name)) for name in planar})
+        controller = controller.model_copy(update={name: in_space(getattr(controller, name)) for name in planar})
     problem = _loop_problem(controller, inertias, experiment.rate)
     if planar:
         keys = ", ".join(f"controller.{name} = {_listed(experiment.controller, name, ', ')}" for name in planar)
@@ -522,9 +397,6 @@ def _check_start(experiment: Experiment, start: Start) -> None:
     if not isinstance(start, World):
         build_tool_side(experiment, UNLIMITED, experiment.rate, start=start)
         return
-    device = experiment.device
-    if isinstance(device, InertialParameters) and start.planar and any(device.offset[2:]):
-        raise ParameterError([f"device.offset[2] = {device.offset[2]:g} m: must be 0 in the plane of x and y"])
     if experiment.asynchronous:
         tool_alone(start)
     period = 1.0 / experiment.rate

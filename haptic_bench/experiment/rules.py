@@ -8,10 +8,8 @@ import numpy as np
 
 from haptic_bench.experiment.model import Experiment
 from haptic_control.matrices import matrix_of
-from haptic_drivers.admittance import AdmittanceDeviceParameters
-from haptic_drivers.devices.parameters import HardwareParameters
 from haptic_sim.constraints.scenes import ConstraintParameters, RollingSpheresParameters
-from haptic_sim.contact.response import LIMITED, DeviceLimits
+from haptic_sim.contact.response import LIMITED
 from haptic_sim.messages import FORCE, TOPICS
 from haptic_sim.tool.tool_side import is_constrained
 from haptic_sim.tool.virtual_tool import SEMI_IMPLICIT
@@ -66,8 +64,8 @@ def broken_rules(experiment: Experiment) -> list[str]:
         problems.append("controller.type = none: a device needs one; set controller.type=four_channel")
     else:
         problems += _admittance_rules(experiment)
-    if isinstance(experiment.device, HardwareParameters) and experiment.operator.EVENTS:
-        held = f"device.name = {experiment.device.name} is held by a person"
+    if experiment.device.HARDWARE and experiment.operator.EVENTS:
+        held = f"device.name = {experiment.device.label} is held by a person"
         problems.append(f"operator.type = pointer: {held}; leave the pointer out, as operator.type=constant")
     if experiment.guard.type in ("wave", "tank") and not experiment.relayed:
         problems.append(f"guard.type = {experiment.guard.type}: is of a relay; give relay.delay, or leave it out")
@@ -107,7 +105,7 @@ def _relay_rules(experiment: Experiment) -> list[str]:
             f"relay.{name} = {getattr(relay, name):g}: there is no relay; set relay.delay, or leave it out"
             for name in given
         ]
-    if experiment.alone or isinstance(device, AdmittanceDeviceParameters):
+    if experiment.alone or device.COMMANDS != FORCE:
         return [
             f"relay.delay = {relay.delay:g} s: a relay is for devices that take forces, not for device.type = "
             f"{device.type}; set relay.delay=null"
@@ -185,12 +183,10 @@ def _hand_rules(experiment: Experiment) -> list[str]:
 
 def _rendering_rules(experiment: Experiment) -> list[str]:
     """Impulses that are limited where they arise are so for one device."""
-    device = experiment.device
-    if not isinstance(device, DeviceLimits) or "impulse_rendering" not in device.model_fields_set:
+    rendering = experiment.limits.impulse_rendering
+    if "impulse_rendering" not in experiment.device.model_fields_set or rendering not in LIMITED:
         return []
-    if device.impulse_rendering not in LIMITED:
-        return []
-    return [f"device.impulse_rendering = {device.impulse_rendering}: supports one hand only; choose saturated or full"]
+    return [f"device.impulse_rendering = {rendering}: supports one hand only; choose saturated or full"]
 
 
 def _engine_rules(experiment: Experiment) -> list[str]:
@@ -214,7 +210,7 @@ def _engine_rules(experiment: Experiment) -> list[str]:
 
 
 def _admittance_rules(experiment: Experiment) -> list[str]:
-    controller, moved = experiment.controller, isinstance(experiment.device, AdmittanceDeviceParameters)
+    controller, moved = experiment.controller, experiment.device.COMMANDS != FORCE
     if controller.COMMANDS == FORCE:
         if not moved:
             return []

@@ -9,20 +9,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 
 from haptic_bench.catalogue import catalogue, config_folder, did_you_mean
 from haptic_bench.experiment import analyses
 from haptic_bench.experiment.devices import known_devices
 from haptic_bench.experiment.loading import find, load_document, name_of, read_document
 from haptic_bench.experiment.resolution import Trial
-from haptic_drivers.driver import AnyDeviceParameters
+from haptic_drivers.parameters import DEVICES
 from haptic_sim import inputs
+from haptic_sim.messages import FORCE
 from haptic_sim.parameters import ParameterError
 
 WORLD_FILES = (".xml", ".urdf")
-_TYPES = [kind.model_fields["type"].default for kind in get_args(get_args(AnyDeviceParameters)[0])]
-DEVICES = tuple(kind for kind in _TYPES if kind != "hardware")
 SECTIONS = ("device", "controller", "operator")  # that a file of a device may have
 ALONE: dict[str, Any] = {
     "name": "device",
@@ -47,13 +46,18 @@ LOW = {"stiffness": [1e3, 1e3, 1e3, 1.0, 1.0, 1.0], "damping": [20.0, 20.0, 20.0
 """Gains of a coupling for devices of unknown inertia, where nothing can tell whether the default ones are stable."""
 
 
+def simulated_devices() -> tuple[str, ...]:
+    """Names of the devices that are simulated, and none."""
+    return tuple(name for name in DEVICES.entries() if name != "hardware")
+
+
 def load_system(world: str, device: str = "", settings: Sequence[str] = ()) -> Trial:
     """The trial whose graph is the system.
 
     Args:
         world: name of an experiment or of a world, or a file; none: there is no world, and clients of CRTK command the
             device.
-        device: one of DEVICES, a name in config/devices, or a YAML file; empty: as the world has it.
+        device: a type of simulated ones, a name in config/devices, or a YAML file; empty: as the world has it.
         settings: KEY=VALUE.
 
     Raises:
@@ -61,7 +65,8 @@ def load_system(world: str, device: str = "", settings: Sequence[str] = ()) -> T
     """
     if world == "none":
         document = _with_device(ALONE, device) | {"controller": ALONE["controller"]}
-        if document["device"].get("type") == "pantograph":
+        part = DEVICES.find_or_none(document["device"].get("type"))
+        if part is not None and part.PLANAR:
             document |= IN_THE_PLANE
         if document["device"].get("type") == "hardware":  # a client asks where the hand is: there is no tool to move
             document["device"] = document["device"] | {"aligned": "mount"}
@@ -72,7 +77,7 @@ def load_system(world: str, device: str = "", settings: Sequence[str] = ()) -> T
     own = document.get("device")
     kind = own.get("type") if isinstance(own, dict) else "none"
     chosen = file is not None or bool(device) or kind == "hardware"  # an experiment's own device has its controller
-    if "controller" in document or not chosen or kind in ("none", "admittance"):
+    if "controller" in document or not chosen or not _takes_forces(kind):
         return _one(document, path, settings)
     trial = _one(document | {"controller": {"type": "virtual_coupling"}}, path, settings)
     if trial.coupled_inertias.device is not None:
@@ -145,7 +150,7 @@ def _with_device(document: dict[str, Any], device: str) -> dict[str, Any]:
         return document
     if not analyses.find(document.get("analysis", "trial")).OFFLINE_ONLY:
         document = document | {"analysis": "trial"}
-    moved = any(one in ("admittance", "none") for one in (kind, device, control))
+    moved = control in ("admittance", "none") or not (_takes_forces(kind) and _takes_forces(device))
     replaced = ("device", "controller") if moved or control == "impedance_shaping" else ("device",)
     rest = {key: value for key, value in document.items() if key not in replaced}
     if device in known_devices():
@@ -165,15 +170,21 @@ def _with_device(document: dict[str, Any], device: str) -> dict[str, Any]:
                 ]
             )
         return document | given
-    if device not in DEVICES:
+    if device not in (known := simulated_devices()) and ":" not in device:
         raise ParameterError(
             [
-                f"device {inputs.shown(device)}: must be a simulated device ({', '.join(DEVICES)}), hardware "
+                f"device {inputs.shown(device)}: must be a simulated device ({', '.join(known)}), hardware "
                 f"({', '.join(known_devices())}), or a .yaml file, whose key module names a driver of "
                 "your own with dots (my_package.my_device)"
             ]
         )
     return rest | {"device": {"type": device}}
+
+
+def _takes_forces(device: Any) -> bool:
+    """Whether a device, by its type, takes forces; of one that is not known nothing else is said."""
+    kind = DEVICES.find_or_none(device)
+    return device != "none" and (kind is None or kind.COMMANDS == FORCE)
 
 
 def _one(document: dict[str, Any], path: Path, settings: Sequence[str]) -> Trial:

@@ -6,8 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from haptic_bench.experiment.model import Experiment
-from haptic_drivers.admittance import AdmittanceDeviceParameters
-from haptic_drivers.pantograph import PantographParameters
+from haptic_sim.messages import MOTION
 from haptic_sim.parameters import Parameters
 
 
@@ -35,12 +34,8 @@ def _groups(experiment: Experiment) -> Iterator[tuple[str, set[str] | None, str]
     relay = {"wave": guard == "wave", "tank": guard == "tank", "correction": guard in ("passivity", "tank")}
     yield "relay", {name for name, used in relay.items() if not (used and experiment.relayed)}, why
     yield from _of_guard(experiment)
-    device = experiment.device
-    if isinstance(device, PantographParameters):
-        if not device.shaped:
-            yield "device", {"mass", "inertia", "friction_compensation"}, "device.shaped = false"
-        if device.measured_velocity != "observed":
-            yield "device", {"observer_bandwidth"}, f"device.velocity = {device.velocity or 'exact'}"
+    for names, why in experiment.device.unused():
+        yield "device", names, why
 
 
 def _of_guard(experiment: Experiment) -> Iterator[tuple[str, set[str] | None, str]]:
@@ -51,11 +46,11 @@ def _of_guard(experiment: Experiment) -> Iterator[tuple[str, set[str] | None, st
         yield "guard", names, f"guard.type = {guard.type or 'null'} does not act at the device's port"
         return
     devices = [experiment.device, *(hand.device for hand in experiment.hands)]
-    moved = {isinstance(device, AdmittanceDeviceParameters) for device in devices}
+    moved = {device.COMMANDS == MOTION for device in devices}
     if True not in moved:
         yield "guard", {"wrench_floor", "largest_mobility"}, f"device.type = {experiment.device.type} takes forces"
     elif False not in moved:
-        yield "guard", {"speed_floor", "largest_damping"}, "device.type = admittance takes motion"
+        yield "guard", {"speed_floor", "largest_damping"}, f"device.type = {experiment.device.type} takes motion"
 
 
 def _given(section: Parameters) -> Iterator[str]:

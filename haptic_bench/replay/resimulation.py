@@ -17,8 +17,7 @@ from haptic_bench.recording.bag import message_types
 from haptic_control.relay.ends import DeviceEnd, WorldEnd
 from haptic_control.soft_return import SoftReturn
 from haptic_drivers.devices.link import RecordedReadings
-from haptic_drivers.devices.parameters import HardwareParameters
-from haptic_drivers.driver import NoDeviceParameters
+from haptic_drivers.parameters import ForceDeviceParameters
 from haptic_sim.contact.response import ContactParameters
 from haptic_sim.messages import (
     TOPICS,
@@ -95,12 +94,15 @@ def resimulate(trial: Trial, messages: Mapping[str, Sequence[bytes]], *, whole: 
     verdict = Verdict()
     arrived = "relayed_" if experiment.relayed else ""
     for each, own in of_hands.values():
-        if not isinstance(each.experiment.device, NoDeviceParameters):
+        if not each.experiment.alone:
             _driver(each, own, f"{arrived}device_command", verdict)
     others = {hand: own for hand, (_, own) in of_hands.items() if hand}
     _tool_side(trial, recorded, others, Live(experiment.contact, tool_side, "contact", events), verdict)
     if not experiment.alone:
         for hand, (each, own) in of_hands.items():
+            if each.experiment.controller.EXTERNAL:
+                verdict.unverified.append(f"{topic_of(hand, 'controller')}: is a node of the user's own")
+                continue
             gains = Live(each.experiment.controller, topic_of(hand, "controller"), "controller", events)
             _controller(each, own, own[f"{arrived}device_state"], gains, tool_state(), verdict)
     if experiment.relayed:
@@ -162,7 +164,7 @@ def _driver(
 ) -> None:
     """The device from its commands, which are on a topic, and hardware also from its readings."""
     states, commands, readings = recorded["device_state"], recorded[topic], recorded["device_reading"]
-    hardware = isinstance(trial.experiment.device, HardwareParameters)
+    hardware = trial.experiment.device.HARDWARE
     driver = trial.driver(RecordedReadings(readings) if hardware else None)
     state, after, command = DeviceState(), DeviceState(), DeviceCommand()
     for tick in sorted(states):
@@ -296,7 +298,7 @@ def _relay(trial: Trial, recorded: Recorded, whole: bool, verdict: Verdict) -> N
     """Both ends of a relay, each from what came in, in the order in which it came."""
     experiment = trial.experiment
     device = experiment.device
-    assert not isinstance(device, NoDeviceParameters)
+    assert isinstance(device, ForceDeviceParameters)
     arguments = experiment.relay, experiment.relay_guard, experiment.rate
     of_device = DeviceEnd(*arguments, trial.coupled_inertias, realtime=True, watchdog=device.watchdog)
     _device_end(of_device, _Steps(recorded, whole, verdict))

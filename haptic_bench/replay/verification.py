@@ -86,7 +86,7 @@ def verify(directory: Path) -> Verification:
     if recorded is None or not len(recorded):
         return Verification("nothing was recorded")
     note = "" if has_digest(summary) else "summary.json has no digest of the bag: it is older than digests"
-    if summary["mode"] != "realtime":
+    if summary["mode"] != "realtime" and not trial.experiment.external:
         return Verification(_compare_samples(recorded, trial), note=note)
     try:
         timing = summary.get("timing", {})

@@ -8,12 +8,7 @@ from typing import Any
 from haptic_bench.analysis import units
 from haptic_bench.analysis.figures import NO_ENERGY
 from haptic_bench.experiment import Experiment, Trial
-from haptic_bench.report import html
 from haptic_control.activation import passivity_fact
-from haptic_control.unilateral import UnilateralParameters
-from haptic_control.virtual_coupling import VirtualCouplingParameters
-from haptic_drivers.driver import NoDeviceParameters
-from haptic_sim.contact.response import DeviceLimits
 from haptic_sim.tool.tool_side import is_constrained
 
 Fact = tuple[str, str]
@@ -72,31 +67,17 @@ def _method(experiment: Experiment) -> str:
         return f"exact constraints, {kept}, {constraint.integrator} integration"
     method = experiment.environment.method.replace("_", "-")
     text = f"{method} contact"
-    if "impulse" in method and isinstance(experiment.device, DeviceLimits):
-        rendering = experiment.device.impulse_rendering
+    if "impulse" in method and (limits := experiment.device.limits) is not None:
+        rendering = limits.impulse_rendering
         text += f", impulses {'in full' if rendering == 'full' else rendering}"
-    if isinstance(experiment.controller, UnilateralParameters):
-        text += " through the unilateral coupling"
-    elif isinstance(experiment.controller, VirtualCouplingParameters):
-        text += " through a virtual coupling"
-    return text
+    through = experiment.controller.LABEL
+    return f"{text} through {through}" if through else text
 
 
 def _device(experiment: Experiment) -> Iterator[Fact]:
     """The device, and the limits of its rendering."""
-    device = experiment.device
-    if isinstance(device, NoDeviceParameters):
-        return
-    said = [getattr(device, "name", "") or device.type]
-    if isinstance(device, DeviceLimits) and device.impulse_rendering == "full":
-        said.append("its limitations ignored (device.impulse_rendering: full)")
-    elif isinstance(device, DeviceLimits):
-        said.append(f"renders up to {html.text(device.wrench_limit)} N, N m")
-    if device.bound.wrench is not None:
-        said.append(f"bounded at {html.text(device.bound.wrench)} N, N m")
-    if device.bound.rate is not None:
-        said.append(f"changing by at most {html.text(device.bound.rate)} N/s, N m/s")
-    yield "Device", "; ".join(said)
+    if not experiment.alone:
+        yield "Device", "; ".join([experiment.device.label, *experiment.device.facts()])
 
 
 def _port(found: Mapping[str, Any], joule: tuple[str, float] | None) -> str:

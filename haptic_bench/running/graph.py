@@ -14,7 +14,6 @@ from typing import Any
 import yaml
 
 from haptic_bench.experiment import Trial
-from haptic_drivers.pantograph import PantographParameters
 from haptic_sim.contact.response import DeviceLimits
 from haptic_sim.libyaml import DUMPER
 from haptic_sim.messages import split_topic, topic_of
@@ -171,6 +170,9 @@ def node_specs(
     if experiment.alone:
         rest = [NodeSpec(name, {name: parameters[name]}) for name in names[1:]]
         return [NodeSpec("alone", {"environment": parameters["environment"]}), *rest]
+    names = [name for name in names if name not in experiment.external]
+    if composed and experiment.external:
+        raise ParameterError(["--composed: controller.type = external is a node of its own; leave it out"])
     if side in SIDES:
         names = [name for name in names if (name in DYNAMICS) == (side == "dynamics")]
     elif side:
@@ -195,7 +197,6 @@ def _bridge_specs(trial: Trial, directory: Path, *, progress: bool, lasting: boo
     from haptic_ros.ros_parameters import encode  # needs ROS
 
     experiment = trial.experiment
-    device = experiment.device
     common = {"rate": experiment.rate, "last_tick": ENDLESS, "mode": "realtime", "nodes": ["driver", "controller"]}
     topics = experiment.standard_topics.model_dump()
     driver = {"operator": _operator(trial, directory), "directory": str(directory), "progress": progress}
@@ -203,7 +204,7 @@ def _bridge_specs(trial: Trial, directory: Path, *, progress: bool, lasting: boo
     bridge = {
         "controller": encode(experiment.controller),
         "hardware": bool(experiment.hardware),
-        "linkage": device.numbers_at(trial.hand.pose) if isinstance(device, PantographParameters) else None,
+        "linkage": experiment.device.known().linkage,
         "standard_topics": topics | {"reliable": True},
     }
     return [

@@ -36,7 +36,6 @@ from haptic_bench.running.viewing import Viewer, Viewing
 from haptic_bench.running.views import write_views
 from haptic_drivers.bound import BoundParameters, count_bounded
 from haptic_drivers.devices.interface import DeviceError
-from haptic_drivers.driver import NoDeviceParameters
 from haptic_drivers.events import recorded_events, write_events
 from haptic_sim import inputs
 from haptic_sim.dynamics.energy import UnstableError
@@ -435,10 +434,10 @@ def _foreign(timing: Mapping[str, Any]) -> list[str]:
 
 def _bounded(trial: Trial, samples: Samples) -> dict[str, Any]:
     """In how many ticks the device was at its last bound, if it has one."""
-    device = trial.experiment.device
-    if isinstance(device, NoDeviceParameters) or device.bound == BoundParameters():
+    bound = trial.experiment.device.last_bound
+    if bound == BoundParameters():
         return {}
-    return {"bounded": count_bounded(device.bound, samples.wrench("rendered"), 1.0 / trial.experiment.rate)}
+    return {"bounded": count_bounded(bound, samples.wrench("rendered"), 1.0 / trial.experiment.rate)}
 
 
 def _guarded(trial: Trial, samples: Samples) -> dict[str, Any]:

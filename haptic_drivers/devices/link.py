@@ -103,6 +103,7 @@ class Link:
         say: Callable[[str], object] = lambda text: None,
     ):
         self._hardware, self._device, self._period, self._clock, self._say = hardware, device, period, clock, say
+        self.title = device.title or device.name
         self.life = Life(device, homes=isinstance(hardware, Homing))
         self._reading = Reading()
         self._lock = threading.RLock()

@@ -2,40 +2,27 @@
 
 from __future__ import annotations
 
-import importlib.util
+import importlib
 import os
-import pkgutil
-import sys
-from pathlib import Path
 from types import ModuleType
 from typing import Annotated, Any, Literal
 
 import numpy as np
 from pydantic import AfterValidator, ValidationError, model_validator
 
-from haptic_control.parameters import KnownDevice
-from haptic_drivers import devices
 from haptic_drivers.bound import BoundParameters
 from haptic_drivers.devices.interface import Hardware
 from haptic_sim.contact.response import DeviceLimits
 from haptic_sim.messages import MOST_BUTTONS
 from haptic_sim.parameters import NotNegativePair, ParameterError, Parameters, explain, quantity
+from haptic_sim.parts import USERS_PATH, Group, add_users_folders
 
 DIRECTIONS = ("x", "y", "z", "rx", "ry", "rz")
-FOLDER = "haptic_drivers.devices"
-USERS_PATH = "HAPTICS_PYTHONPATH"
 MOTION_SCALES, FORCE_SCALES = (0.01, 100.0), (0.0, 10.0)  # smallest and largest
 
 
-def _users_folders() -> list[str]:
-    """The folders on PYTHONPATH as the user has set it, which `./haptics` hands on in USERS_PATH."""
-    return [folder for folder in os.environ.get(USERS_PATH, "").split(os.pathsep) if os.path.isabs(folder)]
-
-
-def _is_driver(name: str) -> bool:
-    """Whether a module of this folder has a driver."""
-    spec = importlib.util.find_spec(f"{FOLDER}.{name}")
-    return spec is not None and spec.origin is not None and "\ndef build(" in Path(spec.origin).read_text("utf-8")
+DRIVERS = Group("hardware")
+"""The modules of the drivers of hardware."""
 
 
 def _directions(names: tuple[str, ...]) -> tuple[str, ...]:
@@ -94,13 +81,13 @@ class IdentifiedParameters(Parameters):
 
 
 class HardwareParameters(IdentifiedParameters, DeviceLimits):
-    """A hardware device; keys that are left out are those of the file that `name` names."""
+    """The data of a hardware device, of which the driver is one part (`haptic_drivers.hardware`)."""
 
-    type: Literal["hardware"] = "hardware"
     name: str = quantity(description="Name of the device's data in config/devices, or its file")
     title: str = quantity("", description="Vendor and model of the device, and what is known of it")
     module: str = quantity(
-        description="Module of the driver: in haptic_drivers/devices, or with dots anywhere that Python finds it"
+        description="Driver of the device: a registered one (haptics list hardware), or a module with dots that Python "
+        "finds"
     )
     connection: dict[str, str | float | int | bool] = quantity(
         {}, description="What the driver is told to find its device: port, address, library"
@@ -198,10 +185,6 @@ class HardwareParameters(IdentifiedParameters, DeviceLimits):
             raise ValueError(".wall: is at the workspace, of which there is none; give workspace, or leave it out")
         return self
 
-    def known(self) -> KnownDevice:
-        """What it says of itself to a controller."""
-        return KnownDevice(self.type, self.mass, self.inertia, True, self.damping)
-
     def mask(self, names: tuple[str, ...]) -> np.ndarray:
         """1 for the directions that are named, 0 for the others (6,)."""
         return np.array([float(name in names) for name in DIRECTIONS])
@@ -232,19 +215,19 @@ def check_driver(device: HardwareParameters) -> tuple[ModuleType, Any]:
 
 
 def _module(name: str) -> ModuleType:
-    full = name if "." in name else f"{FOLDER}.{name}"
-    sys.path += [one for one in _users_folders() if one not in sys.path]  # after all others: nothing of ours is hidden
+    known = DRIVERS.entries()
+    full = known[name].value if name in known else name
+    add_users_folders()
     try:
         module = importlib.import_module(full)
     except ModuleNotFoundError as error:
         if not f"{full}.".startswith(f"{error.name}."):
             raise ParameterError([f"device.module = {name}: it needs the module {error.name}: install it"]) from error
-        known = ", ".join(sorted(one.name for one in pkgutil.iter_modules(devices.__path__) if _is_driver(one.name)))
-        folders = os.pathsep.join(_users_folders()) or "empty"
+        folders = os.environ.get(USERS_PATH) or "empty"
         raise ParameterError(
             [
-                f"device.module = {name}: there is no module {full}; must be one of {known}, or a module with dots "
-                f"that Python finds: put the folder that has it on PYTHONPATH (which is {folders})"
+                f"device.module = {name}: there is no module {full}; must be one of {', '.join(known)}, or a module "
+                f"with dots that Python finds: put the folder that has it on PYTHONPATH (which is {folders})"
             ]
         ) from error
     except Exception as error:  # a module may raise anything

@@ -13,13 +13,11 @@ import numpy as np
 from rclpy.lifecycle import LifecycleState, TransitionCallbackReturn
 
 from haptic_control.guard import GuardParameters
-from haptic_drivers.devices.interface import DeviceError
 from haptic_drivers.devices.link import Link
-from haptic_drivers.devices.parameters import HardwareParameters, build_hardware
-from haptic_drivers.driver import DriverDeviceParameters, HandParameters, build_driver
+from haptic_drivers.driver import build_driver
 from haptic_drivers.nodes.requests import DeviceRequests
 from haptic_drivers.operators import AnyOperatorParameters
-from haptic_drivers.pantograph import PantographParameters
+from haptic_drivers.parameters import AnyDeviceParameters, HandParameters
 from haptic_ros.leader import LeaderNode, LeaderTrialParameters
 from haptic_ros.process import run
 from haptic_ros.servo import ServoNode
@@ -44,7 +42,7 @@ LEADING = "/device_state"  # of the first hand, as the driver of another calls i
 class DriverTrialParameters(LeaderTrialParameters):
     """What the driver needs to know of a trial."""
 
-    device: DriverDeviceParameters = quantity(description="The haptic device")
+    device: AnyDeviceParameters = quantity(description="The haptic device")
     operator: AnyOperatorParameters = quantity(description="The simulated hand")
     tool: AnyToolParameters = quantity(description="The virtual tool, whose inertia a device may share")
     hand: HandParameters = quantity(description="Where the tool is held at the start")
@@ -86,17 +84,11 @@ class DriverNode(LeaderNode):
         """
         self._let_go()
         device = config.device
-        if not isinstance(device, HardwareParameters):
-            return None
-        if not config.realtime:
-            raise ParameterError([f"mode = {config.mode}: {device.name} is hardware, which runs in real time only"])
-        link = Link(build_hardware(device), device, 1.0 / config.rate, say=self.say)
-        try:
-            link.open()
-        except DeviceError as error:
-            problem = str(error).removeprefix(f"{device.name}: ")
-            raise ParameterError([f"device.name = {device.name}: {problem}"]) from error
-        self._requests = DeviceRequests(self, link.ask)
+        if device.HARDWARE and not config.realtime:
+            raise ParameterError([f"mode = {config.mode}: {device.label} is hardware, which runs in real time only"])
+        link = device.connect(config.rate, self.say)
+        if link is not None:
+            self._requests = DeviceRequests(self, link.ask)
         return link
 
     def release(self) -> None:
@@ -132,9 +124,7 @@ class DriverNode(LeaderNode):
 
     def standard_topics(self, rate: float, reliable: bool) -> DeviceTopics:
         """See ServoNode."""
-        device = self.config.device
-        linkage = device.numbers_at(self.config.hand.pose) if isinstance(device, PantographParameters) else None
-        return DeviceTopics(self, rate, reliable, linkage)
+        return DeviceTopics(self, rate, reliable, self.config.device.known().linkage)
 
     def subscribed(self) -> tuple[str, ...]:
         """See ServoNode."""
@@ -145,7 +135,7 @@ class DriverNode(LeaderNode):
         """See ServoNode; a composition asks before this node is configured, and none of its nodes takes events."""
         config = getattr(self, "config", None)
         pointed = config is not None and config.operator.EVENTS
-        hardware = config is not None and isinstance(config.device, HardwareParameters) and config.recorded
+        hardware = config is not None and config.device.HARDWARE and config.recorded
         more = (*(["operator_events"] if pointed else []), *(["device_reading"] if hardware else []))
         return (*more, *self.PUBLISHES)
 
@@ -281,10 +271,9 @@ class DriverNode(LeaderNode):
         """See ServoNode."""
         trouble, values = super().health()
         core, state = self._core, self._state
-        device = self.config.device
-        if self._link is not None and isinstance(device, HardwareParameters):
+        if self._link is not None:
             life = self._link.life
-            values |= {"device": device.title or device.name, "fault": life.fault}
+            values |= {"device": self._link.title, "fault": life.fault}
             values |= {"motion scale": life.motion_scale, "force scale": life.force_scale}
             values["age of the reading [s]"] = state.reading_age
             trouble = life.fault or trouble

@@ -45,7 +45,7 @@ from haptic_bench.analysis.figures import (
 from haptic_bench.experiment import Trial
 from haptic_bench.recording.samples import Samples, of_trial
 from haptic_control.parameters import NoControllerParameters
-from haptic_drivers.driver import NoDeviceParameters
+from haptic_drivers.parameters import NoDeviceParameters
 from haptic_sim.dynamics.multibody import Multibody
 from haptic_sim.hand import Hand
 from haptic_sim.messages import ToolCommand

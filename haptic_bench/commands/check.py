@@ -1,0 +1,162 @@
+"""The functions of the commands `check` and `new`: the properties of a part, and a package for parts of one's own."""
+
+from __future__ import annotations
+
+import argparse
+import keyword
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from haptic_bench.catalogue import config_folder, did_you_mean
+from haptic_bench.commands.command_line import DONE, FAILED
+from haptic_bench.experiment import Trial, load, load_document
+from haptic_bench.running.properties import Finding, properties
+from haptic_bench.running.runner import Interruption
+from haptic_bench.trials.trial import run_trial
+from haptic_sim import inputs
+from haptic_sim.messages import FORCE
+from haptic_sim.parameters import ParameterError
+from haptic_sim.parts import Kind, Part, PartError, groups
+from haptic_sim.worlds.scenes import tools_of
+
+SECTIONS = {"controllers": "controller", "operators": "operator", "devices": "device", "scenes": "scene"}
+"""Kinds whose parts are checked, and their sections of an experiment."""
+EXPERIMENT: dict[str, Any] = {
+    "name": "check",
+    "duration": 0.2,
+    "rate": 1000.0,
+    "scene": {
+        "type": "world",
+        "gravity": [0.0, 0.0, 0.0],
+        "bodies": {
+            "wall": {"joint": "fixed", "shapes": [{"type": "plane", "normal": [-1, 0, 0], "offset": -0.021}]},
+            "ball": {"joint": "free", "mass": 0.5, "shapes": [{"type": "sphere", "radius": 0.02}]},
+        },
+        "tool": "ball",
+    },
+    "device": {"type": "inertial", "mass": 0.5, "inertia": 0.005},
+    "operator": {"type": "constant", "wrench": [2.0, 0.5, 0.0, 0.0, 0.0, 0.01]},
+    "controller": {"type": "virtual_coupling"},
+    "contact": {"stiffness": 4000.0, "damping": 20.0},
+}
+"""A hand pushes a ball against a wall."""
+LONGEST = 1000  # ticks of a trial in which a part is checked
+IN_THE_PLANE = {"scene": {"type": "empty"}, "tool": {"type": "peg"}}
+
+
+def check(options: argparse.Namespace) -> int:
+    """`haptics check PART [--in EXPERIMENT] [--set KEY=VALUE] [--offline]`."""
+    status = DONE
+    for kind, name in _found(options.part):
+        trial = _trial(kind, name, options)
+        print(f"{name}, of the {kind.name}:")
+        for finding in _findings(kind.name, trial, lockstep=not options.offline):
+            print(f"  {'failed' if finding.problem else 'passed'}  {finding.text}")
+            if finding.problem:
+                print(f"          {finding.problem}")
+                status = FAILED
+    return status
+
+
+def _found(name: str) -> list[tuple[Kind[Part], str]]:
+    """The kinds that have a part of a name, or of MODULE:CLASS.
+
+    Raises:
+        ParameterError: none has, or the part cannot be imported.
+    """
+    kinds = [kind for each in SECTIONS if isinstance(kind := groups()[each], Kind)]
+    found = [kind for kind in kinds if (kind.find_or_none(name) if ":" in name else name in kind.entries())]
+    if not found and ":" in name:
+        raise ParameterError(dict.fromkeys(map(_refusal, kinds, [name] * len(kinds))))
+    if not found:
+        known = sorted({one for kind in kinds for one in kind.entries()})
+        raise ParameterError([f"part {inputs.shown(name)}: unknown{did_you_mean(name, known)}"])
+    return [(kind, name) for kind in found]
+
+
+def _refusal(kind: Kind[Part], name: str) -> str:
+    """Why MODULE:CLASS is no part of a kind."""
+    try:
+        return f"{kind.find(name)}"
+    except PartError as error:
+        return str(error)
+
+
+def _trial(kind: Kind[Part], name: str, options: argparse.Namespace) -> Trial:
+    """A short trial in which a part takes part.
+
+    Raises:
+        ParameterError: it takes part in no trial offline, or keys of it are missing or wrong.
+    """
+    part = kind.find(name)
+    if name in ("none", "crtk") or getattr(part, "HARDWARE", False) or getattr(part, "EXTERNAL", False):
+        raise ParameterError([f"part {name}: takes part in no trial offline; try it with haptics start"])
+    if options.within is not None:
+        (trial, *_) = load(options.within, options.settings)
+        used = type(getattr(trial.experiment, SECTIONS[kind.name]))
+        if used is not part:
+            said = f"{SECTIONS[kind.name]}.type = {kind.name_of(used)}"
+            raise ParameterError([f"--in {options.within}: its {said}; must be {name}"])
+    else:
+        document = EXPERIMENT | {SECTIONS[kind.name]: {"type": name}} | _fitting(kind.name, part)
+        (trial, *_) = load_document(document, Path("check.yaml"), options.settings)
+    trial = trial.in_mode("offline")
+    return trial.lasting(min(trial.experiment.last_tick + 1, LONGEST))
+
+
+def _fitting(kind: str, part: Any) -> dict[str, Any]:
+    """The sections of an experiment that a part needs beside itself."""
+    found: dict[str, Any] = {}
+    if getattr(part, "COMMANDS", FORCE) != FORCE:
+        found = {"device" if kind == "controllers" else "controller": {"type": "admittance"}}
+    if getattr(part, "PLANAR", False):
+        found |= IN_THE_PLANE
+    if "none" not in (tools := tools_of(part)):
+        found |= {"tool": {"type": tools[0]}}
+    return found
+
+
+def _findings(kind: str, trial: Trial, *, lockstep: bool) -> Iterator[Finding]:
+    yield from properties(kind, trial)
+    if lockstep:
+        yield Finding("the same bits offline and in lockstep", _lockstep_problem(trial))
+
+
+def _lockstep_problem(trial: Trial) -> str:
+    """What differs between a trial offline and one of the ROS graph in lockstep; empty: nothing."""
+    with tempfile.TemporaryDirectory(prefix="haptics-check-") as folder, Interruption() as interruption:
+        samples = []
+        for mode in ("offline", "lockstep"):
+            directory = Path(folder, mode)
+            directory.mkdir()
+            summary = run_trial(trial, mode, directory, interruption)
+            if summary["status"] != "done":
+                return f"{mode}: the trial has {summary['status']}: {summary.get('reason', '')}"
+            samples.append((directory / "samples.csv").read_bytes())
+    return "" if samples[0] == samples[1] else "samples.csv of the two trials differ"
+
+
+def new(options: argparse.Namespace) -> int:
+    """`haptics new PACKAGE`: the example package under a name of its own, in a new folder of that name."""
+    name, template = options.package, config_folder().parent / "examples" / "own_parts"
+    if not name.isidentifier() or keyword.iskeyword(name) or not name.isascii():
+        raise ParameterError([f"package {inputs.shown(name)}: must be a name of Python, as my_parts"])
+    if not template.is_dir():
+        raise ParameterError([f"the example package is not there: no {template}; install haptics again"])
+    folder = Path(name)
+    try:
+        folder.mkdir()
+    except OSError as error:
+        raise ParameterError([f"package {name}: {error.strerror}; choose another name or folder"]) from error
+    for file in sorted(template.rglob("*")):
+        if file.is_dir() or "__pycache__" in file.parts or file.suffix == ".pyc":
+            continue
+        target = folder / str(file.relative_to(template)).replace("lab_parts", name)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_text(file.read_text(encoding="utf-8").replace("lab_parts", name), encoding="utf-8")
+        print(target)
+    print(f"next: pip install --no-deps --target parts ./{name}")
+    print(f"      PYTHONPATH=parts haptics run {name}/own_wall.yaml --mode offline")
+    return DONE

@@ -1,0 +1,212 @@
+"""Properties that every part must have, of this package or of any other; `haptics check` looks for them.
+
+A part is looked at in a short trial that it takes part in, and alone, under random inputs.
+"""
+
+from __future__ import annotations
+
+import gc
+import hashlib
+import tracemalloc
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from haptic_bench.experiment import Trial
+from haptic_bench.running.offline import simulate
+from haptic_control.guard import GuardParameters
+from haptic_drivers.operators import build_operator
+from haptic_drivers.parameters import DeviceContext
+from haptic_sim.messages import DeviceCommand, DeviceState, ToolCommand, tick_time
+from haptic_sim.spatial import rotation_difference
+
+STEPS = 200  # with random inputs
+HELD = 8192  # [B] that a step may hold for itself: views and numbers of Python, no large arrays
+KEPT = 8192  # [B] that may be left of STEPS / 2 steps, for what Python itself keeps: less than an array a step
+FORCE, TORQUE, LENGTH, SPEED = 2.0, 0.02, 0.01, 0.1  # [N], [N m], [m], [m/s]: sizes of random inputs
+LOST = 1e-3  # part of all work by which the energy of a passive device may be negative, for rounding
+
+
+class Finding(NamedTuple):
+    """Whether a part has a property.
+
+    Attributes:
+        text: the property.
+        problem: what was found; empty: it has it.
+    """
+
+    text: str
+    problem: str
+
+
+def properties(kind: str, trial: Trial) -> Iterator[Finding]:
+    """What is found of the part of a kind (`controllers`, ...) of a trial."""
+    yield from _of_trial(trial)
+    if kind == "controllers":
+        yield from _of_steps(lambda: _controller_steps(trial))
+    elif kind == "operators" and not trial.experiment.operator.EVENTS:  # a person moves a pointer
+        yield from _of_steps(lambda: _operator_steps(trial))
+    elif kind == "devices":
+        yield from _of_steps(lambda: _device_steps(trial))
+        yield Finding("passive: it gives back no more energy than it was given", _active(trial))
+
+
+def _of_trial(trial: Trial) -> Iterator[Finding]:
+    """A trial with the part: finite, and the same again."""
+    try:
+        digests = _digest(trial), _digest(trial)
+    except RuntimeError as error:
+        yield Finding("a trial goes on to its end", str(error))
+        return
+    yield Finding("a trial goes on to its end", "")
+    again = "" if digests[0] == digests[1] else "two trials of the same experiment differ"
+    yield Finding("the same bits in a second trial", again)
+
+
+def _digest(trial: Trial) -> bytes:
+    """Of all messages of a trial offline."""
+    found = hashlib.sha256()
+    simulate(trial, lambda topic, tick, data: found.update(data))
+    return found.digest()
+
+
+Step = Callable[[int], np.ndarray]
+"""Calls a part in a tick, and returns what it has said, which is copied."""
+
+
+def _of_steps(build: Callable[[], Step]) -> Iterator[Finding]:
+    """Two parts that are built alike, under the same random inputs."""
+    one, other = build(), build()
+    said, repeated = (np.array([step(tick).copy() for tick in range(STEPS)]) for step in (one, other))
+    wrong = np.flatnonzero(~np.isfinite(said).all(axis=1))
+    finite = f"in tick {wrong[0]}: {said[wrong[0]].tolist()}" if len(wrong) else ""
+    yield Finding("finite under random inputs", finite)
+    differ = np.flatnonzero((said != repeated).any(axis=1) & ~np.isnan(said).any(axis=1))
+    same = f"built again, it differs from tick {differ[0]} on; nothing may depend on a clock" if len(differ) else ""
+    yield Finding("the same bits after a reset", same)
+    held, kept = _memory(build())
+    large = f"a step holds up to {held} B, and {STEPS // 2} steps keep {kept} B; work in arrays that are made before"
+    text = f"a step holds at most {HELD} B of new memory, and keeps none"
+    yield Finding(text, large if held > HELD or kept > KEPT else "")
+
+
+def _memory(step: Step) -> tuple[int, int]:
+    """Bytes that Python and NumPy hold at most in a step beyond those before, and those that many steps keep."""
+    step(0)
+    gc.collect()
+    tracemalloc.start()
+    try:
+        for tick in range(1, STEPS // 2):  # until what was held before, and is let go of now, is known
+            step(tick)
+        begun, _ = tracemalloc.get_traced_memory()
+        tracemalloc.reset_peak()
+        for tick in range(STEPS // 2, STEPS):
+            step(tick)
+        left, most = tracemalloc.get_traced_memory()
+        return most - begun, left - begun
+    finally:
+        tracemalloc.stop()
+
+
+class _Random:
+    """Random motions and wrenches about where the hand is at the start, the same for each that is made."""
+
+    def __init__(self, trial: Trial):
+        rng = np.random.default_rng(20260)
+        directions = np.array([1, 1, 0, 0, 0, 1] if trial.hand.planar else [1] * 6, float)
+        self.poses = np.tile(np.array(trial.hand.pose), (STEPS, 1))
+        self.poses[:, :3] += LENGTH * directions[:3] * rng.normal(size=(STEPS, 3))
+        self.twists = SPEED * directions * rng.normal(size=(STEPS, 6))
+        self.wrenches = np.repeat([FORCE, TORQUE], 3) * directions * rng.normal(size=(STEPS, 6))
+        self.other = np.repeat([FORCE, TORQUE], 3) * directions * rng.normal(size=(STEPS, 6))
+
+
+def _controller_steps(trial: Trial) -> Step:
+    experiment, given = trial.experiment, _Random(trial)
+    controller = experiment.controller.build(experiment.rate)
+    device, on_tool, on_device = DeviceState(), ToolCommand(), DeviceCommand()
+    tool, said = _tool_state(trial), np.zeros(18)
+
+    def step(tick: int) -> np.ndarray:
+        device.stamp(tick, tick_time(tick, experiment.rate))
+        device.command_tick = tick - 1
+        device.pose[:], device.twist[:] = given.poses[tick], given.twists[tick]
+        device.operator_wrench[:], device.rendered_wrench[:] = given.wrenches[tick], on_device.wrench
+        controller.coordinate(device, tool, on_tool)
+        tool.stamp(tick, device.nanoseconds)
+        tool.pose[:], tool.twist[:] = given.poses[-1 - tick], given.twists[-1 - tick]
+        tool.wrench[:] = given.other[tick]
+        controller.command(tool, on_device)
+        said[:6], said[6:12], said[12:] = on_tool.wrench, on_device.wrench, on_device.acceleration
+        return said
+
+    return step
+
+
+def _tool_state(trial: Trial) -> Any:
+    """The state of the tool in the first tick of a trial."""
+    found: list[bytes] = []
+    shorter = trial.lasting(2)
+    simulate(shorter, lambda topic, tick, data: found.append(data) if topic == "tool_state" and not found else None)
+    state = trial.tool_sizes.tool_state()
+    state.load(found[0])
+    return state
+
+
+def _operator_steps(trial: Trial) -> Step:
+    experiment, given, said = trial.experiment, _Random(trial), np.zeros(6)
+    operator = build_operator(experiment.operator, trial.table, experiment.seed)
+
+    def step(tick: int) -> np.ndarray:
+        operator.wrench(tick / experiment.rate, given.poses[tick], given.twists[tick], said)
+        return said
+
+    return step
+
+
+def _device(trial: Trial) -> Any:
+    """The device of a trial, without a guard, which would keep it passive."""
+    experiment = trial.experiment
+    guard = GuardParameters(type="none")
+    context = DeviceContext(experiment.rate, trial.hand, experiment.seed, guard, experiment.tool)
+    return experiment.device.build(context).device
+
+
+def _device_steps(trial: Trial) -> Step:
+    given, device, period = _Random(trial), _device(trial), 1.0 / trial.experiment.rate
+    command, said, sensed = DeviceCommand(), np.zeros(25), np.zeros(6)
+    command.mode = device.MODE
+
+    def step(tick: int) -> np.ndarray:
+        device.measure(tick, given.wrenches[tick], sensed)
+        command.wrench[:] = given.other[tick]
+        command.acceleration[:] = given.twists[tick]
+        if tick % 4 == 3:
+            device.idle(given.wrenches[tick], period)
+        else:
+            device.apply_command(command, given.wrenches[tick], period)
+        said[:7], said[7:13], said[13:19], said[19:] = device.pose, device.twist, device.rendered, sensed
+        return said
+
+    return step
+
+
+def _active(trial: Trial) -> str:
+    """How much more energy a device gave than it got, from rest, by what acts on it; empty: no more than rounding."""
+    given, device, period = _Random(trial), _device(trial), 1.0 / trial.experiment.rate
+    command, moved, before, sensed = DeviceCommand(), np.zeros(6), np.zeros(7), np.zeros(6)
+    command.mode, net, gross = device.MODE, 0.0, 0.0
+    for tick in range(STEPS):
+        before[:] = device.pose
+        operator = given.wrenches[tick // 10]
+        device.measure(tick, operator, sensed)
+        command.wrench[:], command.acceleration[:] = given.other[tick // 10], given.twists[tick // 10]
+        device.apply_command(command, operator, period)
+        moved[:3] = device.pose[:3] - before[:3]
+        rotation_difference(device.pose[3:], before[3:], moved[3:])
+        work = (operator + device.rendered) * moved
+        net, gross = net + float(work.sum()), gross + float(np.abs(work).sum())
+        if net < -LOST * gross:
+            return f"after {tick + 1} ticks it gave {-net:.3g} J more than it got, of {gross:.3g} J that was exchanged"
+    return ""

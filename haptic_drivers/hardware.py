@@ -1,0 +1,92 @@
+"""Hardware as a part: the data of any hardware device, whose driver is a module of this package or of the user's."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+
+from haptic_control.guard import Port
+from haptic_control.parameters import KnownDevice
+from haptic_drivers.devices.hardware import HardwareDevice, limits_of
+from haptic_drivers.devices.interface import DeviceError
+from haptic_drivers.devices.link import Link
+from haptic_drivers.devices.parameters import HardwareParameters, build_hardware, check_driver
+from haptic_drivers.parameters import BuiltDevice, DeviceContext, DeviceStart, ForceDeviceParameters
+from haptic_sim import rotations
+from haptic_sim.inputs import LARGEST
+from haptic_sim.messages import FORCE
+from haptic_sim.parameters import ParameterError
+
+
+class HardwareDeviceParameters(HardwareParameters, ForceDeviceParameters):  # type: ignore[misc]  # never no soft start
+    """A hardware device; keys that are left out are those of the file that `name` names."""
+
+    HARDWARE: ClassVar[bool] = True
+
+    type: Literal["hardware"] = "hardware"
+
+    def build(self, context: DeviceContext) -> BuiltDevice:
+        """See DeviceParameters; a damper of the guard is as weak as the device's delay asks for."""
+        rate, inertia = context.rate, None
+        if self.mass is not None and self.inertia is not None:
+            share = 1.0 / (1.0 + 2.0 * rate * (self.delay or 0.0))
+            inertia = share * self.mass, share * self.inertia
+        port = Port.of(context.guard, FORCE, 1.0 / rate, inertia, acts=context.guard.acts)
+        start = np.array(context.hand.pose)
+        held = HardwareDevice(self, limits_of(self), port, context.source, start, 1.0 / rate)
+        return BuiltDevice(held, hardware=held)
+
+    def connect(self, rate: float, say: Callable[[str], None]) -> Link:
+        """See DeviceParameters."""
+        link = Link(build_hardware(self), self, 1.0 / rate, say=say)
+        try:
+            link.open()
+        except DeviceError as error:
+            problem = str(error).removeprefix(f"{self.name}: ")
+            raise ParameterError([f"device.name = {self.name}: {problem}"]) from error
+        return link
+
+    def check_driver(self) -> None:
+        """See DeviceParameters."""
+        check_driver(self)
+
+    def known(self) -> KnownDevice:
+        """See DeviceParameters."""
+        return KnownDevice(self.type, self.mass, self.inertia, True, self.damping)
+
+    def coupled(self, start: DeviceStart) -> dict[str, Any]:
+        """See DeviceParameters: in the directions with a motor whose inertia is known."""
+        known = np.repeat([float(one is not None) for one in (self.mass, self.inertia)], 3)
+        R_WB = np.kron(np.eye(2), rotations.matrix(np.array(self.mount[3:])))
+        driven = R_WB * (known * self.mask(self.actuated)) @ R_WB.T
+        if not driven.any():
+            return {}
+        return {
+            "device": (self.mass or LARGEST, self.inertia or LARGEST),
+            "driven": tuple(driven.ravel().tolist()),
+            "damping": self.damping,
+            "force_sensor": False,
+        }
+
+    @property
+    def label(self) -> str:
+        """See DeviceParameters."""
+        return self.name
+
+    def unchecked(self) -> str:
+        """See DeviceParameters: its inertia need not be known, while that of simulated devices is."""
+        unknown = [
+            (key, motion)
+            for key, motion, names in (("mass", "translation", "xyz"), ("inertia", "rotation", ("rx", "ry", "rz")))
+            if getattr(self, key) is None and set(names) & set(self.actuated)
+        ]
+        if not unknown:
+            return ""
+        keys = ", ".join(f"device.{key} = null" for key, _ in unknown)
+        motions = " and ".join(motion for _, motion in unknown)
+        return (
+            f"{keys}: not known, so the controller's gains in {motions} are not checked for stability with "
+            f"{self.name}; measure what is missing with haptics identify"
+        )

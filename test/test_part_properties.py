@@ -1,0 +1,139 @@
+"""The properties that every part must have: ours have them, and parts that have not are found out."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from typing import Any, Literal
+
+import numpy as np
+import pytest
+
+from haptic_bench.commands import check
+from haptic_bench.experiment import Trial
+from haptic_bench.running.properties import properties
+from haptic_drivers.force_device import SimulatedForceDeviceParameters
+from haptic_drivers.inertial import InertialDevice
+from haptic_drivers.operators import Held, OperatorParameters
+from haptic_drivers.parameters import DeviceContext
+from haptic_sim.parameters import ParameterError
+from haptic_sim.parts import Kind, groups
+
+KEYS = {
+    "constant": ("operator.wrench=[2,0.5,0,0,0,0.01]",),
+    "sine": ("operator.amplitude=[1,0,0,0,0,0.01]", "operator.frequency=5"),
+    "tangential": ("operator.amplitude=1", "operator.centre=[0,0.1]"),
+}
+WITH_FILES = ("file", "arm")
+NOT_OFFLINE = ("none", "crtk", "external", "hardware")
+OURS = [
+    (kind, name)
+    for kind in ("controllers", "operators", "devices")
+    for name in groups()[kind].entries()
+    if name not in (*WITH_FILES, *NOT_OFFLINE)
+]
+TICKS = 20
+
+
+def trial_of(kind: str, name: str, settings: Sequence[str] = ()) -> Trial:
+    found = groups()[kind]
+    assert isinstance(found, Kind)
+    return check._trial(found, name, argparse.Namespace(within=None, settings=settings)).lasting(TICKS)
+
+
+def failed(kind: str, trial: Trial) -> dict[str, str]:
+    return {one.text: one.problem for one in properties(kind, trial) if one.problem}
+
+
+@pytest.mark.parametrize(("kind", "name"), OURS)
+def test_our_parts_have_all_properties(kind: str, name: str) -> None:
+    assert failed(kind, trial_of(kind, name, KEYS.get(name, ()))) == {}
+
+
+@pytest.mark.parametrize("name", ["enclosure", "drop", "door", "rolling_disk"])
+def test_scenes_run_twice_alike(name: str) -> None:
+    assert failed("scenes", trial_of("scenes", name)) == {}
+
+
+@pytest.mark.parametrize("name", NOT_OFFLINE)
+def test_what_takes_part_in_no_trial_offline_is_not_checked(name: str) -> None:
+    kind = next(kind for kind in check.SECTIONS if name in groups()[kind].entries())
+    with pytest.raises(ParameterError, match=f"part {name}: takes part in no trial offline"):
+        trial_of(kind, name)
+
+
+class Pushing(InertialDevice):
+    """A body that moves against what is rendered."""
+
+    def step(self, operator: np.ndarray, rendered: np.ndarray, period: float) -> None:
+        super().step(operator, rendered, period)
+        self.pose[:3] -= 0.1 * rendered[:3] * period
+
+
+class PushingParameters(SimulatedForceDeviceParameters):
+    """A device that gives energy."""
+
+    type: Literal["pushing"] = "pushing"
+
+    def body(self, context: DeviceContext) -> tuple[Pushing, tuple[float, float]]:
+        return Pushing(1.0, 0.01, self.start_pose(context.hand, context.seed), planar=False), (1.0, 0.01)
+
+
+class Odd:
+    """An operator with a fault."""
+
+    made = 0
+
+    def __init__(self, fault: str):
+        type(self).made += 1
+        self._fault, self._number, self._kept = fault, Odd.made, [np.zeros(6)]
+
+    def wrench(self, time: float, pose: np.ndarray, twist: np.ndarray, out: np.ndarray) -> None:
+        out[:] = np.nan if self._fault == "nan" and time > 0.1 else 0.1
+        if self._fault == "reset":
+            out[0] = self._number
+        elif self._fault == "keeps":
+            self._kept.append(np.zeros(6))
+        elif self._fault == "large":
+            out[0] = np.zeros(3000).sum()
+
+
+class OddParameters(OperatorParameters):
+    """An operator with a fault."""
+
+    type: Literal["odd"] = "odd"
+    fault: str = "none"
+
+    def build(self, held: Held) -> Any:
+        return Odd(self.fault)
+
+
+@pytest.mark.parametrize(
+    ("fault", "found"),
+    [
+        ("none", ()),
+        ("nan", ("finite under random inputs",)),
+        ("reset", ("the same bits in a second trial", "the same bits after a reset")),
+        ("keeps", ("a step holds at most 8192 B of new memory, and keeps none",)),
+        ("large", ("a step holds at most 8192 B of new memory, and keeps none",)),
+    ],
+)
+def test_an_operator_with_a_fault_is_found_out(fault: str, found: tuple[str, ...]) -> None:
+    trial = trial_of("operators", f"{__name__}:OddParameters", (f"operator.fault={fault}",))
+    assert tuple(failed("operators", trial)) == found
+
+
+def test_a_device_that_gives_energy_is_found_out() -> None:
+    said = failed("devices", trial_of("devices", f"{__name__}:PushingParameters"))
+    assert tuple(said) == ("passive: it gives back no more energy than it was given",)
+    assert "more than it got" in said["passive: it gives back no more energy than it was given"]
+
+
+def test_what_is_no_part_is_said_for_each_kind() -> None:
+    with pytest.raises(ParameterError) as error:
+        check._found("os:getcwd")
+    assert [line.partition(";")[0] for line in error.value.problems] == [
+        f"os:getcwd is none of the {kind}" for kind in check.SECTIONS
+    ]
+    with pytest.raises(ParameterError, match="part inertal: unknown; did you mean inertial"):
+        check._found("inertal")
