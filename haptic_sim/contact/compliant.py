@@ -41,9 +41,8 @@ from haptic_sim.contact.impacts import (
     gather,
     number_columns,
 )
+from haptic_sim.contact.passivity import find_gains, keep_friction_passive
 from haptic_sim.contact.penalties import (
-    NOTHING,
-    PASSIVE,
     STABLE,
     ImplicitPenalties,
     find_ratio_of,
@@ -71,6 +70,7 @@ from haptic_sim.contact.response import (
     add_up,
     build_step,
     fill_scaled,
+    foresee,
     set_up,
 )
 from haptic_sim.contact.sequential import Sequence, collide_in_sequence, collide_in_sequence_with_friction
@@ -114,6 +114,9 @@ class CompliantArrays(NamedTuple):
     group: np.ndarray = array("union-find forest of the trees", "trees", dtype=np.int64)
     colliding: np.ndarray = array("whether the group of a root collides", "trees", dtype=np.bool_)
     ratios: np.ndarray = array("two sums of each group, see `find_ratios`", 2, "trees")
+    gains: np.ndarray = array("what contacts gain in a step, by group, see `find_gains`", 2, "trees", unit="J")
+    acting: np.ndarray = array("part of the friction of each group that acts", "trees")
+    rubbed: np.ndarray = array("friction along the tangents", "contacts", 2, unit="N s")
     sums: np.ndarray = array("memory of `tangential_mobility`", "trees")
     norms: np.ndarray = array("memory of `tangential_mobility`", "contacts", 2)
 
@@ -236,13 +239,41 @@ def _settle(packed, count, period, collide):
     if counts[PENDING] == 1:
         a.amounts[KEPT] += owed_energy(a.method.account)
     counts[STATE] = FREE if counts[CONTACTS] == 0 else COLLIDING if collide else RESTING
-    counts[SLIDING] = 0
-    a.amounts[RELEASED] = 0.0
-    if a.material.friction.model != NONE:
-        _apply_friction(packed, count, period)
+    if a.material.begins_free:
+        _act_passively(packed, count, period)
     else:
-        counts[BONDS] = 0
+        _apply_friction(packed, count, period)
     add_up(packed, count, period)
+
+
+@kernel
+def _act_passively(packed, count, period):
+    """Let penalties that would add energy act implicitly, and apply friction that adds none, see `passivity`."""
+    a = packed.arrays
+    m, p, rubbed, counts = a.method, a.impulses.p, a.method.rubbed, a.counts
+    now, bonds, stored = counts[NOW], counts[BONDS], a.amounts[STORED]
+    law = a.material.friction
+    rubs = law.model != NONE and not law.printed
+    for implicit in range(2):
+        for i in range(count):
+            rubbed[i, 0], rubbed[i, 1] = -p[i, 1], -p[i, 2]
+        _apply_friction(packed, count, period)
+        for i in range(count):
+            rubbed[i, 0], rubbed[i, 1] = rubbed[i, 0] + p[i, 1], rubbed[i, 1] + p[i, 2]
+        foresee(packed, count, period)
+        find_gains(packed, count, period, rubs)
+        if implicit or not m.gains[0].max() > 0.0:
+            break
+        counts[NOW], counts[BONDS], a.amounts[STORED] = now, bonds, stored
+        for i in range(count):
+            p[i, 1], p[i, 2] = p[i, 1] - rubbed[i, 0], p[i, 2] - rubbed[i, 1]
+        for g in range(m.group.shape[0]):
+            if m.gains[0, g] > 0.0:
+                counts[UNRESOLVED] += not _penalize_implicitly(
+                    packed, g, count, period, m.penalty_sharers, a.material.damping, 0.0
+                )
+    if rubs and m.gains[1].max() > 0.0:
+        keep_friction_passive(packed, count, period)
 
 
 @kernel
@@ -272,11 +303,11 @@ def _penalize(packed, count, period, impulsive):
     _fill_penalties(packed, count, period, collide)
     a.amounts[STORED] += owed_energy(m.account)
     counts[PENDING] = 0
-    limit = 0.0 if a.material.pulls else _find_exceeded_limit(packed, count, period)
-    if limit > 0.0:
+    judged = a.material.pulls or a.material.begins_free  # or will be, see `_act_passively`
+    if not judged and _exceeds_limit(packed, count, period):
         for g in range(m.group.shape[0]):
-            if m.ratios[0, g] > limit * m.ratios[1, g]:
-                explicit = limit * m.ratios[1, g] / m.ratios[0, g]
+            if m.ratios[0, g] > STABLE * m.ratios[1, g]:
+                explicit = STABLE * m.ratios[1, g] / m.ratios[0, g]
                 counts[UNRESOLVED] += not _penalize_implicitly(
                     packed, g, count, period, m.penalty_sharers, a.material.damping, explicit
                 )
@@ -371,9 +402,16 @@ def _find_springs(packed, count, period):
         strain[i], stiffness[i] = -separation[i], material.stiffness / share_of[i]
     if material.begins_free:
         old_count = a.counts[REMEMBERED]
-        find_strains(count, rows, a.scaled, m.group, m.springs, m.old_id, old_count, a.before, a.after, period)
+        find_strains(count, rows, a.scaled, m.group, m.springs, m.old_id, old_count, a.after, period)
         give_back(count, m.springs, period, a.flows[DAMPING] + a.flows[FRICTION] + a.flows[IMPACT])
-    a.counts[REMEMBERED] = remember(count, rows, a.scaled, m.springs, m.old_id)
+        a.counts[REMEMBERED] = remember(count, rows, a.scaled, m.springs, m.old_id)
+        return
+    n = 0
+    for i in range(count):
+        if separation[i] < 0.0:
+            m.old_id[n] = rows.id[i]
+            n += 1
+    a.counts[REMEMBERED] = n
 
 
 @kernel
@@ -422,11 +460,11 @@ def _push_beside_impulses(packed, count, period):
 
 
 @kernel
-def _find_exceeded_limit(packed, count, period):
-    """The limit of explicit penalties if the ratio of some group is beyond it, else 0; fills the ratios of all."""
+def _exceeds_limit(packed, count, period):
+    """Whether the ratio of some group is beyond the limit of explicit penalties; fills the ratios of all."""
     a = packed.arrays
     m, gain = a.method, a.method.gain
-    some, motion = False, 0.0
+    some = False
     strain, v_n, normal_force, penalty_sharers = m.springs.strain, m.v_n, m.rubbing.normal_force, m.penalty_sharers
     stiffness = a.material.stiffness
     for i in range(count):
@@ -436,19 +474,14 @@ def _find_exceeded_limit(packed, count, period):
             if not normal_force[i] > 0.0:  # its damper takes no more than its spring gives
                 damping = stiffness * strain[i] / v_n[i] if strain[i] > 0.0 else 0.0
             gain[i] = period * (damping + 0.5 * period * stiffness) / penalty_sharers[i]
-            motion += stiffness / penalty_sharers[i] * v_n[i] * v_n[i]
             some = True
     if not some:
-        return 0.0
-    adds = 0.5 * period * period * motion > NOTHING * a.amounts[STORED]
-    limit = PASSIVE if a.material.begins_free and adds else STABLE
+        return False
     for tree in range(m.group.shape[0]):
         m.group[tree] = find_root(m.group, tree)
     if a.counts[OF_HAND]:
-        beyond = find_ratio_of(count, a.rows, a.body.p_WH, a.body.inverse_inertia, gain, a.before, m.ratios, limit)
-    else:
-        beyond = find_ratios(count, a.scaled, gain, m.group, a.before, m.u, m.ratios, limit)
-    return limit if beyond else 0.0
+        return find_ratio_of(count, a.rows, a.body.p_WH, a.body.inverse_inertia, gain, a.before, m.ratios, STABLE)
+    return find_ratios(count, a.scaled, gain, m.group, a.before, m.u, m.ratios, STABLE)
 
 
 @kernel
@@ -501,6 +534,11 @@ def _apply_friction(packed, count, period):
     """Add friction to the impulses of the contacts with penalties."""
     a = packed.arrays
     material, counts = a.material, a.counts
+    counts[SLIDING] = 0
+    a.amounts[RELEASED] = 0.0
+    if material.friction.model == NONE:
+        counts[BONDS] = 0
+        return
     before, count_before = counts[NOW], counts[BONDS]
     law = material.friction
     m = a.method

@@ -1,0 +1,94 @@
+"""Steps of contacts that add no energy: what springs, dampers and friction do in a step, foreseen before it is done.
+
+With all impulses p of a group of contacts, their velocities v before and v' after the step (with all other forces), and
+the energy V of springs and bonds, which follows from v' on straight paths, the contacts *gain*
+    X = p.(v + v')/2 + V(v') - V
+of which the first term is exactly their share of the change of kinetic energy.
+
+**Penalties.** A group takes the explicit step p = max(0, h (k d - b v)) where its penalties gain nothing, even if half
+of what the dampers take in continuous time counts as gain,
+    X + 1/2 h sum b v^2 <= 0,
+which for a damper alone and a mobility a is h b a <= 1. Else springs and dampers act with the velocity after the step,
+    p = max(0, h (k (d - h v') - b v')),
+which for any k, b, h and mobilities gains nothing: p.v' + V(v') - V <= 0, as 1/2 k d'^2 - 1/2 k d^2 <= -k d' (d - d').
+The work of all forces at the mean velocity is less by 1/2 |u' - u|^2, so that the whole step gains nothing, but for the
+work of the hand, which is booked at the mean velocity.
+
+**Friction** acts after the penalties, and changes the normal velocities too. If it lets the group gain energy, it is
+scaled by the part c for which it does not: X is convex in c and not positive for c = 0, so that
+    c = -X(0) / (X(1) - X(0))
+is enough.
+"""
+
+from __future__ import annotations
+
+from haptic_sim.contact.groups import group_of
+from haptic_sim.contact.response import NOW, foresee
+from haptic_sim.kernels import kernel
+
+TOLERANCE = 1e-8  # of the energy of the springs: rounding, at rest
+
+
+@kernel
+def find_gains(packed, count, period, bonds):
+    """Fill `gains` with what the contacts of each group gain, after `foresee` [J].
+
+    gains[0] is of penalties alone, with half of what their dampers take: it decides whether they are explicit, and is
+    not positive where the group collides. gains[1] is of all contacts with their bonds of friction, if `bonds`.
+    """
+    a = packed.arrays
+    m, p, before, after, strain = a.method, a.impulses.p, a.before, a.after, a.method.springs.strain
+    share, gains, now = m.share, m.gains, m.bonds[a.counts[NOW]]
+    z, bond, stored = now.strain, now.stiffness, m.energy
+    stiffness, damping = a.material.stiffness, a.material.damping
+    for g in range(gains.shape[1]):
+        gains[0, g] = gains[1, g] = 0.0
+    for i in range(count):
+        g = group_of(a.scaled, i, m.group)
+        if g < 0:
+            continue
+        normal = 0.5 * p[i, 0] * (before[i, 0] + after[i, 0])
+        tangential = 0.5 * (p[i, 1] * (before[i, 1] + after[i, 1]) + p[i, 2] * (before[i, 2] + after[i, 2]))
+        if bonds:
+            tangential += 0.5 * bond[i] * (z[i, 0] * z[i, 0] + z[i, 1] * z[i, 1] + z[i, 2] * z[i, 2]) - stored[i]
+        if share[i] > 0.0:
+            k = stiffness / share[i]
+            moved = max(0.0, strain[i] - period * after[i, 0])
+            normal += 0.5 * k * (moved * moved - (1.0 + TOLERANCE) * strain[i] * strain[i])
+            if p[i, 0] > 0.0:
+                gains[0, g] += 0.5 * period * damping / share[i] * before[i, 0] * before[i, 0]
+        gains[0, g] += normal
+        gains[1, g] += normal + tangential
+    for g in range(gains.shape[1]):
+        if m.colliding[g]:
+            gains[0, g] = 0.0
+
+
+@kernel
+def keep_friction_passive(packed, count, period):
+    """Scale the friction of groups that gain energy by it, and their bonds, after `find_gains`."""
+    a = packed.arrays
+    m, p = a.method, a.impulses.p
+    gains, part, strain = m.gains, m.acting, m.bonds[a.counts[NOW]].strain
+    for g in range(part.shape[0]):
+        part[g] = gains[1, g]
+    for i in range(count):
+        g = group_of(a.scaled, i, m.group)
+        if g >= 0 and part[g] > 0.0:
+            p[i, 1], p[i, 2] = p[i, 1] - m.rubbed[i, 0], p[i, 2] - m.rubbed[i, 1]
+    foresee(packed, count, period)
+    find_gains(packed, count, period, False)
+    for g in range(part.shape[0]):
+        if not part[g] > 0.0:
+            part[g] = 1.0
+        elif gains[1, g] < 0.0:
+            part[g] = -gains[1, g] / (part[g] - gains[1, g])
+        else:
+            part[g] = 0.0
+    for i in range(count):
+        g = group_of(a.scaled, i, m.group)
+        if g >= 0 and part[g] < 1.0:
+            p[i, 1], p[i, 2] = p[i, 1] + part[g] * m.rubbed[i, 0], p[i, 2] + part[g] * m.rubbed[i, 1]
+            for d in range(3):
+                strain[i, d] *= part[g]
+    foresee(packed, count, period)
