@@ -41,7 +41,7 @@ from haptic_sim.contact.impacts import (
     gather,
     number_columns,
 )
-from haptic_sim.contact.passivity import find_gains, keep_friction_passive
+from haptic_sim.contact.passivity import find_gains, find_storage, keep_friction_passive
 from haptic_sim.contact.penalties import (
     STABLE,
     ImplicitPenalties,
@@ -115,6 +115,10 @@ class CompliantArrays(NamedTuple):
     colliding: np.ndarray = array("whether the group of a root collides", "trees", dtype=np.bool_)
     ratios: np.ndarray = array("two sums of each group, see `find_ratios`", 2, "trees")
     gains: np.ndarray = array("what contacts gain in a step, by group, see `find_gains`", 2, "trees", unit="J")
+    elastic: np.ndarray = array("elastic energy of the springs by group", "trees", unit="J")
+    lag: np.ndarray = array("half of the friction impulses times changes of velocity, by group", "trees", unit="J")
+    ahead: np.ndarray = array("energy less storage of the bonds, by group", "trees", unit="J")
+    implicitly: np.ndarray = array("whether penalties of the group act implicitly", "trees", dtype=np.bool_)
     acting: np.ndarray = array("part of the friction of each group that acts", "trees")
     rubbed: np.ndarray = array("friction along the tangents", "contacts", 2, unit="N s")
     sums: np.ndarray = array("memory of `tangential_mobility`", "trees")
@@ -133,6 +137,7 @@ class CompliantArrays(NamedTuple):
     viscous: np.ndarray = array("viscous friction along the tangents", "contacts", 2, unit="N")
     blocks: np.ndarray = array("memory of `damp`", "contacts", 3)
     energy: np.ndarray = array("energy of the bonds before the step", "contacts", unit="J")
+    stored: np.ndarray = array("their storage, see `passivity`", "contacts", unit="J")
     table: np.ndarray = array("memory of `carry_over`", "table", dtype=np.int64)
 
     chosen: np.ndarray = array("contacts that are resolved together", "contacts", dtype=np.int64)
@@ -250,30 +255,75 @@ def _settle(packed, count, period, collide):
 def _act_passively(packed, count, period):
     """Let penalties that would add energy act implicitly, and apply friction that adds none, see `passivity`."""
     a = packed.arrays
-    m, p, rubbed, counts = a.method, a.impulses.p, a.method.rubbed, a.counts
-    now, bonds, stored = counts[NOW], counts[BONDS], a.amounts[STORED]
-    law = a.material.friction
+    m, counts, law = a.method, a.counts, a.material.friction
+    start = (counts[NOW], counts[BONDS], a.amounts[STORED])
     rubs = law.model != NONE and not law.printed
-    for implicit in range(2):
-        for i in range(count):
-            rubbed[i, 0], rubbed[i, 1] = -p[i, 1], -p[i, 2]
-        _apply_friction(packed, count, period)
-        for i in range(count):
-            rubbed[i, 0], rubbed[i, 1] = rubbed[i, 0] + p[i, 1], rubbed[i, 1] + p[i, 2]
-        foresee(packed, count, period)
-        find_gains(packed, count, period, rubs)
-        if implicit or not m.gains[0].max() > 0.0:
-            break
-        counts[NOW], counts[BONDS], a.amounts[STORED] = now, bonds, stored
-        for i in range(count):
-            p[i, 1], p[i, 2] = p[i, 1] - rubbed[i, 0], p[i, 2] - rubbed[i, 1]
-        for g in range(m.group.shape[0]):
-            if m.gains[0, g] > 0.0:
-                counts[UNRESOLVED] += not _penalize_implicitly(
-                    packed, g, count, period, m.penalty_sharers, a.material.damping, 0.0
-                )
+    for g in range(m.implicitly.shape[0]):
+        m.implicitly[g] = False
+    _rub(packed, count, period, rubs)
+    if _mark(m, m.gains[0]):
+        _act_implicitly(packed, count, period, start, False)
+        _rub(packed, count, period, rubs)
+        if rubs:
+            _act_implicitly(packed, count, period, start, True)
+            _rub(packed, count, period, rubs)
     if rubs and m.gains[1].max() > 0.0:
+        _mark(m, m.gains[1])
+        _act_implicitly(packed, count, period, start, False)
+        _rub(packed, count, period, rubs)
         keep_friction_passive(packed, count, period)
+    for i in range(count):
+        if a.impulses.spring[i] != 0.0:
+            g = group_of(a.scaled, i, m.group)
+            if m.implicitly[g] and m.share[i] > 0.0:
+                left = max(0.0, m.springs.strain[i] - period * a.after[i, 0])
+                a.impulses.spring[i] = period * a.material.stiffness / m.share[i] * left
+
+
+@kernel
+def _mark(m, gains):
+    """Let the penalties of groups that gain be implicit from now on; whether some do."""
+    some = False
+    for g in range(gains.shape[0]):
+        if gains[g] > 0.0 and not m.colliding[g]:
+            m.implicitly[g] = some = True
+    return some
+
+
+@kernel
+def _rub(packed, count, period, rubs):
+    """Apply friction, keep it in `rubbed`, and find the gains."""
+    p, rubbed = packed.arrays.impulses.p, packed.arrays.method.rubbed
+    for i in range(count):
+        rubbed[i, 0], rubbed[i, 1] = -p[i, 1], -p[i, 2]
+    _apply_friction(packed, count, period)
+    for i in range(count):
+        rubbed[i, 0], rubbed[i, 1] = rubbed[i, 0] + p[i, 1], rubbed[i, 1] + p[i, 2]
+    foresee(packed, count, period)
+    find_gains(packed, count, period, rubs, True)
+
+
+@kernel
+def _act_implicitly(packed, count, period, start, held):
+    """Let marked penalties act implicitly, beside friction as it was if it is `held`, and take the friction back."""
+    a = packed.arrays
+    m, p, rubbed, counts = a.method, a.impulses.p, a.method.rubbed, a.counts
+    counts[NOW], counts[BONDS], a.amounts[STORED] = start
+    if not held:
+        _take_back(count, p, rubbed)
+    for g in range(m.group.shape[0]):
+        if m.implicitly[g]:
+            counts[UNRESOLVED] += not _penalize_implicitly(
+                packed, g, count, period, m.penalty_sharers, a.material.damping, 0.0
+            )
+    if held:
+        _take_back(count, p, rubbed)
+
+
+@kernel
+def _take_back(count, p, rubbed):
+    for i in range(count):
+        p[i, 1], p[i, 2] = p[i, 1] - rubbed[i, 0], p[i, 2] - rubbed[i, 1]
 
 
 @kernel
@@ -501,8 +551,8 @@ def _penalize_implicitly(packed, g, count, period, share, damper, explicit):
     for j in range(m.u.shape[0]):
         m.u[j] = a.body.u[j] + a.external[j]
     for i in range(count):
-        if impact[i]:
-            for d in range(3):
+        for d in range(0 if impact[i] else 1, 3):
+            if p[i, d] != 0.0:
                 apply_impulse(a.scaled, i, d, p[i, d], m.u)
     n = 0
     for i in range(count):
@@ -548,6 +598,8 @@ def _apply_friction(packed, count, period):
     for i in range(count):  # without springs beside impulses nothing presses the contacts of a group that collides
         bonds.held[i] = m.spring_sharers[i] > 0.0 and not m.consistent
     a.amounts[RELEASED] = 0.0 if same else max(0.0, stored - bond_energy(count, bonds, m.energy))
+    if material.begins_free:
+        find_storage(count, bonds, a.rows, a.tangent, a.before, period, m.stored)
     p, u, r = a.impulses.p, m.u, m.rubbing
     _slip_velocities(count, a.rows.normal, a.before, a.tangent, r.slip)
     if a.counts[OF_HAND]:

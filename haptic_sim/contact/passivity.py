@@ -22,46 +22,91 @@ is enough.
 
 from __future__ import annotations
 
-from haptic_sim.contact.groups import group_of
+from haptic_sim.contact.groups import find_root, group_of
 from haptic_sim.contact.response import NOW, foresee
 from haptic_sim.kernels import kernel
 
+SHARE = 0.005  # of the energy of the springs: what is let pass for it comes back
 TOLERANCE = 1e-8  # of the energy of the springs: rounding, at rest
 
 
 @kernel
-def find_gains(packed, count, period, bonds):
+def find_storage(count, bonds, rows, tangent, velocity, period, storage):
+    """Fill `storage` (C,) with 1/2 K z.(z + h v) of all bonds, for the velocities v of the contacts (C, 3) [J]."""
+    z, K = bonds.strain, bonds.stiffness
+    for i in range(count):
+        storage[i] = 0.0
+        if K[i] > 0.0:
+            growth = _growth(i, z, rows.normal, tangent, velocity, period)
+            storage[i] = 0.5 * K[i] * (z[i, 0] * z[i, 0] + z[i, 1] * z[i, 1] + z[i, 2] * z[i, 2] + growth)
+
+
+@kernel
+def _growth(i, z, normal, tangent, velocity, period):
+    """z.h v of a bond [m^2]."""
+    x, y, w = z[i, 0], z[i, 1], z[i, 2]
+    nx, ny, nz = normal[i, 0], normal[i, 1], normal[i, 2]
+    tx, ty, tz = tangent[i, 0], tangent[i, 1], tangent[i, 2]
+    z_1 = x * tx + y * ty + w * tz
+    z_2 = x * (ny * tz - nz * ty) + y * (nz * tx - nx * tz) + w * (nx * ty - ny * tx)
+    return period * (z_1 * velocity[i, 1] + z_2 * velocity[i, 2])
+
+
+@kernel
+def find_gains(packed, count, period, rubs, whole):
     """Fill `gains` with what the contacts of each group gain, after `foresee` [J].
 
     gains[0] is of penalties alone, with half of what their dampers take: it decides whether they are explicit, and is
-    not positive where the group collides. gains[1] is of all contacts with their bonds of friction, if `bonds`.
+    not positive where the group collides. gains[1] is of all contacts, with their bonds of friction if it `rubs`;
+    not `whole`: without this friction, which has been taken from the impulses.
     """
     a = packed.arrays
     m, p, before, after, strain = a.method, a.impulses.p, a.before, a.after, a.method.springs.strain
-    share, gains, now = m.share, m.gains, m.bonds[a.counts[NOW]]
-    z, bond, stored = now.strain, now.stiffness, m.energy
+    share, gains, now, rubbed = m.share, m.gains, m.bonds[a.counts[NOW]], m.rubbed
+    z, bond, stored, rows = now.strain, now.stiffness, m.stored, a.rows
     stiffness, damping = a.material.stiffness, a.material.damping
+    elastic, lag, ahead = m.elastic, m.lag, m.ahead
     for g in range(gains.shape[1]):
-        gains[0, g] = gains[1, g] = 0.0
+        gains[0, g] = gains[1, g] = elastic[g] = lag[g] = ahead[g] = 0.0
     for i in range(count):
         g = group_of(a.scaled, i, m.group)
         if g < 0:
             continue
         normal = 0.5 * p[i, 0] * (before[i, 0] + after[i, 0])
         tangential = 0.5 * (p[i, 1] * (before[i, 1] + after[i, 1]) + p[i, 2] * (before[i, 2] + after[i, 2]))
-        if bonds:
-            tangential += 0.5 * bond[i] * (z[i, 0] * z[i, 0] + z[i, 1] * z[i, 1] + z[i, 2] * z[i, 2]) - stored[i]
+        if rubs:
+            tangential -= stored[i]
+            if whole and bond[i] > 0.0:
+                growth = _growth(i, z, rows.normal, a.tangent, after, period)
+                energy = 0.5 * bond[i] * (z[i, 0] * z[i, 0] + z[i, 1] * z[i, 1] + z[i, 2] * z[i, 2])
+                tangential += energy + 0.5 * bond[i] * growth
+                ahead[g] -= 0.5 * bond[i] * growth
+        lag[g] += 0.5 * (rubbed[i, 0] * (after[i, 1] - before[i, 1]) + rubbed[i, 1] * (after[i, 2] - before[i, 2]))
         if share[i] > 0.0:
             k = stiffness / share[i]
             moved = max(0.0, strain[i] - period * after[i, 0])
             normal += 0.5 * k * (moved * moved - (1.0 + TOLERANCE) * strain[i] * strain[i])
+            elastic[g] += 0.5 * k * strain[i] * strain[i]
             if p[i, 0] > 0.0:
                 gains[0, g] += 0.5 * period * damping / share[i] * before[i, 0] * before[i, 0]
         gains[0, g] += normal
         gains[1, g] += normal + tangential
+    for tree in range(a.scaled.start.shape[0]):
+        g = find_root(m.group, tree)
+        if not m.colliding[g]:
+            for j in range(a.scaled.start[tree], a.scaled.start[tree] + a.scaled.size[tree]):
+                late = 0.5 * a.external[j] * (a.external[j] + a.du[j])
+                gains[0, g] -= late
+                gains[1, g] -= late
     for g in range(gains.shape[1]):
         if m.colliding[g]:
             gains[0, g] = 0.0
+            continue
+        late = min(lag[g], SHARE * elastic[g])
+        gains[0, g] -= late
+        gains[1, g] -= late
+    for g in range(gains.shape[1]):
+        gains[1, g] += max(0.0, ahead[g] - SHARE * elastic[g])
 
 
 @kernel
@@ -77,7 +122,7 @@ def keep_friction_passive(packed, count, period):
         if g >= 0 and part[g] > 0.0:
             p[i, 1], p[i, 2] = p[i, 1] - m.rubbed[i, 0], p[i, 2] - m.rubbed[i, 1]
     foresee(packed, count, period)
-    find_gains(packed, count, period, False)
+    find_gains(packed, count, period, True, False)
     for g in range(part.shape[0]):
         if not part[g] > 0.0:
             part[g] = 1.0
