@@ -40,7 +40,7 @@ CASES = [
 ]
 
 
-@pytest.mark.parametrize("push", [0.3, 0.5, 0.7, 0.9])
+@pytest.mark.parametrize("push", [0.3, 0.5, 0.9])
 @pytest.mark.parametrize(("method", "model", "rate"), CASES)
 def test_a_box_that_sticks_yields_elastically_and_stays(method: str, model: str, rate: float, push: float) -> None:
     """The bonds of its corners, which break at the strain z0 = max(breakaway, h^2 a F / 2), hold it at push * z0.
@@ -48,7 +48,7 @@ def test_a_box_that_sticks_yields_elastically_and_stays(method: str, model: str,
     With the mobility a at its corners, which is at most that of the four at one place: 4 (1 / m + r^2 / I).
     """
     if push * STATIC > KINETIC and rate < 500.0:
-        pytest.skip("the corners with less load break first: they have softer bonds only at higher rates")
+        pytest.skip("corners with less load break first, and the others follow")
     way, _ = pushed(method, model, rate, push)
     r, inertia = np.hypot(0.05, 0.05), 1.0 * (0.1**2 + 0.04**2) / 12
     most = max(1e-5, 0.5 / rate**2 * 4.0 * (1.0 + r**2 / inertia) * STATIC * WEIGHT / 4.0)
