@@ -41,7 +41,7 @@ from haptic_sim.contact.impacts import (
     gather,
     number_columns,
 )
-from haptic_sim.contact.passivity import find_gains, find_storage, keep_friction_passive
+from haptic_sim.contact.passivity import MOST, find_gains, find_storage, keep_friction_passive
 from haptic_sim.contact.penalties import (
     STABLE,
     ImplicitPenalties,
@@ -117,8 +117,10 @@ class CompliantArrays(NamedTuple):
     gains: np.ndarray = array("what contacts gain in a step, by group, see `find_gains`", 2, "trees", unit="J")
     elastic: np.ndarray = array("elastic energy of the springs by group", "trees", unit="J")
     lag: np.ndarray = array("half of the friction impulses times changes of velocity, by group", "trees", unit="J")
-    ahead: np.ndarray = array("energy less storage of the bonds, by group", "trees", unit="J")
+    ahead: np.ndarray = array("energy less storage of the bonds after the step, by group", "trees", unit="J")
+    behind: np.ndarray = array("storage less energy of the bonds before the step, by group", "trees", unit="J")
     implicitly: np.ndarray = array("whether penalties of the group act implicitly", "trees", dtype=np.bool_)
+    again: np.ndarray = array("whether it gains even with the least friction", "trees", dtype=np.bool_)
     acting: np.ndarray = array("part of the friction of each group that acts", "trees")
     rubbed: np.ndarray = array("friction along the tangents", "contacts", 2, unit="N s")
     sums: np.ndarray = array("memory of `tangential_mobility`", "trees")
@@ -244,7 +246,7 @@ def _settle(packed, count, period, collide):
     if counts[PENDING] == 1:
         a.amounts[KEPT] += owed_energy(a.method.account)
     counts[STATE] = FREE if counts[CONTACTS] == 0 else COLLIDING if collide else RESTING
-    if a.material.begins_free:
+    if a.material.begins_free and count > 0:
         _act_passively(packed, count, period)
     else:
         _apply_friction(packed, count, period)
@@ -258,36 +260,34 @@ def _act_passively(packed, count, period):
     m, counts, law = a.method, a.counts, a.material.friction
     start = (counts[NOW], counts[BONDS], a.amounts[STORED])
     rubs = law.model != NONE and not law.printed
-    for g in range(m.implicitly.shape[0]):
-        m.implicitly[g] = False
     _rub(packed, count, period, rubs)
-    if _mark(m, m.gains[0]):
-        _act_implicitly(packed, count, period, start, False)
+    some = False
+    for g in range(m.implicitly.shape[0]):
+        m.implicitly[g] = m.gains[0, g] > 0.0
+        some = some or m.implicitly[g]
+    if some:
+        _act_implicitly(packed, count, period, start, m.implicitly, False)
         _rub(packed, count, period, rubs)
         if rubs:
-            _act_implicitly(packed, count, period, start, True)
+            _act_implicitly(packed, count, period, start, m.implicitly, True)
             _rub(packed, count, period, rubs)
-    if rubs and m.gains[1].max() > 0.0:
-        _mark(m, m.gains[1])
-        _act_implicitly(packed, count, period, start, False)
+    if rubs and m.gains[1].max() > 0.0 and not keep_friction_passive(packed, count, period, MOST):
+        _act_implicitly(packed, count, period, start, m.again, False)
         _rub(packed, count, period, rubs)
-        keep_friction_passive(packed, count, period)
-    for i in range(count):
-        if a.impulses.spring[i] != 0.0:
-            g = group_of(a.scaled, i, m.group)
-            if m.implicitly[g] and m.share[i] > 0.0:
-                left = max(0.0, m.springs.strain[i] - period * a.after[i, 0])
-                a.impulses.spring[i] = period * a.material.stiffness / m.share[i] * left
+        keep_friction_passive(packed, count, period, 0.0)
+    if some:
+        _divide_implicit_impulses(packed, count, period)
 
 
 @kernel
-def _mark(m, gains):
-    """Let the penalties of groups that gain be implicit from now on; whether some do."""
-    some = False
-    for g in range(gains.shape[0]):
-        if gains[g] > 0.0 and not m.colliding[g]:
-            m.implicitly[g] = some = True
-    return some
+def _divide_implicit_impulses(packed, count, period):
+    """Enter which part of implicit penalties springs give at the velocities after the step."""
+    a = packed.arrays
+    m, spring = a.method, a.impulses.spring
+    for i in range(count):
+        if spring[i] != 0.0 and m.share[i] > 0.0 and m.implicitly[group_of(a.scaled, i, m.group)]:
+            left = max(0.0, m.springs.strain[i] - period * a.after[i, 0])
+            spring[i] = period * a.material.stiffness / m.share[i] * left
 
 
 @kernel
@@ -300,19 +300,19 @@ def _rub(packed, count, period, rubs):
     for i in range(count):
         rubbed[i, 0], rubbed[i, 1] = rubbed[i, 0] + p[i, 1], rubbed[i, 1] + p[i, 2]
     foresee(packed, count, period)
-    find_gains(packed, count, period, rubs, True)
+    find_gains(packed, count, period, rubs, 1.0)
 
 
 @kernel
-def _act_implicitly(packed, count, period, start, held):
-    """Let marked penalties act implicitly, beside friction as it was if it is `held`, and take the friction back."""
+def _act_implicitly(packed, count, period, start, groups, held):
+    """Let penalties of some groups act implicitly, beside friction as it was if it is `held`, and take that back."""
     a = packed.arrays
     m, p, rubbed, counts = a.method, a.impulses.p, a.method.rubbed, a.counts
     counts[NOW], counts[BONDS], a.amounts[STORED] = start
     if not held:
         _take_back(count, p, rubbed)
     for g in range(m.group.shape[0]):
-        if m.implicitly[g]:
+        if groups[g] and not m.colliding[g]:
             counts[UNRESOLVED] += not _penalize_implicitly(
                 packed, g, count, period, m.penalty_sharers, a.material.damping, 0.0
             )

@@ -27,6 +27,7 @@ from haptic_sim.contact.response import NOW, foresee
 from haptic_sim.kernels import kernel
 
 SHARE = 0.005  # of the energy of the springs: what is let pass for it comes back
+MOST = 0.9  # part of friction that is left of it, beside the penalties with which it was found
 TOLERANCE = 1e-8  # of the energy of the springs: rounding, at rest
 
 
@@ -53,21 +54,21 @@ def _growth(i, z, normal, tangent, velocity, period):
 
 
 @kernel
-def find_gains(packed, count, period, rubs, whole):
+def find_gains(packed, count, period, rubs, part):
     """Fill `gains` with what the contacts of each group gain, after `foresee` [J].
 
     gains[0] is of penalties alone, with half of what their dampers take: it decides whether they are explicit, and is
-    not positive where the group collides. gains[1] is of all contacts, with their bonds of friction if it `rubs`;
-    not `whole`: without this friction, which has been taken from the impulses.
+    not positive where the group collides. gains[1] is of all contacts, with their bonds of friction if it `rubs`, of
+    which only a `part` is among the impulses.
     """
     a = packed.arrays
     m, p, before, after, strain = a.method, a.impulses.p, a.before, a.after, a.method.springs.strain
     share, gains, now, rubbed = m.share, m.gains, m.bonds[a.counts[NOW]], m.rubbed
     z, bond, stored, rows = now.strain, now.stiffness, m.stored, a.rows
     stiffness, damping = a.material.stiffness, a.material.damping
-    elastic, lag, ahead = m.elastic, m.lag, m.ahead
+    elastic, lag, ahead, behind = m.elastic, m.lag, m.ahead, m.behind
     for g in range(gains.shape[1]):
-        gains[0, g] = gains[1, g] = elastic[g] = lag[g] = ahead[g] = 0.0
+        gains[0, g] = gains[1, g] = elastic[g] = lag[g] = ahead[g] = behind[g] = 0.0
     for i in range(count):
         g = group_of(a.scaled, i, m.group)
         if g < 0:
@@ -76,9 +77,11 @@ def find_gains(packed, count, period, rubs, whole):
         tangential = 0.5 * (p[i, 1] * (before[i, 1] + after[i, 1]) + p[i, 2] * (before[i, 2] + after[i, 2]))
         if rubs:
             tangential -= stored[i]
-            if whole and bond[i] > 0.0:
-                growth = _growth(i, z, rows.normal, a.tangent, after, period)
-                energy = 0.5 * bond[i] * (z[i, 0] * z[i, 0] + z[i, 1] * z[i, 1] + z[i, 2] * z[i, 2])
+            behind[g] += stored[i] - m.energy[i]
+            elastic[g] += m.energy[i]
+            if bond[i] > 0.0:
+                growth = part * _growth(i, z, rows.normal, a.tangent, after, period)
+                energy = 0.5 * bond[i] * part * part * (z[i, 0] * z[i, 0] + z[i, 1] * z[i, 1] + z[i, 2] * z[i, 2])
                 tangential += energy + 0.5 * bond[i] * growth
                 ahead[g] -= 0.5 * bond[i] * growth
         lag[g] += 0.5 * (rubbed[i, 0] * (after[i, 1] - before[i, 1]) + rubbed[i, 1] * (after[i, 2] - before[i, 2]))
@@ -106,34 +109,41 @@ def find_gains(packed, count, period, rubs, whole):
         gains[0, g] -= late
         gains[1, g] -= late
     for g in range(gains.shape[1]):
-        gains[1, g] += max(0.0, ahead[g] - SHARE * elastic[g])
+        most = SHARE * elastic[g]
+        gains[1, g] += max(0.0, ahead[g] - most) + max(0.0, behind[g] - most)
 
 
 @kernel
-def keep_friction_passive(packed, count, period):
-    """Scale the friction of groups that gain energy by it, and their bonds, after `find_gains`."""
+def keep_friction_passive(packed, count, period, least):
+    """Scale the friction of groups that gain energy by it, and their bonds, to at least a part of it.
+
+    Call it after `find_gains`. Returns whether that is enough; otherwise nothing is scaled, and `again` says which
+    groups gain even with the least part.
+    """
     a = packed.arrays
-    m, p = a.method, a.impulses.p
-    gains, part, strain = m.gains, m.acting, m.bonds[a.counts[NOW]].strain
-    for g in range(part.shape[0]):
-        part[g] = gains[1, g]
+    m, p, rubbed, strain = a.method, a.impulses.p, a.method.rubbed, a.method.bonds[a.counts[NOW]].strain
+    gains, acting, again, enough = m.gains, m.acting, m.again, True
+    for g in range(acting.shape[0]):
+        acting[g] = gains[1, g]
     for i in range(count):
         g = group_of(a.scaled, i, m.group)
-        if g >= 0 and part[g] > 0.0:
-            p[i, 1], p[i, 2] = p[i, 1] - m.rubbed[i, 0], p[i, 2] - m.rubbed[i, 1]
+        if g >= 0 and acting[g] > 0.0:
+            p[i, 1], p[i, 2] = p[i, 1] - (1.0 - least) * rubbed[i, 0], p[i, 2] - (1.0 - least) * rubbed[i, 1]
     foresee(packed, count, period)
-    find_gains(packed, count, period, True, False)
-    for g in range(part.shape[0]):
-        if not part[g] > 0.0:
-            part[g] = 1.0
-        elif gains[1, g] < 0.0:
-            part[g] = -gains[1, g] / (part[g] - gains[1, g])
+    find_gains(packed, count, period, True, least)
+    for g in range(acting.shape[0]):
+        again[g] = acting[g] > 0.0 and gains[1, g] > 0.0
+        enough = enough and (not again[g] or least == 0.0)
+        if acting[g] > 0.0:
+            acting[g] = least if again[g] else least + (1.0 - least) * gains[1, g] / (gains[1, g] - acting[g])
         else:
-            part[g] = 0.0
+            acting[g] = -1.0  # it is whole
     for i in range(count):
         g = group_of(a.scaled, i, m.group)
-        if g >= 0 and part[g] < 1.0:
-            p[i, 1], p[i, 2] = p[i, 1] + part[g] * m.rubbed[i, 0], p[i, 2] + part[g] * m.rubbed[i, 1]
+        if g >= 0 and acting[g] >= 0.0:
+            part = acting[g] if enough else 1.0
+            p[i, 1], p[i, 2] = p[i, 1] + (part - least) * rubbed[i, 0], p[i, 2] + (part - least) * rubbed[i, 1]
             for d in range(3):
-                strain[i, d] *= part[g]
+                strain[i, d] *= part
     foresee(packed, count, period)
+    return enough
