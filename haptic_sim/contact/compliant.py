@@ -41,7 +41,7 @@ from haptic_sim.contact.impacts import (
     gather,
     number_columns,
 )
-from haptic_sim.contact.passivity import MOST, find_gains, find_storage, keep_friction_passive
+from haptic_sim.contact.passivity import MOST, find_gains, foresee_bonds, keep_friction_passive
 from haptic_sim.contact.penalties import (
     STABLE,
     ImplicitPenalties,
@@ -115,8 +115,8 @@ class CompliantArrays(NamedTuple):
     colliding: np.ndarray = array("whether the group of a root collides", "trees", dtype=np.bool_)
     ratios: np.ndarray = array("two sums of each group, see `find_ratios`", 2, "trees")
     gains: np.ndarray = array("what contacts gain in a step, by group, see `find_gains`", 2, "trees", unit="J")
-    elastic: np.ndarray = array("elastic energy of the springs by group", "trees", unit="J")
-    lag: np.ndarray = array("half of the friction impulses times changes of velocity, by group", "trees", unit="J")
+    elastic: np.ndarray = array("elastic energy before the step by group", "trees", unit="J")
+    late: np.ndarray = array("work of other forces on the path less that at the mean velocity", "trees", unit="J")
     ahead: np.ndarray = array("energy less storage of the bonds after the step, by group", "trees", unit="J")
     behind: np.ndarray = array("storage less energy of the bonds before the step, by group", "trees", unit="J")
     implicitly: np.ndarray = array("whether penalties of the group act implicitly", "trees", dtype=np.bool_)
@@ -140,6 +140,7 @@ class CompliantArrays(NamedTuple):
     blocks: np.ndarray = array("memory of `damp`", "contacts", 3)
     energy: np.ndarray = array("energy of the bonds before the step", "contacts", unit="J")
     stored: np.ndarray = array("their storage, see `passivity`", "contacts", unit="J")
+    held: np.ndarray = array("impulses of bonds if they stick", "contacts", 2, unit="N s")
     table: np.ndarray = array("memory of `carry_over`", "table", dtype=np.int64)
 
     chosen: np.ndarray = array("contacts that are resolved together", "contacts", dtype=np.int64)
@@ -266,11 +267,8 @@ def _act_passively(packed, count, period):
         m.implicitly[g] = m.gains[0, g] > 0.0
         some = some or m.implicitly[g]
     if some:
-        _act_implicitly(packed, count, period, start, m.implicitly, False)
+        _act_implicitly(packed, count, period, start, m.implicitly, rubs)
         _rub(packed, count, period, rubs)
-        if rubs:
-            _act_implicitly(packed, count, period, start, m.implicitly, True)
-            _rub(packed, count, period, rubs)
     if rubs and m.gains[1].max() > 0.0 and not keep_friction_passive(packed, count, period, MOST):
         _act_implicitly(packed, count, period, start, m.again, False)
         _rub(packed, count, period, rubs)
@@ -304,26 +302,25 @@ def _rub(packed, count, period, rubs):
 
 
 @kernel
-def _act_implicitly(packed, count, period, start, groups, held):
-    """Let penalties of some groups act implicitly, beside friction as it was if it is `held`, and take that back."""
+def _act_implicitly(packed, count, period, start, groups, beside):
+    """Take friction back, and let penalties of some groups act implicitly, `beside` bonds that stick or alone."""
     a = packed.arrays
-    m, p, rubbed, counts = a.method, a.impulses.p, a.method.rubbed, a.counts
+    m, p, rubbed, held, counts = a.method, a.impulses.p, a.method.rubbed, a.method.held, a.counts
     counts[NOW], counts[BONDS], a.amounts[STORED] = start
-    if not held:
-        _take_back(count, p, rubbed)
+    for i in range(count):
+        for d in range(2):
+            p[i, 1 + d] -= rubbed[i, d]
+            if beside and not a.impulses.impact[i]:
+                p[i, 1 + d] = held[i, d]
     for g in range(m.group.shape[0]):
         if groups[g] and not m.colliding[g]:
             counts[UNRESOLVED] += not _penalize_implicitly(
                 packed, g, count, period, m.penalty_sharers, a.material.damping, 0.0
             )
-    if held:
-        _take_back(count, p, rubbed)
-
-
-@kernel
-def _take_back(count, p, rubbed):
-    for i in range(count):
-        p[i, 1], p[i, 2] = p[i, 1] - rubbed[i, 0], p[i, 2] - rubbed[i, 1]
+    if beside:
+        for i in range(count):
+            if not a.impulses.impact[i]:
+                p[i, 1] = p[i, 2] = 0.0
 
 
 @kernel
@@ -599,7 +596,7 @@ def _apply_friction(packed, count, period):
         bonds.held[i] = m.spring_sharers[i] > 0.0 and not m.consistent
     a.amounts[RELEASED] = 0.0 if same else max(0.0, stored - bond_energy(count, bonds, m.energy))
     if material.begins_free:
-        find_storage(count, bonds, a.rows, a.tangent, a.before, period, m.stored)
+        foresee_bonds(count, bonds, a, period, m.stored, m.held)
     p, u, r = a.impulses.p, m.u, m.rubbing
     _slip_velocities(count, a.rows.normal, a.before, a.tangent, r.slip)
     if a.counts[OF_HAND]:

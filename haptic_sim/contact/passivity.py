@@ -1,56 +1,83 @@
 """Steps of contacts that add no energy: what springs, dampers and friction do in a step, foreseen before it is done.
 
 With all impulses p of a group of contacts, their velocities v before and v' after the step (with all other forces), and
-the energy V of springs and bonds, which follows from v' on straight paths, the contacts *gain*
-    X = p.(v + v')/2 + V(v') - V
-of which the first term is exactly their share of the change of kinetic energy.
+the energy V of springs and bonds of friction, the contacts *gain*
+    X = p.(v + v')/2 + V' - V
+in a step, of which the first term is exactly their share of the change of kinetic energy.
+
+**Springs** have V = 1/2 k d^2 at the poses before and after the step, d' = max(0, d - h v').
+
+**Bonds.** A bond with the strain z is stretched by the slip v, z' = z + h v, and gives p = -h K z'. The sum of kinetic
+energy and 1/2 K z^2 then oscillates by up to 1/2 K h z.v even where nothing dissipates. What the step conserves is the
+sum of kinetic energy and the *storage*, the product of the strain and of the strain that the bond will have,
+    V* = 1/2 K z.(z + h v):    p.(v + v')/2 + V*(z', v') - V*(z, v) = -h K z'.(v + v')/2 + 1/2 K z'.(z' + h v' - z) = 0,
+as z' - z = h v: for any number of bonds that stick with constant K, whatever else acts on the bodies. With the mobility
+a of the bonds, kinetic energy and storage are positive definite together while h^2 K a < 4 (`friction` keeps it below
+2), and at rest V* = 1/2 K z^2. So X counts V* for bonds, and friction that sticks elastically gains nothing. What a
+change of K with the normal force, sliding and viscous friction gain is counted.
+
+**Other forces.** Gravity does its work on the path h v' of the step, not at the mean velocity. So the impulses e of the
+forces other than contacts gain -e.(u' - u)/2 in scaled coordinates, which belongs to X: without it a spring that
+carries a constant load would gain and lose in turns, to first order of the velocity. For penalties friction f is such a
+force, too: -f.(v' - v)/2 belongs to X, as far as it is below the part LATE of the elastic energy of the group.
 
 **Penalties.** A group takes the explicit step p = max(0, h (k d - b v)) where its penalties gain nothing, even if half
 of what the dampers take in continuous time counts as gain,
     X + 1/2 h sum b v^2 <= 0,
 which for a damper alone and a mobility a is h b a <= 1. Else springs and dampers act with the velocity after the step,
     p = max(0, h (k (d - h v') - b v')),
-which for any k, b, h and mobilities gains nothing: p.v' + V(v') - V <= 0, as 1/2 k d'^2 - 1/2 k d^2 <= -k d' (d - d').
-The work of all forces at the mean velocity is less by 1/2 |u' - u|^2, so that the whole step gains nothing, but for the
-work of the hand, which is booked at the mean velocity.
+beside the bonds, as if all of them stuck. For any k, b, h and mobilities p.v' + V' - V <= 0, as 1/2 k d'^2 - 1/2 k d^2
+<= -k d' (d - d'). The work of all forces at the mean velocity is less than that at v' by 1/2 |u' - u|^2, so that the
+whole step gains nothing, but for the work of the hand, which is booked at the mean velocity.
 
-**Friction** acts after the penalties, and changes the normal velocities too. If it lets the group gain energy, it is
-scaled by the part c for which it does not: X is convex in c and not positive for c = 0, so that
-    c = -X(0) / (X(1) - X(0))
-is enough.
+**Friction** acts after the penalties, and changes the normal velocities too. If the group gains energy by it, bonds and
+friction are scaled by a part c. X is convex in c: of bonds its second derivative is sum K z'^2. So with X(c0) < 0
+    c = c0 - (1 - c0) X(c0) / (X(1) - X(c0))
+is enough. MOST is tried as c0, so that c is close to 1 where X(1) is small. If X(MOST) > 0, the penalties act
+implicitly without friction, and c0 = 0, where X is that of these penalties less the storage.
+
+**Energy and storage.** Bonds that oscillate have by turns more and less energy than storage. As far as the difference
+exceeds the part SHARE of the elastic energy of the group, it is counted as gain, so that the sum of kinetic and elastic
+energy rises by no more than this part, and a light body between bonds that are stiff for it keeps its velocity.
 """
 
 from __future__ import annotations
 
+from haptic_sim.contact.friction import STICKS
 from haptic_sim.contact.groups import find_root, group_of
 from haptic_sim.contact.response import NOW, foresee
 from haptic_sim.kernels import kernel
 
-SHARE = 0.005  # of the energy of the springs: what is let pass for it comes back
-MOST = 0.9  # part of friction that is left of it, beside the penalties with which it was found
+SHARE = 0.005  # of the elastic energy: difference of energy and storage of the bonds
+LATE = 0.0005  # of the elastic energy: work of friction on the path less that at the mean velocity, in a step
+MOST = 0.9  # part of friction that is tried beside the penalties that were found with it
 TOLERANCE = 1e-8  # of the energy of the springs: rounding, at rest
 
 
 @kernel
-def find_storage(count, bonds, rows, tangent, velocity, period, storage):
-    """Fill `storage` (C,) with 1/2 K z.(z + h v) of all bonds, for the velocities v of the contacts (C, 3) [J]."""
-    z, K = bonds.strain, bonds.stiffness
+def foresee_bonds(count, bonds, a, period, storage, held):
+    """Fill the storage of all bonds (C,) [J] and the impulses that they will give if they stick (C, 2) [N s]."""
+    z, K, v, normal, t = bonds.strain, bonds.stiffness, a.before, a.rows.normal, a.tangent
     for i in range(count):
-        storage[i] = 0.0
-        if K[i] > 0.0:
-            growth = _growth(i, z, rows.normal, tangent, velocity, period)
-            storage[i] = 0.5 * K[i] * (z[i, 0] * z[i, 0] + z[i, 1] * z[i, 1] + z[i, 2] * z[i, 2] + growth)
+        storage[i] = held[i, 0] = held[i, 1] = 0.0
+        if not K[i] > 0.0:
+            continue
+        z_1, z_2 = _along_tangents(z[i], normal[i], t[i])
+        d_1, d_2 = period * v[i, 1], period * v[i, 2]
+        square = z[i, 0] * z[i, 0] + z[i, 1] * z[i, 1] + z[i, 2] * z[i, 2]
+        storage[i] = 0.5 * K[i] * (square + z_1 * d_1 + z_2 * d_2)
+        if bonds.sliding[i] == STICKS:
+            z_1, z_2 = z_1 + d_1, z_2 + d_2
+        held[i, 0], held[i, 1] = -period * K[i] * z_1, -period * K[i] * z_2
 
 
 @kernel
-def _growth(i, z, normal, tangent, velocity, period):
-    """z.h v of a bond [m^2]."""
-    x, y, w = z[i, 0], z[i, 1], z[i, 2]
-    nx, ny, nz = normal[i, 0], normal[i, 1], normal[i, 2]
-    tx, ty, tz = tangent[i, 0], tangent[i, 1], tangent[i, 2]
-    z_1 = x * tx + y * ty + w * tz
-    z_2 = x * (ny * tz - nz * ty) + y * (nz * tx - nx * tz) + w * (nx * ty - ny * tx)
-    return period * (z_1 * velocity[i, 1] + z_2 * velocity[i, 2])
+def _along_tangents(z, normal, t):
+    """Components of z along both tangents."""
+    u_x = normal[1] * t[2] - normal[2] * t[1]
+    u_y = normal[2] * t[0] - normal[0] * t[2]
+    u_z = normal[0] * t[1] - normal[1] * t[0]
+    return z[0] * t[0] + z[1] * t[1] + z[2] * t[2], z[0] * u_x + z[1] * u_y + z[2] * u_z
 
 
 @kernel
@@ -62,55 +89,71 @@ def find_gains(packed, count, period, rubs, part):
     which only a `part` is among the impulses.
     """
     a = packed.arrays
-    m, p, before, after, strain = a.method, a.impulses.p, a.before, a.after, a.method.springs.strain
-    share, gains, now, rubbed = m.share, m.gains, m.bonds[a.counts[NOW]], m.rubbed
-    z, bond, stored, rows = now.strain, now.stiffness, m.stored, a.rows
-    stiffness, damping = a.material.stiffness, a.material.damping
-    elastic, lag, ahead, behind = m.elastic, m.lag, m.ahead, m.behind
-    for g in range(gains.shape[1]):
-        gains[0, g] = gains[1, g] = elastic[g] = lag[g] = ahead[g] = behind[g] = 0.0
+    m = a.method
+    gains, elastic, late, ahead, behind = m.gains, m.elastic, m.late, m.ahead, m.behind
+    for g in range(elastic.shape[0]):
+        gains[0, g] = gains[1, g] = elastic[g] = late[g] = ahead[g] = behind[g] = 0.0
+    _count_penalties(a, count, period)
+    _count_friction(a, count, period, rubs, part)
+    for g in range(elastic.shape[0]):
+        late[g] = min(late[g], LATE * elastic[g])
+    start, size = a.scaled.start, a.scaled.size
+    for tree in range(start.shape[0]):
+        g = find_root(m.group, tree)
+        for j in range(start[tree], start[tree] + size[tree]):
+            late[g] += 0.5 * a.external[j] * (a.external[j] + a.du[j])
+    for g in range(elastic.shape[0]):
+        if m.colliding[g]:
+            gains[0, g] = 0.0
+        else:
+            gains[0, g] -= late[g]
+            gains[1, g] -= late[g]
+        most = SHARE * elastic[g]
+        gains[1, g] += max(0.0, ahead[g] - most) + max(0.0, behind[g] - most)
+
+
+@kernel
+def _count_penalties(a, count, period):
+    """Count what normal impulses and springs gain, and the energy of the springs."""
+    m, p, before, after = a.method, a.impulses.p, a.before, a.after
+    strain, share = m.springs.strain, m.share
     for i in range(count):
         g = group_of(a.scaled, i, m.group)
         if g < 0:
             continue
-        normal = 0.5 * p[i, 0] * (before[i, 0] + after[i, 0])
-        tangential = 0.5 * (p[i, 1] * (before[i, 1] + after[i, 1]) + p[i, 2] * (before[i, 2] + after[i, 2]))
-        if rubs:
-            tangential -= stored[i]
-            behind[g] += stored[i] - m.energy[i]
-            elastic[g] += m.energy[i]
-            if bond[i] > 0.0:
-                growth = part * _growth(i, z, rows.normal, a.tangent, after, period)
-                energy = 0.5 * bond[i] * part * part * (z[i, 0] * z[i, 0] + z[i, 1] * z[i, 1] + z[i, 2] * z[i, 2])
-                tangential += energy + 0.5 * bond[i] * growth
-                ahead[g] -= 0.5 * bond[i] * growth
-        lag[g] += 0.5 * (rubbed[i, 0] * (after[i, 1] - before[i, 1]) + rubbed[i, 1] * (after[i, 2] - before[i, 2]))
+        gain, taken = 0.5 * p[i, 0] * (before[i, 0] + after[i, 0]), 0.0
         if share[i] > 0.0:
-            k = stiffness / share[i]
+            energy = 0.5 * a.material.stiffness / share[i] * strain[i] * strain[i]
             moved = max(0.0, strain[i] - period * after[i, 0])
-            normal += 0.5 * k * (moved * moved - (1.0 + TOLERANCE) * strain[i] * strain[i])
-            elastic[g] += 0.5 * k * strain[i] * strain[i]
+            gain += 0.5 * a.material.stiffness / share[i] * moved * moved - (1.0 + TOLERANCE) * energy
+            m.elastic[g] += energy
             if p[i, 0] > 0.0:
-                gains[0, g] += 0.5 * period * damping / share[i] * before[i, 0] * before[i, 0]
-        gains[0, g] += normal
-        gains[1, g] += normal + tangential
-    for tree in range(a.scaled.start.shape[0]):
-        g = find_root(m.group, tree)
-        if not m.colliding[g]:
-            for j in range(a.scaled.start[tree], a.scaled.start[tree] + a.scaled.size[tree]):
-                late = 0.5 * a.external[j] * (a.external[j] + a.du[j])
-                gains[0, g] -= late
-                gains[1, g] -= late
-    for g in range(gains.shape[1]):
-        if m.colliding[g]:
-            gains[0, g] = 0.0
+                taken = 0.5 * period * a.material.damping / share[i] * before[i, 0] * before[i, 0]
+        m.gains[0, g] += gain + taken
+        m.gains[1, g] += gain
+
+
+@kernel
+def _count_friction(a, count, period, rubs, part):
+    """Count what tangential impulses and bonds gain, and how far energy and storage of the bonds differ."""
+    m, p, before, after, rubbed = a.method, a.impulses.p, a.before, a.after, a.method.rubbed
+    z, K = m.bonds[a.counts[NOW]].strain, m.bonds[a.counts[NOW]].stiffness
+    for i in range(count):
+        g = group_of(a.scaled, i, m.group)
+        if g < 0:
             continue
-        late = min(lag[g], SHARE * elastic[g])
-        gains[0, g] -= late
-        gains[1, g] -= late
-    for g in range(gains.shape[1]):
-        most = SHARE * elastic[g]
-        gains[1, g] += max(0.0, ahead[g] - most) + max(0.0, behind[g] - most)
+        gain = 0.5 * (p[i, 1] * (before[i, 1] + after[i, 1]) + p[i, 2] * (before[i, 2] + after[i, 2]))
+        m.late[g] += 0.5 * (rubbed[i, 0] * (after[i, 1] - before[i, 1]) + rubbed[i, 1] * (after[i, 2] - before[i, 2]))
+        if rubs:
+            gain -= m.stored[i]
+            m.behind[g] += m.stored[i] - m.energy[i]
+            m.elastic[g] += m.energy[i]
+            if K[i] > 0.0:
+                z_1, z_2 = _along_tangents(z[i], a.rows.normal[i], a.tangent[i])
+                growth = 0.5 * K[i] * part * period * (z_1 * after[i, 1] + z_2 * after[i, 2])
+                gain += 0.5 * K[i] * part * part * (z_1 * z_1 + z_2 * z_2) + growth
+                m.ahead[g] -= growth
+        m.gains[1, g] += gain
 
 
 @kernel
