@@ -78,7 +78,9 @@ class Scene:
     def parameters(self, settings: Mapping[str, Any]) -> ContactParameters:
         """Of contact, with the settings of a method."""
         friction = (
-            {"model": "reset_integrator", "static": self.friction, "kinetic": self.friction} if self.friction else {}
+            {"model": "reset_integrator", "static": self.friction, "kinetic": self.friction}
+            if self.friction
+            else {"model": "none"}
         )
         return ContactParameters.model_validate({**self.contact, **settings, "friction": friction})
 

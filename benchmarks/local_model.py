@@ -48,9 +48,10 @@ Row = Callable[[str, float, str, str, bool | None], dict[str, Any]]
 
 
 def material(count: int, restitution: float = 0.0) -> ContactParameters:
-    """Of each of so many contacts, which share stiffness and damping."""
+    """Of each of so many contacts, which share stiffness and damping, by the law of `PlainProxy`."""
     return ContactParameters.model_validate(
         {
+            "penalty": "explicit",
             "stiffness": STIFFNESS / count,
             "damping": DAMPING / count,
             "restitution": restitution,

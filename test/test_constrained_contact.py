@@ -10,13 +10,14 @@ import numpy as np
 import pytest
 from conftest import Haptics, answer
 from offline_runs import run_unrecorded
+from world_builder import thesis_material
 
 from haptic_bench import experiment
 from haptic_bench.analysis.claims import Findings
 from haptic_bench.experiment import Trial
 from haptic_bench.recording.samples import Samples
 from haptic_experiments import constrained_contact as analysis
-from haptic_sim.contact.response import ContactParameters, Rendering
+from haptic_sim.contact.response import Rendering
 from haptic_sim.parameters import ParameterError
 from haptic_sim.tool.environment import Environment
 
@@ -110,4 +111,4 @@ def test_constraints_that_cannot_be_met_end_with_2_and_their_name() -> None:
 def test_impulses_are_not_limited_under_exact_constraints(rendering: Rendering) -> None:
     one = trial()
     with pytest.raises(ParameterError, match=f"impulse_rendering = {rendering}: .* needs full or saturated"):
-        Environment(one.world, ContactParameters(), "impulse_augmented", rendering, np.full(6, 15.0), 1000.0)
+        Environment(one.world, thesis_material(), "impulse_augmented", rendering, np.full(6, 15.0), 1000.0)

@@ -10,6 +10,7 @@ from functools import cache
 import numpy as np
 import pytest
 from pydantic import ValidationError
+from world_builder import thesis_material
 
 from haptic_sim.constraints import tool as constrained_tool
 from haptic_sim.constraints.projection import ADVANCED
@@ -25,7 +26,7 @@ from haptic_sim.constraints.scenes import (
     build_solver,
 )
 from haptic_sim.constraints.tool import ConstrainedTool, build_constrained_tool
-from haptic_sim.contact.response import ContactParameters, DeviceLimits
+from haptic_sim.contact.response import DeviceLimits
 from haptic_sim.dynamics.energy import TERMS, UnstableError
 from haptic_sim.messages import FREE, ToolCommand, tick_time
 from haptic_sim.parameters import ParameterError, explain
@@ -62,7 +63,7 @@ class Sections:
     """What an experiment says of the tool's side."""
 
     def __init__(self, scene, constraint=PROJECTED):
-        self.tool, self.contact, self.environment = NoToolParameters(), ContactParameters(), EnvironmentParameters()
+        self.tool, self.contact, self.environment = NoToolParameters(), thesis_material(), EnvironmentParameters()
         self.scene, self.constraint = scene, constraint
 
 

@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 import pytest
 from numba.core.registry import CPUDispatcher
+from world_builder import thesis_material
 
 from haptic_sim.contact import compliant, impacts, response, rigid, spread
-from haptic_sim.contact.response import ContactParameters
 from haptic_sim.dynamics.energy import UnstableError
 from haptic_sim.messages import COLLIDING, FREE, RESTING, ToolCommand, ToolState, tick_time
 from haptic_sim.tool.environment import Environment, EnvironmentParameters, SurveySchedule
@@ -27,12 +27,12 @@ HALF = 0.5 * np.array(TOOL.size)
 
 
 def world(q: Any = (0, 0, 0), v: Any = (0, 0, 0)) -> World:
-    whole = build_world(TOOL, SCENE, ContactParameters())
+    whole = build_world(TOOL, SCENE, thesis_material())
     return dataclasses.replace(whole, q=np.array(q, float), v=np.array(v, float))
 
 
 def environment(world: World, method: Any = "impulse_augmented", **material: Any) -> Environment:
-    parameters = ContactParameters.model_validate({"stiffness": K, **material})
+    parameters = thesis_material(**{"stiffness": K, **material})
     return Environment(world, parameters, method, "full", np.full(6, np.inf), RATE)
 
 
@@ -182,7 +182,7 @@ def test_material_can_be_replaced_between_ticks() -> None:
     env.step(command, state)
     assert state.wrench[0] == pytest.approx(-2 * K * 1e-3, rel=1e-10)
     depth = state.q[0] - SCENE.gap[0]
-    env.configure(ContactParameters(stiffness=1000.0, damping=0.0))
+    env.configure(thesis_material(stiffness=1000.0, damping=0.0))
     env.step(command, state)
     assert state.wrench[0] == pytest.approx(-2 * 1000.0 * depth, rel=1e-9)
 
@@ -191,7 +191,7 @@ def test_material_can_be_replaced_between_ticks() -> None:
 def test_a_survey_lists_what_is_near(epsilon: float) -> None:
     """Separations of the corners from the walls' planes; positions on the wall; the tool's own state."""
     rng = np.random.default_rng(20261)
-    surveyor = WorldSurroundings(world(), ContactParameters(), epsilon=epsilon)
+    surveyor = WorldSurroundings(world(), thesis_material(), epsilon=epsilon)
     tool, geometry = environment(world()).tool_state(), surveyor.local_geometry()
     normals = np.array([[-1, 0], [0, 1], [1, 0], [0, -1]])
     reach = np.array([HALF[0] + SCENE.gap[0], HALF[1] + SCENE.gap[1], HALF[0] + SCENE.far_gap[0]])
@@ -259,7 +259,7 @@ def test_schedules_are_counted_in_ticks(keys: dict[str, float], rate: float, exp
 @pytest.mark.parametrize("method", ["penalty", "impulse_augmented", "frictional_impulses", "constraint", "hybrid"])
 def test_a_rehearsal_loads_all_that_a_trial_calls(method: Any, rendering: Any) -> None:
     """A kernel that is first called upon contact would stop a trial on the clock for as long as it takes to load it."""
-    rehearsed = Environment(world(), ContactParameters(), method, rendering, np.full(6, 1.0), RATE)
+    rehearsed = Environment(world(), thesis_material(), method, rendering, np.full(6, 1.0), RATE)
     rehearsed.rehearse()
 
     def signatures() -> dict[str, int]:
@@ -271,7 +271,7 @@ def test_a_rehearsal_loads_all_that_a_trial_calls(method: Any, rendering: Any) -
         }
 
     before = signatures()
-    environment = Environment(world(v=(0.5, -0.5, 0.1)), ContactParameters(), method, rendering, np.full(6, 1.0), RATE)
+    environment = Environment(world(v=(0.5, -0.5, 0.1)), thesis_material(), method, rendering, np.full(6, 1.0), RATE)
     state = environment.tool_state()
     contacts = 0
     with contextlib.suppress(UnstableError):  # as printed, a limit of 1 N lets overlaps grow
@@ -286,7 +286,7 @@ def test_overlaps_that_grow_while_impulses_are_spread_are_named() -> None:
     """With 1 N it takes hundreds of steps to stop the peg, which enters the wall without a spring meanwhile."""
     limit = np.full(6, 1.0)
     environment = Environment(
-        world(v=(0.5, -0.5, 0.1)), ContactParameters(), "impulse_augmented", "printed_spread", limit, RATE
+        world(v=(0.5, -0.5, 0.1)), thesis_material(), "impulse_augmented", "printed_spread", limit, RATE
     )
     state = environment.tool_state()
     with pytest.raises(UnstableError, match=r"unstable: overlaps that grew .* larger device\.wrench_limit"):

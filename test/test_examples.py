@@ -51,7 +51,7 @@ def test_peg_at_wall(tmp_path: Path) -> None:
     for name, (met, deepest, rests) in found.items():
         rigid = "constraint" in name
         assert met == pytest.approx(at, abs=2e-3)
-        assert rests == pytest.approx(0.0 if rigid else depth, abs=0.1)
+        assert rests == pytest.approx(0.0 if rigid else depth, abs=0.1 if rigid else 1.0)  # and what is left of o
         assert deepest >= rests
     # the speed v at the wall stores m v^2 / 2 in its spring, so that a penalty is entered by up to v sqrt(m / K)
     deepest = {name.partition(":")[0]: numbers[1] for name, numbers in found.items()}

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+from world_builder import thesis_material
 
-from haptic_sim.contact.response import ContactParameters
 from haptic_sim.messages import LocalGeometry, ToolState
 from haptic_sim.tool.mujoco_surroundings import MujocoSurroundings
 from haptic_sim.tool.surroundings import SimulatedSurroundings, WorldSurroundings
@@ -36,7 +36,7 @@ def cubes(**tool: Any) -> World:
 def opened(engine: str, following: float) -> SimulatedSurroundings:
     """The cubes, in one of the engines."""
     if engine == "haptics":
-        return WorldSurroundings(cubes(), ContactParameters(), epsilon=0.005, rate=RATE, following=following)
+        return WorldSurroundings(cubes(), thesis_material(), epsilon=0.005, rate=RATE, following=following)
     mujoco = pytest.importorskip("mujoco")
     cube = f'<geom type="box" size="{SIDE / 2} {SIDE / 2} {SIDE / 2}" mass="{{}}"/>'
     model = mujoco.MjModel.from_xml_string(f"""<mujoco><option timestep="0.001" gravity="0 0 0"/><worldbody>
@@ -86,7 +86,7 @@ def test_the_forces_of_its_joints_are_not_felt_twice() -> None:
     found = []
     for law in ({}, {"damping": 20.0, "friction": 1.0}):
         world = cubes(joint="prismatic", axis=[1, 0, 0], **law)
-        surroundings = WorldSurroundings(world, ContactParameters(), epsilon=0.005, rate=RATE)
+        surroundings = WorldSurroundings(world, thesis_material(), epsilon=0.005, rate=RATE)
         found.append(survey(surroundings, 40, speed=-0.1, force=1.0)[0].to_bytes())
     assert found[0] == found[1]
 
@@ -95,7 +95,7 @@ def test_a_world_of_ours_that_is_too_slow_loses_time() -> None:
     """A gap of 1 s at 60 Hz: a block that flies at 1 m/s goes on for two periods."""
     world = cubes(position=[-0.3, 0, 0])
     world.v[world.model.idx_vs[world.model.getJointId("block")] + 1] = 1.0
-    surroundings = WorldSurroundings(world, ContactParameters(), epsilon=0.005, rate=RATE)
+    surroundings = WorldSurroundings(world, thesis_material(), epsilon=0.005, rate=RATE)
     geometry, state = surroundings.local_geometry(), surroundings._sizes.tool_state()
     state.q[:], state.tick = surroundings._body.q, 999
     surroundings.survey(state, 0, geometry)
@@ -110,7 +110,7 @@ def test_the_wrench_of_a_world_that_stands_still_is_found_if_asked_for(asked: bo
         "tool": {"joint": "free", "mass": 0.5, "shapes": [{"type": "box", "size": [SIDE] * 3}]},
     }
     scene = WorldParameters.model_validate({"gravity": [0, 0, 0], "bodies": bodies, "tool": "tool"})
-    contact = ContactParameters(stiffness=1000.0, damping=0.0)
+    contact = thesis_material(stiffness=1000.0, damping=0.0)
     surroundings = WorldSurroundings(build(scene, Path()), contact, epsilon=0.005, rate=RATE, wrench=asked)
     wrench = survey(surroundings, 1)[0].wrench[0]
     assert wrench == pytest.approx(-4 * 1000.0 * GAP if asked else 0.0, rel=1e-9)

@@ -211,11 +211,12 @@ def swing(t: float) -> float:
 # --- parameters
 
 
-def test_defaults_are_those_of_the_experiment() -> None:
+def test_friction_is_on_by_default() -> None:
     parameters = FrictionParameters()
-    assert (parameters.model, parameters.static, parameters.kinetic) == ("none", 0.25, 0.2)
+    assert (parameters.model, parameters.static, parameters.kinetic) == ("reset_integrator", 0.25, 0.2)
     assert (parameters.breakaway, parameters.deadband, parameters.damping) == (1e-5, 1e-4, 0.0)
-    assert parameters.code == NONE
+    assert parameters.code == RESET_INTEGRATOR
+    assert FrictionParameters(model="none").code == NONE
     assert FrictionParameters(model="dahl").code == DAHL
 
 

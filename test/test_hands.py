@@ -11,11 +11,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from offline_runs import run_unrecorded
+from world_builder import thesis_material
 
 from haptic_bench import experiment
 from haptic_bench.analysis.base import analysis_of
 from haptic_bench.experiment import Trial
-from haptic_sim.contact.response import ContactParameters, Method
+from haptic_sim.contact.response import Method
 from haptic_sim.parameters import ParameterError
 from haptic_sim.tool.environment import Environment
 from haptic_sim.worlds.building import World
@@ -34,7 +35,7 @@ def cube(x: float, mass: float, **more: Any) -> dict[str, Any]:
 def world_of(bodies: dict[str, Any], hands: Sequence[dict[str, Any]], tool: str = "a", **scene: Any) -> World:
     parameters = WorldParameters.model_validate({"gravity": [0, 0, 0], "bodies": bodies, "tool": tool, **scene})
     holds = [HoldParameters.model_validate({"name": f"hand_{i}", **hand}) for i, hand in enumerate(hands)]
-    return build_world(NoToolParameters(), parameters, ContactParameters(), hands=holds)
+    return build_world(NoToolParameters(), parameters, thesis_material(), hands=holds)
 
 
 def momenta(environment: Environment) -> tuple[np.ndarray, np.ndarray]:

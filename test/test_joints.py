@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import numba
 import numpy as np
 import pytest
+from world_builder import thesis_material
 
 from haptic_sim.contact.response import ContactParameters, Method
 from haptic_sim.dynamics.joints import JointLaw, settle_joints
@@ -56,7 +57,7 @@ def run(
     w: World, method: Method, steps: int, wrench: Any = (0.0,) * 6, contact: ContactParameters | None = None
 ) -> tuple[np.ndarray, ...]:
     """q, v, wrench at the hand, and energies as of the beginning, of each step."""
-    environment = Environment(w, contact or ContactParameters(), method, "full", np.full(6, np.inf), RATE)
+    environment = Environment(w, contact or thesis_material(), method, "full", np.full(6, np.inf), RATE)
     state, command, rows = environment.tool_state(), ToolCommand(), []
     command.wrench[:] = wrench
     for k in range(steps):
@@ -231,7 +232,7 @@ def _settle(packed: Any) -> None:
 @pytest.mark.parametrize("method", METHODS)
 def test_an_arm_at_its_limit_rests_on_the_floor(method: Method) -> None:
     """Contact, limit, dry friction and damping at once: it comes to rest, and never gains energy."""
-    contact = ContactParameters(restitution=0.3, damping=20.0)
+    contact = thesis_material(restitution=0.3, damping=20.0)
     q, v, _, energy = run(made(arm(limit_restitution=0.3)), method, 1500, contact=contact)
     assert q[:, 1].min() >= -0.2 - 1e-12 and q[:, 1].max() <= 0.2 + 1e-12
     assert np.abs(v[-1]).max() < 0.2
@@ -247,7 +248,7 @@ def test_a_local_model_has_the_laws_of_its_joints() -> None:
     document = arm(limit_restitution=0.3)
     document["bodies"]["floor"]["shapes"][0]["offset"] = -5.0
     w = made(document)
-    contact = ContactParameters()
+    contact = thesis_material()
     model = LocalModel(w, contact, "constraint", "full", np.full(6, np.inf), RATE)
     surveyor = WorldSurroundings(w, contact, epsilon=0.005)
     state, command, geometry = model.tool_state(), ToolCommand(), surveyor.local_geometry()

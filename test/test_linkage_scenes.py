@@ -6,8 +6,8 @@ import numpy as np
 import pinocchio as pin
 import pytest
 from pydantic import ValidationError
+from world_builder import thesis_material
 
-from haptic_sim.contact.response import ContactParameters
 from haptic_sim.dynamics.multibody import Multibody
 from haptic_sim.hand import Hand
 from haptic_sim.worlds.linkages import (
@@ -21,7 +21,7 @@ from haptic_sim.worlds.scenes import NoToolParameters, build_world
 
 
 def world_of(scene):
-    return build_world(NoToolParameters(), scene, ContactParameters())
+    return build_world(NoToolParameters(), scene, thesis_material())
 
 
 def held(scene):

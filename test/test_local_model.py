@@ -14,9 +14,9 @@ import numpy as np
 import pinocchio as pin
 import pytest
 from offline_runs import run_unrecorded, simulated_once
+from world_builder import thesis_material
 
 from haptic_bench import experiment
-from haptic_sim.contact.response import ContactParameters
 from haptic_sim.messages import COLLIDING, FREE, RESTING, LocalGeometry, MessageError, ToolCommand
 from haptic_sim.tool.local_model import LocalModelParameters
 from haptic_sim.tool.local_model import Proxy as LocalModel
@@ -32,7 +32,7 @@ RATE = 512.0  # [Hz]
 T = 1.0 / RATE
 MASS, INERTIA = 2.0, 0.005  # [kg], [kg m^2]
 SOFT = 1e-6  # [N/m]
-WORLD = build_world(PegParameters(mass=MASS, inertia=INERTIA), EnclosureParameters(), ContactParameters())
+WORLD = build_world(PegParameters(mass=MASS, inertia=INERTIA), EnclosureParameters(), thesis_material())
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -61,7 +61,7 @@ class Proxy:
         **material: Any,
     ) -> None:
         world = dataclasses.replace(WORLD, q=np.array(q, float), v=np.array(v, float))
-        parameters = ContactParameters.model_validate({"stiffness": SOFT, "damping": 0.0} | material)
+        parameters = thesis_material(**({"stiffness": SOFT, "damping": 0.0} | material))
         self.model = LocalModel(world, parameters, method, "full", np.full(6, np.inf), RATE, local, period)
         self.state, self.command, self.tick = self.model.tool_state(), ToolCommand(), 0
 
@@ -313,7 +313,7 @@ def test_material_can_be_replaced_between_ticks() -> None:
     proxy = Proxy(v=(0.1, 0, 0))
     proxy.model.update(survey(0, (0, 0, 0), [right(0.0)]), 0)
     proxy.step(1)
-    proxy.model.configure(ContactParameters(stiffness=3 * SOFT, damping=0.0))
+    proxy.model.configure(thesis_material(stiffness=3 * SOFT, damping=0.0))
     np.testing.assert_allclose(proxy.step(), [-3 * SOFT * 0.1 * T, 0, 0], rtol=1e-6)
 
 
@@ -334,10 +334,8 @@ def test_a_constraint_on_no_link_of_the_tool_is_refused(link: int) -> None:
 def test_constraints_follow_the_link_that_they_are_on(link: str) -> None:
     """A point of each link of an arm that is held by another one, in a configuration after the survey."""
     tool = ThreeLinksParameters(hold="middle", angles=(0.3, 0.4, -0.5))
-    world = build_world(tool, EmptyParameters(), ContactParameters())
-    model = LocalModel(
-        world, ContactParameters(stiffness=SOFT, damping=0.0), "penalty", "full", np.full(6, np.inf), RATE
-    )
+    world = build_world(tool, EmptyParameters(), thesis_material())
+    model = LocalModel(world, thesis_material(stiffness=SOFT, damping=0.0), "penalty", "full", np.full(6, np.inf), RATE)
     number, point = world.body_names.index(link), np.array([0.02, 0.004, 0.0])
     data = world.model.createData()
 

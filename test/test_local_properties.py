@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from world_builder import thesis_material
 
-from haptic_sim.contact.response import ContactParameters
 from haptic_sim.messages import COLLIDING, LocalGeometry, MessageError, ToolCommand
 from haptic_sim.tool.local_model import LocalModelParameters, Proxy
 from haptic_sim.tool.surroundings import WorldSurroundings
@@ -40,12 +40,12 @@ numbers = st.floats(-1.0, 1.0, allow_subnormal=False)
 def brick() -> World:
     scene: Any = {"gravity": [0, 0, 0], "tool": "brick"}
     scene["bodies"] = {"brick": {"joint": "free", "mass": 0.7, "shapes": [{"type": "box", "size": [0.1, 0.06, 0.04]}]}}
-    return build_world(NoToolParameters(), WorldParameters.model_validate(scene), ContactParameters())
+    return build_world(NoToolParameters(), WorldParameters.model_validate(scene), thesis_material())
 
 
 TOOLS = {
-    "peg": build_world(PegParameters(), EmptyParameters(), ContactParameters()),
-    "arm": build_world(ThreeLinksParameters(), EmptyParameters(), ContactParameters()),
+    "peg": build_world(PegParameters(), EmptyParameters(), thesis_material()),
+    "arm": build_world(ThreeLinksParameters(), EmptyParameters(), thesis_material()),
     "brick": brick(),
 }
 
@@ -88,7 +88,7 @@ def test_no_collision_adds_kinetic_energy_and_elastic_ones_keep_it(
     world = TOOLS[tool]
     v = np.array(speeds)[: world.model.nv]
     moving = dataclasses.replace(world, v=v)
-    contact = ContactParameters(stiffness=1e-9, damping=0.0, restitution=e)
+    contact = thesis_material(stiffness=1e-9, damping=0.0, restitution=e)
     model = Proxy(moving, contact, "impulse_augmented", "full", UNLIMITED, RATE, LocalModelParameters(type="full"))
     state = model.tool_state()
     links = list(range(1, world.model.njoints))
@@ -119,7 +119,7 @@ def test_what_collisions_dissipate_is_not_negative_and_nothing_if_elastic(
     """By the sum of the works of the impulses, which the balance of energies has."""
     world = TOOLS[tool]
     moving = dataclasses.replace(world, v=np.array(speeds)[: world.model.nv])
-    contact = ContactParameters(stiffness=1e-9, damping=0.0, restitution=e)
+    contact = thesis_material(stiffness=1e-9, damping=0.0, restitution=e)
     model = Proxy(moving, contact, "impulse_augmented", "full", UNLIMITED, RATE, LocalModelParameters(type="full"))
     state = model.tool_state()
     model.update(listed(state, rows, world.planar, list(range(1, world.model.njoints)), e), 0)
@@ -157,8 +157,8 @@ def test_a_stream_that_lies_never_pushes_harder_than_the_walls_that_it_tells_of(
     release: str, arrivals: list[list[tuple[int, int]]], push: float, angle: float
 ) -> None:
     """Walls stand still: each point is pushed by its depth in them, now or up to a period ago, and its damper."""
-    world = build_world(PegParameters(), EnclosureParameters(gap=(0.004, 0.006)), ContactParameters())
-    contact = ContactParameters(stiffness=STIFFNESS, damping=DAMPING)
+    world = build_world(PegParameters(), EnclosureParameters(gap=(0.004, 0.006)), thesis_material())
+    contact = thesis_material(stiffness=STIFFNESS, damping=DAMPING)
     parameters = LocalModelParameters.model_validate({"type": "full", "epsilon": 0.003, "release": release})
     model = Proxy(world, contact, "penalty", "full", UNLIMITED, RATE, parameters, PERIOD / RATE)
     surroundings = WorldSurroundings(world, contact, epsilon=0.003, rate=RATE, period=PERIOD / RATE)
@@ -213,9 +213,9 @@ def test_with_deformation_updates_change_the_force_by_no_more_than_a_periods_par
     soft, half = 1e-6, 0.021
     found = {}
     for deformation in (True, False):
-        world = build_world(PegParameters(), EmptyParameters(), ContactParameters())
+        world = build_world(PegParameters(), EmptyParameters(), thesis_material())
         parameters = LocalModelParameters(type="full", deformation=deformation)
-        contact = ContactParameters(stiffness=soft, damping=0.0)
+        contact = thesis_material(stiffness=soft, damping=0.0)
         model = Proxy(world, contact, "penalty", "full", UNLIMITED, RATE, parameters, PERIOD / RATE)
         state, command, force = model.tool_state(), ToolCommand(), []
         for k, depth in enumerate([0.0, *depths]):

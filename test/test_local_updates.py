@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from world_builder import thesis_material
 
 from haptic_sim.contact.response import ContactParameters
 from haptic_sim.messages import COLLIDING, LocalGeometry, MessageError, ToolCommand, ToolState
@@ -35,11 +36,11 @@ SOFT = 1e-6  # [N/m]
 BOX: Any = {"type": "box", "size": [0.04, 0.04, 0.04]}
 HALF = 0.021  # [m] of the peg's length
 UNLIMITED = np.full(6, np.inf)
-MATERIAL = ContactParameters(stiffness=SOFT, damping=0.0)
+MATERIAL = thesis_material(stiffness=SOFT, damping=0.0)
 
 
 def peg() -> World:
-    return build_world(PegParameters(mass=MASS), EnclosureParameters(), ContactParameters())
+    return build_world(PegParameters(mass=MASS), EnclosureParameters(), thesis_material())
 
 
 def proxy(method: Any = "penalty", contact: ContactParameters = MATERIAL, **keys: Any) -> Proxy:
@@ -179,7 +180,7 @@ def bad(change: str) -> LocalGeometry:
 
 def test_the_damper_follows_an_update_during_a_period() -> None:
     """A plane in contact whose velocity is another: the force of the damper goes over to it, tick by tick."""
-    contact = ContactParameters(stiffness=SOFT, damping=1e-6)
+    contact = thesis_material(stiffness=SOFT, damping=1e-6)
     model = proxy(contact=contact)
     state = model.tool_state()
     model.update(survey(0, {1: 0.0}), 0)
@@ -266,7 +267,7 @@ def test_resolve_shares_a_force_and_keeps_to_the_cone_of_friction() -> None:
 
 
 def test_resolve_is_refused_for_a_linkage() -> None:
-    arm = build_world(ThreeLinksParameters(), EmptyParameters(), ContactParameters())
+    arm = build_world(ThreeLinksParameters(), EmptyParameters(), thesis_material())
     with pytest.raises(ParameterError, match="resolve: supports only tools of one body"):
         ResolvedContacts(arm, MATERIAL, RATE, LocalModelParameters(type="resolve"), PERIOD * T)
 
@@ -278,7 +279,7 @@ def test_an_impact_adds_a_decaying_sinusoid_to_what_is_rendered_and_not_to_the_m
     found = []
     for amplitude in (0.0, 40.0):
         transient = {"amplitude": amplitude, "frequency": 60.0, "decay": 30.0}
-        model = proxy("impulse_augmented", ContactParameters(stiffness=4000.0, damping=0.0), transient=transient)
+        model = proxy("impulse_augmented", thesis_material(stiffness=4000.0, damping=0.0), transient=transient)
         state = model.tool_state()
         model.update(survey(0, {1: 1e-3}), 0)
         wrenches, approach = [], 0.0
@@ -301,7 +302,7 @@ def test_an_impact_adds_a_decaying_sinusoid_to_what_is_rendered_and_not_to_the_m
 
 def test_surveyed_dynamics_are_those_of_the_update() -> None:
     """The hand accelerates by J D^-1 J^T F with the inertia of the message, which here is not the arm's."""
-    arm = build_world(ThreeLinksParameters(), EmptyParameters(), ContactParameters())
+    arm = build_world(ThreeLinksParameters(), EmptyParameters(), thesis_material())
     model = Proxy(
         arm, MATERIAL, "penalty", "full", UNLIMITED, RATE, LocalModelParameters(type="full", dynamics="surveyed")
     )
@@ -344,15 +345,15 @@ def pushed(size: float) -> World:
             "peg": {"joint": "planar", "mass": 1.0, "shapes": [{"type": "box", "size": [0.038, 0.02, 0.04]}]},
         },
     }
-    return build_world(NoToolParameters(), WorldParameters.model_validate(scene), ContactParameters())
+    return build_world(NoToolParameters(), WorldParameters.model_validate(scene), thesis_material())
 
 
 @pytest.mark.parametrize("size", [0.02, 0.03])
 def test_a_constraint_on_a_body_tells_its_velocity_and_how_easily_it_moves(size: float) -> None:
     """Two contacts on one face share the load: each moves as if its body had half the mass."""
-    surroundings = WorldSurroundings(pushed(size), ContactParameters(), epsilon=0.005, rate=RATE)
+    surroundings = WorldSurroundings(pushed(size), thesis_material(), epsilon=0.005, rate=RATE)
     geometry = surroundings.local_geometry()
-    model = Proxy(pushed(size), ContactParameters(), "penalty", "full", UNLIMITED, RATE)
+    model = Proxy(pushed(size), thesis_material(), "penalty", "full", UNLIMITED, RATE)
     surroundings.survey(model.tool_state(), 0, geometry)
     constraints = geometry.constraints[: len(geometry)]
     assert len(constraints) == 2
@@ -368,10 +369,10 @@ def test_a_constraint_on_a_body_tells_its_velocity_and_how_easily_it_moves(size:
 def test_what_the_velocity_reaches_is_listed_too(horizon: float, listed: int) -> None:
     """1 mm away, and the block comes at 0.2 m/s: it is within an epsilon of 0.1 mm in 4.5 ms."""
     world = pushed(0.02)
-    surroundings = WorldSurroundings(world, ContactParameters(), epsilon=1e-4, horizon=horizon, rate=RATE)
+    surroundings = WorldSurroundings(world, thesis_material(), epsilon=1e-4, horizon=horizon, rate=RATE)
     geometry, state = (
         surroundings.local_geometry(),
-        Proxy(world, ContactParameters(), "penalty", "full", UNLIMITED, RATE),
+        Proxy(world, thesis_material(), "penalty", "full", UNLIMITED, RATE),
     )
     surroundings.survey(state.tool_state(), 0, geometry)
     assert len(geometry) == listed
@@ -384,7 +385,7 @@ def struck(method: Any, mobility: float, e: float = 0.0, **keys: Any) -> tuple[T
     """A peg at 0.1 m/s that has met a plane of a mobility [1/kg] at rest."""
     world = dataclasses.replace(peg(), v=np.array([0.1, 0.0, 0.0]))
     parameters = LocalModelParameters.model_validate({"type": "full", "constraints": "dynamic"} | keys)
-    contact = ContactParameters(stiffness=4000.0, damping=0.0)
+    contact = thesis_material(stiffness=4000.0, damping=0.0)
     model = Proxy(world, contact, method, "full", UNLIMITED, RATE, parameters, PERIOD * T)
     state = model.tool_state()
     model.update(survey(0, {1: 1e-4}, mobility=mobility, restitution=e), 0)
@@ -437,10 +438,10 @@ def test_a_body_against_a_wall_is_one() -> None:
                 "peg": {"joint": "planar", "mass": 1.0, "shapes": [BOX]},
             },
         }
-        world = build_world(NoToolParameters(), WorldParameters.model_validate(scene), ContactParameters())
-        surroundings = WorldSurroundings(world, ContactParameters(), epsilon=0.005, rate=RATE)
+        world = build_world(NoToolParameters(), WorldParameters.model_validate(scene), thesis_material())
+        surroundings = WorldSurroundings(world, thesis_material(), epsilon=0.005, rate=RATE)
         geometry = surroundings.local_geometry()
-        tool = Proxy(world, ContactParameters(), "penalty", "full", UNLIMITED, RATE).tool_state()
+        tool = Proxy(world, thesis_material(), "penalty", "full", UNLIMITED, RATE).tool_state()
         surroundings.survey(tool, 0, geometry)
         from_wall[gap] = geometry.constraints["mobility"][: len(geometry)].copy()
     np.testing.assert_allclose(from_wall[0.0], 0.0, atol=1e-6)
@@ -459,8 +460,8 @@ def test_corner_to_corner_there_is_one_normal(offset: float) -> None:
             "peg": {"joint": "planar", "mass": 1.0, "shapes": [BOX]},
         },
     }
-    world = build_world(NoToolParameters(), WorldParameters.model_validate(scene), ContactParameters())
-    surroundings = WorldSurroundings(world, ContactParameters(), epsilon=0.005, rate=RATE)
+    world = build_world(NoToolParameters(), WorldParameters.model_validate(scene), thesis_material())
+    surroundings = WorldSurroundings(world, thesis_material(), epsilon=0.005, rate=RATE)
     geometry = surroundings.local_geometry()
     surroundings.survey(Proxy(world, MATERIAL, "penalty", "full", UNLIMITED, RATE).tool_state(), 0, geometry)
     assert len(geometry) == 1

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 from scipy.optimize import nnls
+from world_builder import thesis_material
 
-from haptic_sim.contact.response import ContactParameters
 from haptic_sim.dynamics.scaled import ScaledContacts
 from haptic_sim.records import allocate
 from haptic_sim.tool.mobility import LOADED, Touched, measure
@@ -83,7 +83,7 @@ def row_of_boxes(engine: str, gap: float) -> SimulatedSurroundings:
             "tool": {"joint": "free", "mass": 1.0, "shapes": box},
         }
         scene = WorldParameters.model_validate({"gravity": [0, 0, 0], "bodies": bodies, "tool": "tool"})
-        return WorldSurroundings(build(scene, Path()), ContactParameters(), epsilon=0.005)
+        return WorldSurroundings(build(scene, Path()), thesis_material(), epsilon=0.005)
     mujoco = pytest.importorskip("mujoco")
     body = '<body name="{}" pos="{} 0 0"><freejoint/><geom type="box" size=".02 .02 .02" mass="{}"/></body>'
     boxes = "".join(body.format(*of) for of in (("near", 0.04, 0.5), ("far", 0.079995, 1.5), ("tool", 0.0, 1.0)))

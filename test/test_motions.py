@@ -10,6 +10,7 @@ import pinocchio as pin
 import pytest
 from conftest import ROOT
 from scipy.interpolate import BPoly
+from world_builder import OLD
 
 from haptic_sim import World
 from haptic_sim.motions import trajectory as trajectories
@@ -54,7 +55,7 @@ def chain(count: int = 3) -> dict[str, Any]:
 
 def world(bodies: dict[str, Any], motion: dict[str, Any] | None = None, rate: float = 1000.0, **more: Any) -> World:
     scene = {"bodies": {**bodies, "tip": more.pop("tip", tip())}, "tool": "tip", "gravity": [0, 0, 0]}
-    environment, contact = more.pop("environment", {"method": "penalty"}), more.pop("contact", None)
+    environment, contact = more.pop("environment", {"method": "penalty"}), OLD | more.pop("contact", {})
     scene |= more
     if motion is not None:
         scene["motions"] = {"way": motion}

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 import pytest
 from offline_runs import run_unrecorded
+from world_builder import thesis_material
 
 from haptic_bench import experiment
-from haptic_sim.contact.response import ContactParameters
 from haptic_sim.messages import LocalGeometry, ToolCommand
 from haptic_sim.parameters import ParameterError
 from haptic_sim.tool.local_model import LocalModelParameters, Proxy
@@ -53,7 +53,7 @@ def listed(surroundings: Surroundings) -> np.ndarray:
 
 def feel(surroundings: Surroundings, world: Any, target: np.ndarray, seconds: float = 1.0, every: int = 17) -> Any:
     """A spring of 2000 N/m and a damper between a point [m] and the hand; the tool's state after that time."""
-    contact = ContactParameters.model_validate({"stiffness": 5000.0, "damping": 20.0})
+    contact = thesis_material(stiffness=5000.0, damping=20.0)
     local = LocalModelParameters(type="full", epsilon=EPSILON)
     model = Proxy(world, contact, "penalty", "full", np.full(6, np.inf), RATE, local, every / RATE)
     state, command, geometry = model.tool_state(), ToolCommand(), surroundings.local_geometry()
@@ -85,7 +85,7 @@ def test_a_pressed_box_is_felt_as_in_our_own_engine(depth: float, sideways: floa
     }
     ours = build(WorldParameters.model_validate({"bodies": bodies, "tool": "tool"}), Path())
     target = np.array([sideways, 0.0, HALF[2] - depth])
-    own = feel(WorldSurroundings(ours, ContactParameters(), epsilon=EPSILON, rate=RATE), ours, target)
+    own = feel(WorldSurroundings(ours, thesis_material(), epsilon=EPSILON, rate=RATE), ours, target)
     _, _, tool, surroundings = opened(FLOOR + box(start))
     theirs = feel(surroundings, tool.world, target)
     weight, stiffness = 9.81 * MASS, 4 * 5000.0

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from world_builder import thesis_material
 
 from haptic_sim.contact.methods import build_response
 from haptic_sim.contact.response import ContactParameters, DeviceLimits
@@ -47,7 +48,7 @@ class Response:
 def response(
     method: Any = "impulse_augmented", rendering: Any = "full", limit: Any = UNLIMITED, **material: Any
 ) -> Response:
-    parameters = ContactParameters.model_validate({"stiffness": K, "damping": B, **material})
+    parameters = thesis_material(**{"stiffness": K, "damping": B, **material})
     return Response(method, parameters, rendering, limit)
 
 
@@ -462,6 +463,6 @@ def test_force_and_wrench_are_the_sum_of_pushes_at_the_points(method: str) -> No
 def test_materials_can_be_replaced_between_steps() -> None:
     contact, body = response("penalty"), peg((0, 0, 0))
     contact.respond(contacts(right(separation=-1e-3)), body, T)
-    contact.parameters = ContactParameters(stiffness=1000.0)
+    contact.parameters = thesis_material(stiffness=1000.0)
     contact.respond(contacts(right(separation=-1e-3)), body, T)
     np.testing.assert_allclose(contact.wrench[0], -1.0, rtol=1e-14)

@@ -13,6 +13,7 @@ import pytest
 from offline_runs import run_unrecorded
 from scipy.integrate import solve_ivp
 from scipy.spatial.transform import Rotation
+from world_builder import thesis_material
 
 from haptic_bench import experiment
 from haptic_control import shaping
@@ -20,7 +21,6 @@ from haptic_control.four_channel import FourChannel, FourChannelParameters
 from haptic_control.shaping import ImpedanceShaping, ShapingParameters, shaping_problem
 from haptic_control.stability import CoupledInertias
 from haptic_drivers.inertial import InertialDevice
-from haptic_sim.contact.response import ContactParameters
 from haptic_sim.dynamics.arms import LENGTHS, three_links
 from haptic_sim.dynamics.multibody import Multibody
 from haptic_sim.hand import Hand
@@ -236,7 +236,7 @@ def run(
     offset: Sequence[float] = (0.0,) * 3,
 ) -> Course:
     """Device and tool from the tool's pose, and an offset [m], at the tool's twist."""
-    tool_side = Environment(world, ContactParameters(), "penalty", "full", np.full(6, np.inf), rate)
+    tool_side = Environment(world, thesis_material(), "penalty", "full", np.full(6, np.inf), rate)
     tool, device_state, asked, command = tool_side.tool_state(), DeviceState(), ToolCommand(), DeviceCommand()
     mass, inertia = one.parameters.device_mass, one.parameters.device_inertia
     assert mass is not None and inertia is not None
@@ -260,7 +260,7 @@ def run(
 
 
 def arm(**keys: Any) -> World:
-    return build_world(ThreeLinksParameters.model_validate(keys), EmptyParameters(), ContactParameters())
+    return build_world(ThreeLinksParameters.model_validate(keys), EmptyParameters(), thesis_material())
 
 
 def swing(hold: str) -> World:
@@ -273,7 +273,7 @@ def swing(hold: str) -> World:
                   "position": [0.3, 0, 0]},
     }  # fmt: skip
     scene = WorldParameters.model_validate({"bodies": bodies, "tool": hold})
-    return build_world(NoToolParameters(), scene, ContactParameters())
+    return build_world(NoToolParameters(), scene, thesis_material())
 
 
 WORLDS = {
@@ -355,7 +355,7 @@ def test_penalties_leave_free_directions_untouched_and_take_away_a_blocked_offse
     """What penalties add to the device's acceleration is orthogonal to every motion of the hand."""
     world = arm(hold=hold)
     body = Multibody(world.model, world.hand, world.q, world.v)
-    tool = Environment(world, ContactParameters(), "penalty", "full", np.full(6, np.inf), 1000.0).tool_state()
+    tool = Environment(world, thesis_material(), "penalty", "full", np.full(6, np.inf), 1000.0).tool_state()
     device, rng = DeviceState(), np.random.default_rng(1)
     for _ in range(10):
         device.pose[:] = tool.pose

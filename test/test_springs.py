@@ -11,7 +11,7 @@ from scipy.spatial.transform import Rotation
 from world_builder import METHODS, RIGID, Body, G, Response, Simulation, ball, box, plane, some_bodies, some_rows
 
 from haptic_sim.contact.springs import SHARE
-from haptic_sim.dynamics.energy import INJECTED, UnstableError
+from haptic_sim.dynamics.energy import INJECTED
 
 DOWN = [0.0, 0.0, -G]
 PENALTIES = tuple(method for method in METHODS if method not in RIGID)
@@ -169,42 +169,47 @@ def trial(seed: int) -> tuple[dict[str, Body], str, float, float]:
     return bodies, method, rate, push
 
 
+def mechanical_energy(sim: Simulation, names: list[str]) -> float:
+    """Kinetic and potential energy of free bodies, from their poses, twists, masses and inertias alone [J]."""
+    total = 0.0
+    for name in names:
+        q, v, inertia = sim.q(name), sim.v(name), sim.model.inertias[sim.joint(name)]
+        total += 0.5 * inertia.mass * v[:3] @ v[:3] + 0.5 * v[3:] @ inertia.inertia @ v[3:] + inertia.mass * G * q[2]
+    return float(total)
+
+
 def check_trial(seed: int, duration: float) -> None:
     """Nothing ends as unstable, and the energy does not rise by more than 1 % of what was supplied (and 1 uJ)."""
     bodies, method, rate, push = trial(seed)
     sim = Simulation(bodies, method, rate, ROUGH, gravity=DOWN)
+    names = [name for name in bodies if name != "floor"]
     least, supplied, lowest, injected = math.inf, 0.0, math.inf, 0.0
     for k in range(int(duration * rate)):
         t = k / rate
+        mechanical = mechanical_energy(sim, names)
         sim.step(wrench=[push * math.sin(3 * t), 0.3 * push * math.cos(5 * t), -0.5 * push, 0, 0, 0])
         kinetic, potential, elastic, work = sim.state.energy[[0, 1, 2, INJECTED]]
         if k == 0:
             supplied, lowest = kinetic + elastic, potential
         supplied += max(0.0, lowest - potential) + max(0.0, work - injected)
         lowest, injected = min(lowest, potential), work
-        total = kinetic + potential + elastic - work
+        assert kinetic + potential == pytest.approx(mechanical, rel=1e-9, abs=1e-12)
+        total = mechanical + elastic - work
         least = min(least, total)
         assert total - least <= 0.01 * supplied + 1e-6, (seed, method, rate, t)
 
 
-@pytest.mark.parametrize("seed", range(6))
+# 10: a sphere of 4 g under a box of 0.4 kg at 250 Hz; 126: a box and a capsule of 4 g meet; 242: a cylinder that spins
+@pytest.mark.parametrize("seed", [*range(6), 10, 126, 242])
 def test_random_worlds_gain_no_energy(seed: int) -> None:
     check_trial(seed, 0.3)
 
 
 @pytest.mark.exhaustive
-def test_of_a_thousand_random_worlds_none_is_unstable_and_few_gain_energy() -> None:
-    """When this was written, 32 gained more than 1 % of what was supplied."""
-    gained, unstable = [], []
-    for seed in range(1000):
-        try:
-            check_trial(seed, 1.0)
-        except AssertionError as error:
-            gained.append(str(error))
-        except UnstableError as error:
-            unstable.append(f"{seed}: {error}")
-    assert not unstable
-    assert len(gained) <= 40, gained
+@pytest.mark.parametrize("first", range(0, 1000, 100))
+def test_of_a_thousand_random_worlds_none_is_unstable_or_gains_energy(first: int) -> None:
+    for seed in range(first, first + 100):
+        check_trial(seed, 1.0)
 
 
 @pytest.mark.parametrize("method", PENALTIES)
@@ -232,6 +237,27 @@ def test_a_tower_stands_where_its_springs_carry_it(method: str) -> None:
     sag = sum(range(1, 5)) * G / (4 * K)
     assert np.abs(sim.q("box3")[:2]).max() < 1e-3
     assert 0.35 - sim.q("box3")[2] == pytest.approx(sag, rel=0.1)
+
+
+def bricks(rows: tuple[int, ...] = (6, 5, 4, 3, 2)) -> dict[str, Body]:
+    """A wall in running bond, each brick on halves of two others: it narrows, so that none overhangs."""
+    wall = {
+        f"brick{row}_{k}": box((0.2 * k + 0.1 * row, 0, 0.1 * (row + 0.5)), (0.2, 0.1, 0.1))
+        for row, count in enumerate(rows)
+        for k in range(count)
+    }
+    return {"floor": plane(), **wall}
+
+
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("method", METHODS)
+def test_a_wall_of_twenty_bricks_stands_for_ten_seconds(method: str) -> None:
+    bodies = bricks()
+    sim = Simulation(bodies, method, contact={**ROUGH, "stiffness": 2e4}, gravity=DOWN)
+    start = {name: sim.q(name)[:3] for name in bodies if name != "floor"}
+    sim.step(10000)
+    for name, position in start.items():
+        assert np.abs(sim.q(name)[:3] - position).max() < 0.01, name
 
 
 @pytest.mark.exhaustive

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import yaml
 from offline_runs import run_unrecorded
+from world_builder import OLD
 
 from haptic_bench import experiment
 from haptic_bench.analysis.base import analysis_of
@@ -18,8 +19,10 @@ BALL = {"joint": "free", "position": [0, 0, 0.05], "mass": 2.0, "shapes": [{"typ
 FLOOR = {"joint": "fixed", "shapes": [{"type": "plane", "normal": [0, 0, 1]}]}
 
 
-def metrics(folder: Path, wrench: Any, method: str = "penalty", **more: Any) -> dict[str, Any]:
-    """Of a ball of 2 kg on the floor for a second at 1 kHz, under a wrench, without gravity."""
+def metrics(
+    folder: Path, wrench: Any, method: str = "penalty", contact: dict[str, Any] | None = None, **more: Any
+) -> dict[str, Any]:
+    """Of a ball of 2 kg on the floor for a second at 1 kHz, under a wrench, without gravity; contact: beside `OLD`."""
     document: dict[str, Any] = {
         "duration": 1.0,
         "rate": 1000.0,
@@ -27,6 +30,7 @@ def metrics(folder: Path, wrench: Any, method: str = "penalty", **more: Any) -> 
         "device": {"type": "none"},
         "scene": {"type": "world", "gravity": [0, 0, 0], "tool": "ball", "bodies": {"floor": FLOOR, "ball": BALL}},
         "environment": {"method": method, "publish": 1000.0},
+        "contact": OLD | (contact or {}),
         **more,
     }
     path = folder / "own.yaml"

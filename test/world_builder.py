@@ -25,8 +25,14 @@ METHODS = ("penalty", "impulse_augmented", "frictional_impulses", "constraint", 
 RIGID = ("constraint", "hybrid")
 IMPULSIVE = ("impulse_augmented", "frictional_impulses", "constraint", "hybrid")
 UNLIMITED = np.full(6, np.inf)
+OLD: dict[str, Any] = {"penalty": "explicit", "friction": {"model": "none"}}  # on which the numbers of tests rest
 
 Body = dict[str, Any]
+
+
+def thesis_material(**keys: Any) -> ContactParameters:
+    """Contacts by the law of THESIS (4.5), clamped, and without friction, but for what `keys` say."""
+    return ContactParameters.model_validate({**OLD, **keys})
 
 
 def plane(normal: Any = (0.0, 0.0, 1.0), offset: float = 0.0, **more: Any) -> Body:
@@ -54,7 +60,7 @@ def make_world(bodies: dict[str, Body], material: ContactParameters | None = Non
     """A world of `bodies`; the last one that moves is held, if no `tool` is named; no gravity if none is given."""
     moving = [name for name, body in bodies.items() if body["joint"] != "fixed"]
     description = {"type": "world", "gravity": [0, 0, 0], "tool": moving[-1], "bodies": bodies, **more}
-    return build_world(None, WorldParameters.model_validate(description), material or ContactParameters())  # type: ignore[arg-type]
+    return build_world(None, WorldParameters.model_validate(description), material or thesis_material())  # type: ignore[arg-type]
 
 
 class Simulation:
@@ -64,7 +70,7 @@ class Simulation:
         bodies: by name.
         method: of contact.
         rate: steps per second.
-        contact: what differs from the defaults of ContactParameters.
+        contact: what differs from the law of THESIS without friction, `OLD`.
         more: of WorldParameters: gravity, tool, planar, ignore, allowed_overlap.
 
     Attributes:
@@ -80,7 +86,7 @@ class Simulation:
         contact: dict[str, Any] | None = None,
         **more: Any,
     ):
-        self.material = ContactParameters.model_validate(contact or {})
+        self.material = thesis_material(**(contact or {}))
         self.world = make_world(bodies, self.material, **more)
         self.environment = Environment(self.world, self.material, method, "full", UNLIMITED, rate)
         self.tool = self.environment._tool  # to look into what contacts do
@@ -173,7 +179,7 @@ class Response:
     """A contact method for hand-made rows on a body, with the material of each row as the rows say."""
 
     def __init__(self, body: Multibody, method: Any, rendering: Any = "full", limit: Any = UNLIMITED, **material: Any):
-        self.parameters = ContactParameters.model_validate(material)
+        self.parameters = thesis_material(**material)
         self.body = body
         self.method = build_response(method, body, self.parameters, rendering, np.array(limit, float), 256)
 

@@ -24,7 +24,8 @@ def unused_keys(experiment: Experiment) -> Iterator[str]:
 def _groups(experiment: Experiment) -> Iterator[tuple[str, set[str] | None, str]]:
     """Sections, names in them (None: all) that are not used, and why."""
     if experiment.contact.friction.model == "none":
-        yield "contact.friction", None, "contact.friction.model = none; name a model for friction"
+        others = set(type(experiment.contact.friction).model_fields) - {"model"}
+        yield "contact.friction", others, "contact.friction.model = none; name a model for friction"
     if not experiment.asynchronous:
         yield "local_model", None, "local_model.type = none"
     elif experiment.environment.method == "penalty":

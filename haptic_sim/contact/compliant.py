@@ -41,9 +41,8 @@ from haptic_sim.contact.impacts import (
     gather,
     number_columns,
 )
+from haptic_sim.contact.passivity import MOST, find_gains, foresee_bonds, keep_friction_passive
 from haptic_sim.contact.penalties import (
-    NOTHING,
-    PASSIVE,
     STABLE,
     ImplicitPenalties,
     find_ratio_of,
@@ -71,6 +70,7 @@ from haptic_sim.contact.response import (
     add_up,
     build_step,
     fill_scaled,
+    foresee,
     set_up,
 )
 from haptic_sim.contact.sequential import Sequence, collide_in_sequence, collide_in_sequence_with_friction
@@ -114,6 +114,15 @@ class CompliantArrays(NamedTuple):
     group: np.ndarray = array("union-find forest of the trees", "trees", dtype=np.int64)
     colliding: np.ndarray = array("whether the group of a root collides", "trees", dtype=np.bool_)
     ratios: np.ndarray = array("two sums of each group, see `find_ratios`", 2, "trees")
+    gains: np.ndarray = array("what contacts gain in a step, by group, see `find_gains`", 2, "trees", unit="J")
+    elastic: np.ndarray = array("elastic energy before the step by group", "trees", unit="J")
+    late: np.ndarray = array("work of other forces on the path less that at the mean velocity", "trees", unit="J")
+    ahead: np.ndarray = array("energy less storage of the bonds after the step, by group", "trees", unit="J")
+    behind: np.ndarray = array("storage less energy of the bonds before the step, by group", "trees", unit="J")
+    implicitly: np.ndarray = array("whether penalties of the group act implicitly", "trees", dtype=np.bool_)
+    again: np.ndarray = array("whether it gains even with the least friction", "trees", dtype=np.bool_)
+    acting: np.ndarray = array("part of the friction of each group that acts", "trees")
+    rubbed: np.ndarray = array("friction along the tangents", "contacts", 2, unit="N s")
     sums: np.ndarray = array("memory of `tangential_mobility`", "trees")
     norms: np.ndarray = array("memory of `tangential_mobility`", "contacts", 2)
 
@@ -130,6 +139,8 @@ class CompliantArrays(NamedTuple):
     viscous: np.ndarray = array("viscous friction along the tangents", "contacts", 2, unit="N")
     blocks: np.ndarray = array("memory of `damp`", "contacts", 3)
     energy: np.ndarray = array("energy of the bonds before the step", "contacts", unit="J")
+    stored: np.ndarray = array("their storage, see `passivity`", "contacts", unit="J")
+    held: np.ndarray = array("impulses of bonds if they stick", "contacts", 2, unit="N s")
     table: np.ndarray = array("memory of `carry_over`", "table", dtype=np.int64)
 
     chosen: np.ndarray = array("contacts that are resolved together", "contacts", dtype=np.int64)
@@ -236,13 +247,80 @@ def _settle(packed, count, period, collide):
     if counts[PENDING] == 1:
         a.amounts[KEPT] += owed_energy(a.method.account)
     counts[STATE] = FREE if counts[CONTACTS] == 0 else COLLIDING if collide else RESTING
-    counts[SLIDING] = 0
-    a.amounts[RELEASED] = 0.0
-    if a.material.friction.model != NONE:
-        _apply_friction(packed, count, period)
+    if a.material.begins_free and count > 0:
+        _act_passively(packed, count, period)
     else:
-        counts[BONDS] = 0
+        _apply_friction(packed, count, period)
     add_up(packed, count, period)
+
+
+@kernel
+def _act_passively(packed, count, period):
+    """Let penalties that would add energy act implicitly, and apply friction that adds none, see `passivity`."""
+    a = packed.arrays
+    m, counts, law = a.method, a.counts, a.material.friction
+    start = (counts[NOW], counts[BONDS], a.amounts[STORED])
+    rubs = law.model != NONE and not law.printed
+    _rub(packed, count, period, rubs)
+    some = False
+    for g in range(m.implicitly.shape[0]):
+        m.implicitly[g] = m.gains[0, g] > 0.0
+        some = some or m.implicitly[g]
+    if some:
+        _act_implicitly(packed, count, period, start, m.implicitly, rubs)
+        _rub(packed, count, period, rubs)
+    if rubs and m.gains[1].max() > 0.0 and not keep_friction_passive(packed, count, period, MOST):
+        _act_implicitly(packed, count, period, start, m.again, False)
+        _rub(packed, count, period, rubs)
+        keep_friction_passive(packed, count, period, 0.0)
+    if some:
+        _divide_implicit_impulses(packed, count, period)
+
+
+@kernel
+def _divide_implicit_impulses(packed, count, period):
+    """Enter which part of implicit penalties springs give at the velocities after the step."""
+    a = packed.arrays
+    m, spring = a.method, a.impulses.spring
+    for i in range(count):
+        if spring[i] != 0.0 and m.share[i] > 0.0 and m.implicitly[group_of(a.scaled, i, m.group)]:
+            left = max(0.0, m.springs.strain[i] - period * a.after[i, 0])
+            spring[i] = period * a.material.stiffness / m.share[i] * left
+
+
+@kernel
+def _rub(packed, count, period, rubs):
+    """Apply friction, keep it in `rubbed`, and find the gains."""
+    p, rubbed = packed.arrays.impulses.p, packed.arrays.method.rubbed
+    for i in range(count):
+        rubbed[i, 0], rubbed[i, 1] = -p[i, 1], -p[i, 2]
+    _apply_friction(packed, count, period)
+    for i in range(count):
+        rubbed[i, 0], rubbed[i, 1] = rubbed[i, 0] + p[i, 1], rubbed[i, 1] + p[i, 2]
+    foresee(packed, count, period)
+    find_gains(packed, count, period, rubs, 1.0)
+
+
+@kernel
+def _act_implicitly(packed, count, period, start, groups, beside):
+    """Take friction back, and let penalties of some groups act implicitly, `beside` bonds that stick or alone."""
+    a = packed.arrays
+    m, p, rubbed, held, counts = a.method, a.impulses.p, a.method.rubbed, a.method.held, a.counts
+    counts[NOW], counts[BONDS], a.amounts[STORED] = start
+    for i in range(count):
+        for d in range(2):
+            p[i, 1 + d] -= rubbed[i, d]
+            if beside and not a.impulses.impact[i]:
+                p[i, 1 + d] = held[i, d]
+    for g in range(m.group.shape[0]):
+        if groups[g] and not m.colliding[g]:
+            counts[UNRESOLVED] += not _penalize_implicitly(
+                packed, g, count, period, m.penalty_sharers, a.material.damping, 0.0
+            )
+    if beside:
+        for i in range(count):
+            if not a.impulses.impact[i]:
+                p[i, 1] = p[i, 2] = 0.0
 
 
 @kernel
@@ -272,11 +350,11 @@ def _penalize(packed, count, period, impulsive):
     _fill_penalties(packed, count, period, collide)
     a.amounts[STORED] += owed_energy(m.account)
     counts[PENDING] = 0
-    limit = 0.0 if a.material.pulls else _find_exceeded_limit(packed, count, period)
-    if limit > 0.0:
+    judged = a.material.pulls or a.material.begins_free  # or will be, see `_act_passively`
+    if not judged and _exceeds_limit(packed, count, period):
         for g in range(m.group.shape[0]):
-            if m.ratios[0, g] > limit * m.ratios[1, g]:
-                explicit = limit * m.ratios[1, g] / m.ratios[0, g]
+            if m.ratios[0, g] > STABLE * m.ratios[1, g]:
+                explicit = STABLE * m.ratios[1, g] / m.ratios[0, g]
                 counts[UNRESOLVED] += not _penalize_implicitly(
                     packed, g, count, period, m.penalty_sharers, a.material.damping, explicit
                 )
@@ -371,9 +449,16 @@ def _find_springs(packed, count, period):
         strain[i], stiffness[i] = -separation[i], material.stiffness / share_of[i]
     if material.begins_free:
         old_count = a.counts[REMEMBERED]
-        find_strains(count, rows, a.scaled, m.group, m.springs, m.old_id, old_count, a.before, a.after, period)
+        find_strains(count, rows, a.scaled, m.group, m.springs, m.old_id, old_count, a.after, period)
         give_back(count, m.springs, period, a.flows[DAMPING] + a.flows[FRICTION] + a.flows[IMPACT])
-    a.counts[REMEMBERED] = remember(count, rows, a.scaled, m.springs, m.old_id)
+        a.counts[REMEMBERED] = remember(count, rows, a.scaled, m.springs, m.old_id)
+        return
+    n = 0
+    for i in range(count):
+        if separation[i] < 0.0:
+            m.old_id[n] = rows.id[i]
+            n += 1
+    a.counts[REMEMBERED] = n
 
 
 @kernel
@@ -422,11 +507,11 @@ def _push_beside_impulses(packed, count, period):
 
 
 @kernel
-def _find_exceeded_limit(packed, count, period):
-    """The limit of explicit penalties if the ratio of some group is beyond it, else 0; fills the ratios of all."""
+def _exceeds_limit(packed, count, period):
+    """Whether the ratio of some group is beyond the limit of explicit penalties; fills the ratios of all."""
     a = packed.arrays
     m, gain = a.method, a.method.gain
-    some, motion = False, 0.0
+    some = False
     strain, v_n, normal_force, penalty_sharers = m.springs.strain, m.v_n, m.rubbing.normal_force, m.penalty_sharers
     stiffness = a.material.stiffness
     for i in range(count):
@@ -436,19 +521,14 @@ def _find_exceeded_limit(packed, count, period):
             if not normal_force[i] > 0.0:  # its damper takes no more than its spring gives
                 damping = stiffness * strain[i] / v_n[i] if strain[i] > 0.0 else 0.0
             gain[i] = period * (damping + 0.5 * period * stiffness) / penalty_sharers[i]
-            motion += stiffness / penalty_sharers[i] * v_n[i] * v_n[i]
             some = True
     if not some:
-        return 0.0
-    adds = 0.5 * period * period * motion > NOTHING * a.amounts[STORED]
-    limit = PASSIVE if a.material.begins_free and adds else STABLE
+        return False
     for tree in range(m.group.shape[0]):
         m.group[tree] = find_root(m.group, tree)
     if a.counts[OF_HAND]:
-        beyond = find_ratio_of(count, a.rows, a.body.p_WH, a.body.inverse_inertia, gain, a.before, m.ratios, limit)
-    else:
-        beyond = find_ratios(count, a.scaled, gain, m.group, a.before, m.u, m.ratios, limit)
-    return limit if beyond else 0.0
+        return find_ratio_of(count, a.rows, a.body.p_WH, a.body.inverse_inertia, gain, a.before, m.ratios, STABLE)
+    return find_ratios(count, a.scaled, gain, m.group, a.before, m.u, m.ratios, STABLE)
 
 
 @kernel
@@ -468,8 +548,8 @@ def _penalize_implicitly(packed, g, count, period, share, damper, explicit):
     for j in range(m.u.shape[0]):
         m.u[j] = a.body.u[j] + a.external[j]
     for i in range(count):
-        if impact[i]:
-            for d in range(3):
+        for d in range(0 if impact[i] else 1, 3):
+            if p[i, d] != 0.0:
                 apply_impulse(a.scaled, i, d, p[i, d], m.u)
     n = 0
     for i in range(count):
@@ -501,6 +581,11 @@ def _apply_friction(packed, count, period):
     """Add friction to the impulses of the contacts with penalties."""
     a = packed.arrays
     material, counts = a.material, a.counts
+    counts[SLIDING] = 0
+    a.amounts[RELEASED] = 0.0
+    if material.friction.model == NONE:
+        counts[BONDS] = 0
+        return
     before, count_before = counts[NOW], counts[BONDS]
     law = material.friction
     m = a.method
@@ -510,6 +595,8 @@ def _apply_friction(packed, count, period):
     for i in range(count):  # without springs beside impulses nothing presses the contacts of a group that collides
         bonds.held[i] = m.spring_sharers[i] > 0.0 and not m.consistent
     a.amounts[RELEASED] = 0.0 if same else max(0.0, stored - bond_energy(count, bonds, m.energy))
+    if material.begins_free:
+        foresee_bonds(count, bonds, a, period, m.stored, m.held)
     p, u, r = a.impulses.p, m.u, m.rubbing
     _slip_velocities(count, a.rows.normal, a.before, a.tangent, r.slip)
     if a.counts[OF_HAND]:

@@ -105,7 +105,7 @@ STICKS, BREAKS_AWAY, SLIDES = 0, 1, 2  # sliding: slower than the dead band ever
 class FrictionParameters(Parameters):
     """Friction of all contacts."""
 
-    model: FrictionModel = quantity("none", description="Friction model of sustained contact")
+    model: FrictionModel = quantity("reset_integrator", description="Friction model of sustained contact")
     form: Literal["consistent", "printed"] = quantity(
         "consistent",
         description="Law of the model: consistent: bonds follow the displacement, keep their force where they begin to "

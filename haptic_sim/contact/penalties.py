@@ -16,14 +16,13 @@ quotient of a group, with g = h (b + h k / 2) v over its contacts,
 is at most 2 where the step is stable for any velocities. It is computed from the group's present velocities. So no
 overestimated bound of an eigenvalue makes a stable step implicit, and the cost is that of applying impulses.
 
-**Limit.** Up to STABLE = 2 the explicit step is used by the explicit law. Springs that begin without a force
-(`haptic_sim.contact.springs`) are explicit up to PASSIVE = 1: there the dampers take at least half of h b v^2, which is
-more than the 1/2 h^2 k v'^2 that the springs add for b >= h k, and from ratio 2 on half of their force is implicit.
+**Limit.** Up to STABLE = 2 the step is explicit. Which step springs that begin without a force take is decided by the
+energy that it adds, see `haptic_sim.contact.passivity`.
 
-**Beyond** (ratio > limit) the part 1 - theta = limit / ratio of the damping stays explicit and the rest is implicit,
+**Beyond** the part 1 - theta = STABLE / ratio of the damping stays explicit and the rest is implicit,
 with the springs' force at the end of the step in the same proportion:
     p = max(0, p0 - h c v'),   p0 = -h k s - (1 - theta) h b v,   c = theta (b + h k).
-At the limit this is the explicit step, so that the law is continuous. With limit 2 one mode is multiplied by
+At the limit this is the explicit step, so that the law is continuous. One mode is multiplied by
 -1 / (x - 1), which tends to 0 as the damping grows: a contact too stiff for the rate stops a body without a rebound.
 For a contact that the explicit law releases (p = 0, where its damper would pull) the damper is reduced until it cancels
 the spring: p0 = -theta h k s.
@@ -53,8 +52,7 @@ from haptic_sim.kernels import kernel
 from haptic_sim.linalg import cholesky, cholesky_solve
 from haptic_sim.records import array, record
 
-STABLE, PASSIVE = 2.0, 1.0  # limits of the ratio, up to which a step is explicit
-NOTHING = 1e-4  # of the energy of the springs; while their motion in a step has less, what it adds does not matter
+STABLE = 2.0  # limit of the ratio, up to which a step is explicit
 _STEPS, _HALVINGS = 60, 50  # of Newton's method, of which some five are used, and of its line search
 _SMALL = 1e-10  # part of the change of velocity by which a step of Newton's method may still change it
 

@@ -68,13 +68,14 @@ Rendering = Literal[ImpulseRendering, "printed_spread"]
 LIMITED: tuple[Rendering, ...] = ("scaled", "spread", "printed_spread")
 """Those that the tool's side does."""
 
-CONTACTS, SLIDING, STATE, UNRESOLVED, REMEMBERED, BONDS, NOW, PENDING, OF_HAND, UNFILLED = range(10)
+CONTACTS, SLIDING, STATE, UNRESOLVED, REMEMBERED, BONDS, NOW, PENDING, OF_HAND, UNFILLED, FORESEEN = range(11)
 """Places in `ResponseArrays.counts`.
 
 The first four: see `ContactResponse`. Of the memory of a method, REMEMBERED: contacts of the step before, BONDS: how
 many of these have bonds of friction, NOW: which of two memories holds them, PENDING: whether impulses are still to be
 spread. OF_HAND: whether all contacts are of one free body with what does not move, so that what a step needs of them
 follows from the hand; UNFILLED: of how many of these the rows of W are still to be filled, see `fill_scaled`.
+FORESEEN: see `foresee`.
 """
 STORED, RELEASED, KEPT = range(3)
 """Places in `ResponseArrays.amounts` [J].
@@ -97,11 +98,11 @@ class ContactParameters(Parameters):
         "wall",
     )
     penalty: Literal["consistent", "explicit", "printed"] = quantity(
-        "explicit",
+        "consistent",
         description="Law of a penalty: consistent: a contact begins without a force of its spring, springs act beside "
-        "impulses too, and what is too stiff for the rate is partly implicit; explicit: THESIS (4.5), clamped, with "
-        "the whole overlap from the first step on, and impulses replace it; partly implicit where it is too stiff for "
-        "the rate; printed: (4.5) without a clamp, so that "
+        "impulses too, and a step that would add energy is implicit; explicit: THESIS (4.5), clamped, with the whole "
+        "overlap from the first step on, and impulses replace it; partly implicit where it is too stiff for the rate; "
+        "printed: (4.5) without a clamp, so that "
         "its damper pulls at a point that leaves",
     )
     restitution: float = quantity(0.0, description="Coefficient of restitution", live=True, ge=0.0, le=1.0)
@@ -276,7 +277,7 @@ class ResponseArrays(NamedTuple):
         "scaled velocity: at first without contacts, in the end after the step", "nv", unit="kg^1/2 m/s"
     )
     external: np.ndarray = array("change of u in the step by forces other than contacts", "nv", unit="kg^1/2 m/s")
-    counts: np.ndarray = array("numbers of contacts and of what methods remember, see CONTACTS", 10, dtype=np.int64)
+    counts: np.ndarray = array("numbers of contacts and of what methods remember, see CONTACTS", 11, dtype=np.int64)
     amounts: np.ndarray = array("energies, see STORED", 3, unit="J")
     energy: np.ndarray = array("energy balance at the beginning of the step", 8, unit="J")
     flows: np.ndarray = shared("values of the `EnergyBalance`", 8, unit="J")
@@ -513,6 +514,7 @@ def set_up(packed, count, period):
     single = body.single.kind == FREE_BODY and find_frames(count, a.rows, body.W_H, hand, free, scaled, a.tangent)
     counts[OF_HAND] = single and not body.planes
     counts[UNFILLED] = count if single else 0
+    counts[FORESEEN] = 0
     if counts[OF_HAND]:
         _find_velocities(a, count, body.u, a.before)
         return
@@ -550,6 +552,28 @@ def _find_velocities(a, count, u, velocity):
 def add_up(packed, count, period):
     """Find what the impulses of `ResponseArrays` do to u and at the hand, and let the joints obey their laws."""
     a = packed.arrays
+    if not a.counts[FORESEEN]:
+        _add_impulses(packed, count, period)
+    settle_joints(a.body.joints, a.body, period, a.u)
+    end_joints(a.body.joints, a.body, period, a.u, a.du)
+
+
+@kernel
+def foresee(packed, count, period):
+    """Find what the impulses do to u and at the hand, and the velocities of the contacts after the step.
+
+    `add_up` then need not; without the laws of joints they are those.
+    """
+    a = packed.arrays
+    a.counts[FORESEEN] = 1
+    _add_impulses(packed, count, period)
+    _find_velocities(a, count, a.u, a.after)
+
+
+@kernel
+def _add_impulses(packed, count, period):
+    """Fill wrench, du and u with what the impulses do."""
+    a = packed.arrays
     _collect(count, a.rows, a.tangent, a.impulses.p, a.body.hand, a.body.p_WH, period, a.wrench)
     if a.counts[OF_HAND]:
         _push(a.body.W_H, a.wrench, period, a.du)
@@ -559,8 +583,6 @@ def add_up(packed, count, period):
         apply_impulses(count, a.scaled, a.impulses.p, a.du)
     for j in range(a.u.shape[0]):
         a.u[j] = a.body.u[j] + a.external[j] + a.du[j]
-    settle_joints(a.body.joints, a.body, period, a.u)
-    end_joints(a.body.joints, a.body, period, a.u, a.du)
 
 
 @kernel
@@ -622,7 +644,8 @@ def _book(packed, count, wrench, period):
     added = friction - energy[ELASTIC]  # by penalties and bonds, with the elastic energy after the step
     normal, tangential = joints[BY_LIMITS] - a.amounts[KEPT], 0.0  # of impacts
     damped = rubbed = 0.0  # by penalties
-    _find_velocities(a, count, u_after, after)
+    if not a.counts[FORESEEN] or a.body.joints.nonsmooth:
+        _find_velocities(a, count, u_after, after)
     injected = 0.0  # by surroundings that move
     for i in range(count):
         n, t1, t2 = (

@@ -35,8 +35,6 @@ from haptic_sim.records import array, record
 RETURN = 0.1  # [s]
 SHARE = 0.005  # of the dissipated energy
 MET = 2.0  # steps of motion by which points may overlap that have just met
-ROUNDING = 1e-9  # [m] of an overlap
-_NEW = -1.0  # offset of a contact until it is known
 
 
 @record
@@ -52,15 +50,17 @@ class Springs(NamedTuple):
     old_row: np.ndarray = array("rows of that step", "contacts", dtype=np.int64)
     old_wall: np.ndarray = array("pairs of shapes that they are of", "contacts", dtype=np.int64)
     old_tree: np.ndarray = array("a tree that each of them moved, -1: none", "contacts", dtype=np.int64)
+    paid: np.ndarray = array("energies that the motion of that step left in them", "contacts", unit="J")
     lasts: np.ndarray = array("whether such a contact lasts", "contacts", dtype=np.bool_)
-    freed: np.ndarray = array("energy of springs that ended or became softer, by group", "trees", unit="J")
-    wanted: np.ndarray = array("energy that the others would gain without an offset, by group", "trees", unit="J")
+    place: np.ndarray = array("place of a contact among them, -1: it is new", "contacts", dtype=np.int64)
+    freed: np.ndarray = array("energy that springs have less than was paid for, by group", "trees", unit="J")
+    wanted: np.ndarray = array("energy that the others would have beyond it, by group", "trees", unit="J")
     steps: np.ndarray = array("1 after the first step", 1, dtype=np.int64)
     returned: np.ndarray = array("energy that was spent on giving overlaps back", 1, unit="J")
 
 
 @kernel
-def find_strains(count, rows, contacts, group, springs, old_id, old_count, before, after, period):
+def find_strains(count, rows, contacts, group, springs, old_id, old_count, after, period):
     """Fill strain and offset of the contacts with a stiffness.
 
     Args:
@@ -69,71 +69,75 @@ def find_strains(count, rows, contacts, group, springs, old_id, old_count, befor
         group: union-find forest of the trees.
         springs: `Springs`, with the stiffness of this step.
         old_id, old_count: identities of the contacts of the step before.
-        before, after: velocities of the contacts now, and by the rows of the step before at its end, (C, 3) [m/s].
+        after: velocities of these contacts at the end of that step, (C, 3) [m/s].
     """
     strain, offset, stiffness, separation = springs.strain, springs.offset, springs.stiffness, rows.separation
-    lasts, first = springs.lasts, springs.steps[0] == 0
+    paid, place, lasts, freed, wanted = springs.paid, springs.place, springs.lasts, springs.freed, springs.wanted
+    old_strain, old_offset, old_stiffness = springs.old_strain, springs.old_offset, springs.old_stiffness
+    old_row, id = springs.old_row, rows.id
+    first = springs.steps[0] == 0
     springs.steps[0] = 1
+    for g in range(freed.shape[0]):
+        freed[g] = wanted[g] = 0.0
     for k in range(old_count):
+        moved = max(0.0, old_strain[k] - period * after[old_row[k], 0])
+        paid[k] = 0.5 * old_stiffness[k] * moved * moved
         lasts[k] = False
-    changes, n, kept = False, 0, 0
+    n = kept = 0
     for i in range(count):
         strain[i] = offset[i] = 0.0
         if not separation[i] < 0.0:
             continue
-        k = find_place(rows.id[i], old_id, old_count, n)
+        k = find_place(id[i], old_id, old_count, n)
         n += 1
-        depth = -separation[i]
+        o = min(old_offset[k], -separation[i]) if k >= 0 else 0.0
+        d = -separation[i] - o
+        place[i], offset[i], strain[i] = k, o, d
+        gain = 0.5 * stiffness[i] * d * d
         if k >= 0:
             lasts[k] = True
             kept += 1
-            speed = abs(before[i, 0]) + abs(before[i, 1]) + abs(before[i, 2])
-            most = springs.old_strain[k] + MET * period * speed + ROUNDING
-            offset[i] = max(min(springs.old_offset[k], depth), depth - most)
-            changes = changes or stiffness[i] != springs.old_stiffness[k]
-        elif not first:
-            offset[i] = _NEW
-            changes = True
-        strain[i] = depth - max(offset[i], 0.0)
-    if changes or kept < old_count:
-        _exchange(count, rows, contacts, group, springs, old_id, old_count, after, period)
+            gain -= paid[k]
+        g = group_of(contacts, i, group)
+        if g < 0:
+            continue
+        if gain > 0.0:
+            wanted[g] += gain
+        else:
+            freed[g] -= gain
+    if first:
+        return
+    if kept < old_count:
+        for k in range(old_count):
+            if not lasts[k] and springs.old_tree[k] >= 0:
+                freed[find_root(group, springs.old_tree[k])] += paid[k]
+    _exchange(count, rows, contacts, group, springs)
 
 
 @kernel
-def _exchange(count, rows, contacts, group, springs, old_id, old_count, after, period):
-    """Let springs that begin or become stiffer take over the energy of those that end or become softer."""
-    strain, offset, stiffness = springs.strain, springs.offset, springs.stiffness
-    freed, wanted = springs.freed, springs.wanted
+def _exchange(count, rows, contacts, group, springs):
+    """Give springs what has been paid for, and what others of their group have left of theirs."""
+    strain, stiffness, freed, wanted = springs.strain, springs.stiffness, springs.freed, springs.wanted
+    left, lacks = 0.0, False
     for g in range(freed.shape[0]):
-        freed[g] = wanted[g] = 0.0
-    for k in range(old_count):
-        tree = springs.old_tree[k]
-        if not springs.lasts[k] and tree >= 0:
-            left = max(0.0, springs.old_strain[k] - period * after[springs.old_row[k], 0])
-            freed[find_root(group, tree)] += 0.5 * springs.old_stiffness[k] * left * left
-    for again in range(2):
-        n = 0
-        for i in range(count):
-            if not rows.separation[i] < 0.0:
-                continue
-            n += 1
-            before = 0.0
-            if offset[i] != _NEW:
-                k = find_place(rows.id[i], old_id, old_count, n - 1)
-                before = springs.old_stiffness[k] if k >= 0 else stiffness[i]
-            g = group_of(contacts, i, group)
-            if g < 0 or before == stiffness[i]:
-                continue
-            gain = 0.5 * (stiffness[i] - before) * strain[i] * strain[i]
-            if again == 0:
-                if gain > 0.0:
-                    wanted[g] += gain
-                else:
-                    freed[g] -= gain
-            elif gain > 0.0:
-                energy = 0.5 * before * strain[i] * strain[i] + gain * min(1.0, freed[g] / wanted[g])
-                strain[i] = min(strain[i], math.sqrt(2.0 * energy / stiffness[i]))
-                offset[i] = -rows.separation[i] - strain[i]
+        left += max(0.0, freed[g] - wanted[g])
+        lacks = lacks or wanted[g] > freed[g]
+        wanted[g] = freed[g] / wanted[g] if wanted[g] > freed[g] else 1.0
+    springs.returned[0] = max(0.0, springs.returned[0] - left)
+    if not lacks:
+        return
+    for i in range(count):
+        g = group_of(contacts, i, group)
+        if not stiffness[i] > 0.0 or g < 0:
+            continue
+        part = wanted[g]
+        if part < 1.0:
+            k = springs.place[i]
+            before = springs.paid[k] if k >= 0 else 0.0
+            gain = 0.5 * stiffness[i] * strain[i] * strain[i] - before
+            if gain > 0.0:
+                strain[i] = min(strain[i], math.sqrt(2.0 * (before + part * gain) / stiffness[i]))
+                springs.offset[i] = -rows.separation[i] - strain[i]
 
 
 @kernel
@@ -176,13 +180,15 @@ def give_back(count, springs, period, dissipated):
 def remember(count, rows, contacts, springs, old_id):
     """Keep identities and springs of the contacts that overlap for the next step; returns how many there are."""
     n = 0
+    separation, id, wall, tree = rows.separation, rows.id, rows.wall, contacts.tree
+    strain, offset, stiffness = springs.strain, springs.offset, springs.stiffness
+    old_strain, old_offset, old_stiffness = springs.old_strain, springs.old_offset, springs.old_stiffness
+    old_row, old_wall, old_tree = springs.old_row, springs.old_wall, springs.old_tree
     for i in range(count):
-        if rows.separation[i] < 0.0:
-            old_id[n] = rows.id[i]
-            springs.old_strain[n], springs.old_offset[n] = springs.strain[i], springs.offset[i]
-            springs.old_stiffness[n], springs.old_row[n] = springs.stiffness[i], i
-            springs.old_wall[n] = rows.wall[i]
-            tree = contacts.tree[i, 1]
-            springs.old_tree[n] = tree if tree >= 0 else contacts.tree[i, 0]
+        if separation[i] < 0.0:
+            old_id[n] = id[i]
+            old_strain[n], old_offset[n], old_stiffness[n] = strain[i], offset[i], stiffness[i]
+            old_row[n], old_wall[n] = i, wall[i]
+            old_tree[n] = tree[i, 1] if tree[i, 1] >= 0 else tree[i, 0]
             n += 1
     return n

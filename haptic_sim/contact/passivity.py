@@ -1,0 +1,192 @@
+"""Steps of contacts that add no energy: what springs, dampers and friction do in a step, foreseen before it is done.
+
+With all impulses p of a group of contacts, their velocities v before and v' after the step (with all other forces), and
+the energy V of springs and bonds of friction, the contacts *gain*
+    X = p.(v + v')/2 + V' - V
+in a step, of which the first term is exactly their share of the change of kinetic energy.
+
+**Springs** have V = 1/2 k d^2 at the poses before and after the step, d' = max(0, d - h v').
+
+**Bonds.** A bond with the strain z is stretched by the slip v, z' = z + h v, and gives p = -h K z'. The sum of kinetic
+energy and 1/2 K z^2 then oscillates by up to 1/2 K h z.v even where nothing dissipates. What the step conserves is the
+sum of kinetic energy and the *storage*, the product of the strain and of the strain that the bond will have,
+    V* = 1/2 K z.(z + h v):    p.(v + v')/2 + V*(z', v') - V*(z, v) = -h K z'.(v + v')/2 + 1/2 K z'.(z' + h v' - z) = 0,
+as z' - z = h v: for any number of bonds that stick with constant K, whatever else acts on the bodies. With the mobility
+a of the bonds, kinetic energy and storage are positive definite together while h^2 K a < 4 (`friction` keeps it below
+2), and at rest V* = 1/2 K z^2. So X counts V* for bonds, and friction that sticks elastically gains nothing. What a
+change of K with the normal force, sliding and viscous friction gain is counted.
+
+**Other forces.** Gravity does its work on the path h v' of the step, not at the mean velocity. So the impulses e of the
+forces other than contacts gain -e.(u' - u)/2 in scaled coordinates, which belongs to X: without it a spring that
+carries a constant load would gain and lose in turns, to first order of the velocity. For penalties friction f is such a
+force, too: -f.(v' - v)/2 belongs to X, as far as it is below the part LATE of the elastic energy of the group.
+
+**Penalties.** A group takes the explicit step p = max(0, h (k d - b v)) where its penalties gain nothing, even if half
+of what the dampers take in continuous time counts as gain,
+    X + 1/2 h sum b v^2 <= 0,
+which for a damper alone and a mobility a is h b a <= 1. Else springs and dampers act with the velocity after the step,
+    p = max(0, h (k (d - h v') - b v')),
+beside the bonds, as if all of them stuck. For any k, b, h and mobilities p.v' + V' - V <= 0, as 1/2 k d'^2 - 1/2 k d^2
+<= -k d' (d - d'). The work of all forces at the mean velocity is less than that at v' by 1/2 |u' - u|^2, so that the
+whole step gains nothing, but for the work of the hand, which is booked at the mean velocity.
+
+**Friction** acts after the penalties, and changes the normal velocities too. If the group gains energy by it, bonds and
+friction are scaled by a part c. X is convex in c: of bonds its second derivative is sum K z'^2. So with X(c0) < 0
+    c = c0 - (1 - c0) X(c0) / (X(1) - X(c0))
+is enough. MOST is tried as c0, so that c is close to 1 where X(1) is small. If X(MOST) > 0, the penalties act
+implicitly without friction, and c0 = 0, where X is that of these penalties less the storage.
+
+**Energy and storage.** Bonds that oscillate have by turns more and less energy than storage. As far as the difference
+exceeds the part SHARE of the elastic energy of the group, it is counted as gain, so that the sum of kinetic and elastic
+energy rises by no more than this part, and a light body between bonds that are stiff for it keeps its velocity.
+"""
+
+from __future__ import annotations
+
+from haptic_sim.contact.friction import STICKS
+from haptic_sim.contact.groups import find_root, group_of
+from haptic_sim.contact.response import NOW, foresee
+from haptic_sim.kernels import kernel
+
+SHARE = 0.005  # of the elastic energy: difference of energy and storage of the bonds
+LATE = 0.0005  # of the elastic energy: work of friction on the path less that at the mean velocity, in a step
+MOST = 0.9  # part of friction that is tried beside the penalties that were found with it
+TOLERANCE = 1e-8  # of the energy of the springs: rounding, at rest
+
+
+@kernel
+def foresee_bonds(count, bonds, a, period, storage, held):
+    """Fill the storage of all bonds (C,) [J] and the impulses that they will give if they stick (C, 2) [N s]."""
+    z, K, v, normal, t = bonds.strain, bonds.stiffness, a.before, a.rows.normal, a.tangent
+    for i in range(count):
+        storage[i] = held[i, 0] = held[i, 1] = 0.0
+        if not K[i] > 0.0:
+            continue
+        z_1, z_2 = _along_tangents(z[i], normal[i], t[i])
+        d_1, d_2 = period * v[i, 1], period * v[i, 2]
+        square = z[i, 0] * z[i, 0] + z[i, 1] * z[i, 1] + z[i, 2] * z[i, 2]
+        storage[i] = 0.5 * K[i] * (square + z_1 * d_1 + z_2 * d_2)
+        if bonds.sliding[i] == STICKS:
+            z_1, z_2 = z_1 + d_1, z_2 + d_2
+        held[i, 0], held[i, 1] = -period * K[i] * z_1, -period * K[i] * z_2
+
+
+@kernel
+def _along_tangents(z, normal, t):
+    """Components of z along both tangents."""
+    u_x = normal[1] * t[2] - normal[2] * t[1]
+    u_y = normal[2] * t[0] - normal[0] * t[2]
+    u_z = normal[0] * t[1] - normal[1] * t[0]
+    return z[0] * t[0] + z[1] * t[1] + z[2] * t[2], z[0] * u_x + z[1] * u_y + z[2] * u_z
+
+
+@kernel
+def find_gains(packed, count, period, rubs, part):
+    """Fill `gains` with what the contacts of each group gain, after `foresee` [J].
+
+    gains[0] is of penalties alone, with half of what their dampers take: it decides whether they are explicit, and is
+    not positive where the group collides. gains[1] is of all contacts, with their bonds of friction if it `rubs`, of
+    which only a `part` is among the impulses.
+    """
+    a = packed.arrays
+    m = a.method
+    gains, elastic, late, ahead, behind = m.gains, m.elastic, m.late, m.ahead, m.behind
+    for g in range(elastic.shape[0]):
+        gains[0, g] = gains[1, g] = elastic[g] = late[g] = ahead[g] = behind[g] = 0.0
+    _count_penalties(a, count, period)
+    _count_friction(a, count, period, rubs, part)
+    for g in range(elastic.shape[0]):
+        late[g] = min(late[g], LATE * elastic[g])
+    start, size = a.scaled.start, a.scaled.size
+    for tree in range(start.shape[0]):
+        g = find_root(m.group, tree)
+        for j in range(start[tree], start[tree] + size[tree]):
+            late[g] += 0.5 * a.external[j] * (a.external[j] + a.du[j])
+    for g in range(elastic.shape[0]):
+        if m.colliding[g]:
+            gains[0, g] = 0.0
+        else:
+            gains[0, g] -= late[g]
+            gains[1, g] -= late[g]
+        most = SHARE * elastic[g]
+        gains[1, g] += max(0.0, ahead[g] - most) + max(0.0, behind[g] - most)
+
+
+@kernel
+def _count_penalties(a, count, period):
+    """Count what normal impulses and springs gain, and the energy of the springs."""
+    m, p, before, after = a.method, a.impulses.p, a.before, a.after
+    strain, share = m.springs.strain, m.share
+    for i in range(count):
+        g = group_of(a.scaled, i, m.group)
+        if g < 0:
+            continue
+        gain, taken = 0.5 * p[i, 0] * (before[i, 0] + after[i, 0]), 0.0
+        if share[i] > 0.0:
+            energy = 0.5 * a.material.stiffness / share[i] * strain[i] * strain[i]
+            moved = max(0.0, strain[i] - period * after[i, 0])
+            gain += 0.5 * a.material.stiffness / share[i] * moved * moved - (1.0 + TOLERANCE) * energy
+            m.elastic[g] += energy
+            if p[i, 0] > 0.0:
+                taken = 0.5 * period * a.material.damping / share[i] * before[i, 0] * before[i, 0]
+        m.gains[0, g] += gain + taken
+        m.gains[1, g] += gain
+
+
+@kernel
+def _count_friction(a, count, period, rubs, part):
+    """Count what tangential impulses and bonds gain, and how far energy and storage of the bonds differ."""
+    m, p, before, after, rubbed = a.method, a.impulses.p, a.before, a.after, a.method.rubbed
+    z, K = m.bonds[a.counts[NOW]].strain, m.bonds[a.counts[NOW]].stiffness
+    for i in range(count):
+        g = group_of(a.scaled, i, m.group)
+        if g < 0:
+            continue
+        gain = 0.5 * (p[i, 1] * (before[i, 1] + after[i, 1]) + p[i, 2] * (before[i, 2] + after[i, 2]))
+        m.late[g] += 0.5 * (rubbed[i, 0] * (after[i, 1] - before[i, 1]) + rubbed[i, 1] * (after[i, 2] - before[i, 2]))
+        if rubs:
+            gain -= m.stored[i]
+            m.behind[g] += m.stored[i] - m.energy[i]
+            m.elastic[g] += m.energy[i]
+            if K[i] > 0.0:
+                z_1, z_2 = _along_tangents(z[i], a.rows.normal[i], a.tangent[i])
+                growth = 0.5 * K[i] * part * period * (z_1 * after[i, 1] + z_2 * after[i, 2])
+                gain += 0.5 * K[i] * part * part * (z_1 * z_1 + z_2 * z_2) + growth
+                m.ahead[g] -= growth
+        m.gains[1, g] += gain
+
+
+@kernel
+def keep_friction_passive(packed, count, period, least):
+    """Scale the friction of groups that gain energy by it, and their bonds, to at least a part of it.
+
+    Call it after `find_gains`. Returns whether that is enough; otherwise nothing is scaled, and `again` says which
+    groups gain even with the least part.
+    """
+    a = packed.arrays
+    m, p, rubbed, strain = a.method, a.impulses.p, a.method.rubbed, a.method.bonds[a.counts[NOW]].strain
+    gains, acting, again, enough = m.gains, m.acting, m.again, True
+    for g in range(acting.shape[0]):
+        acting[g] = gains[1, g]
+    for i in range(count):
+        g = group_of(a.scaled, i, m.group)
+        if g >= 0 and acting[g] > 0.0:
+            p[i, 1], p[i, 2] = p[i, 1] - (1.0 - least) * rubbed[i, 0], p[i, 2] - (1.0 - least) * rubbed[i, 1]
+    foresee(packed, count, period)
+    find_gains(packed, count, period, True, least)
+    for g in range(acting.shape[0]):
+        again[g] = acting[g] > 0.0 and gains[1, g] > 0.0
+        enough = enough and (not again[g] or least == 0.0)
+        if acting[g] > 0.0:
+            acting[g] = least if again[g] else least + (1.0 - least) * gains[1, g] / (gains[1, g] - acting[g])
+        else:
+            acting[g] = -1.0  # it is whole
+    for i in range(count):
+        g = group_of(a.scaled, i, m.group)
+        if g >= 0 and acting[g] >= 0.0:
+            part = acting[g] if enough else 1.0
+            p[i, 1], p[i, 2] = p[i, 1] + (part - least) * rubbed[i, 0], p[i, 2] + (part - least) * rubbed[i, 1]
+            for d in range(3):
+                strain[i, d] *= part
+    foresee(packed, count, period)
+    return enough
