@@ -11,7 +11,7 @@ from haptic_control.parameters import CONTROLLERS
 
 def test_every_controller_that_couples_is_measured() -> None:
     kinds = {one.type for one in control.controllers().values()}
-    assert kinds == CONTROLLERS.entries().keys() - {"none", "excitation", "crtk"}
+    assert kinds == CONTROLLERS.entries().keys() - {"none", "excitation", "crtk", "external"}
 
 
 @pytest.mark.parametrize("name", control.controllers())

@@ -114,8 +114,8 @@ class OddParameters(OperatorParameters):
         ("none", ()),
         ("nan", ("finite under random inputs",)),
         ("reset", ("the same bits in a second trial", "the same bits after a reset")),
-        ("keeps", ("a step holds at most 8192 B of new memory, and keeps none",)),
-        ("large", ("a step holds at most 8192 B of new memory, and keeps none",)),
+        ("keeps", ("a step holds at most 4096 B of new memory, and keeps none",)),
+        ("large", ("a step holds at most 4096 B of new memory, and keeps none",)),
     ],
 )
 def test_an_operator_with_a_fault_is_found_out(fault: str, found: tuple[str, ...]) -> None:

@@ -295,7 +295,7 @@ def test_pip_installs_the_example_as_the_tests_do(tmp_path: Path) -> None:
          for point in one.entry_points}
         for folder in (tmp_path / "target", ours)
     ]  # fmt: skip
-    assert found[0] == found[1] and len(found[0]) == 4
+    assert found[0] == found[1] and len(found[0]) == 5
 
 
 def test_a_kind_is_listed() -> None:
