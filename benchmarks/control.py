@@ -54,7 +54,7 @@ class Runner:
         self._tool.contact_state = RESTING
         self._tool.inverse_inertia[:] = np.eye(6).ravel()
         self._tool.pose[6] = 1.0
-        self._controller.rehearse(ToolSizes(6, 6, 0))
+        self._controller.warm_up(ToolSizes(6, 6, 0))
         self._rng = np.random.default_rng(3)
         self._tick = 0
 
@@ -107,7 +107,7 @@ class Port:
         device, guard = InertialParameters(mass=1.0, inertia=0.01), GuardParameters.model_validate({"type": kind})
         push = ConstantParameters(wrench=(0.5, 0.2, 0.0, 0.0, 0.0, 0.0))
         self._driver: Driver = build_driver(device, push, NoToolParameters(), RATE, guard=guard)
-        self._driver.rehearse()
+        self._driver.warm_up()
         self._driver = build_driver(device, push, NoToolParameters(), RATE, guard=guard)
         self._state, self._command, self._tick = DeviceState(), DeviceCommand(), -1
 

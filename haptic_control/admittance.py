@@ -95,7 +95,7 @@ class Admittance:
         self._gains[:] = six(parameters.proportional), six(parameters.integral), six(parameters.derivative)
         self._limit[:] = six(parameters.integral_limit)
 
-    def rehearse(self, sizes: ToolSizes) -> None:
+    def warm_up(self, sizes: ToolSizes) -> None:
         """Call every kernel once, so that none is loaded during a trial; the state is of no use afterwards."""
         tool = sizes.tool_state()
         self.coordinate(DeviceState(), tool, ToolCommand())

@@ -99,7 +99,7 @@ class Excitation:
         self._force, self._directions = np.array(six(p.force)), np.array(p.directions)
         self._stiffness = self._force / np.repeat(p.reach, 3)
 
-    def rehearse(self, sizes: ToolSizes) -> None:
+    def warm_up(self, sizes: ToolSizes) -> None:
         """Call every kernel once, so that none is loaded during a trial."""
         tool = sizes.tool_state()
         self.coordinate(DeviceState(), tool, ToolCommand())

@@ -291,7 +291,7 @@ class FourChannel:
             )
         )
 
-    def rehearse(self, sizes: ToolSizes) -> None:
+    def warm_up(self, sizes: ToolSizes) -> None:
         """Call every kernel once, so that none is loaded during a trial; the state is of no use afterwards."""
         tool = sizes.tool_state()
         self.coordinate(DeviceState(), tool, ToolCommand())

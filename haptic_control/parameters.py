@@ -29,7 +29,7 @@ class Controller(Protocol):
     def configure(self, parameters: Any) -> None:
         """Take new gains, of the class that built it, from the next tick on."""
 
-    def rehearse(self, sizes: ToolSizes) -> None:
+    def warm_up(self, sizes: ToolSizes) -> None:
         """Call everything once, so that nothing is compiled or loaded during a trial; it is not used afterwards."""
 
     def coordinate(self, device: DeviceState, tool: ToolState, command: ToolCommand) -> None:

@@ -35,10 +35,10 @@ class SoftReturn:
         core: the controller.
         wrench_limit: of the device [N, N m].
         rate: of the servo [Hz].
-        lasting: whether also what begins late begins softly, as in a graph that only runs.
+        endless: whether also what begins late begins softly, as in a graph that only runs.
     """
 
-    def __init__(self, core: Controller, wrench_limit: Gains, rate: float, lasting: bool = False):
+    def __init__(self, core: Controller, wrench_limit: Gains, rate: float, endless: bool = False):
         parameters = getattr(core, "parameters", None)
         scale = getattr(parameters, "scale", np.ones(6))  # of the tool's motions; its wrenches have 1 / scale
         self._passes, self._none = hasattr(core, "passed") or hasattr(type(core), "passed"), np.zeros(6)
@@ -46,7 +46,7 @@ class SoftReturn:
         self._limit = np.where(limit > 0.0, limit, np.repeat(LEAST, 3)) / scale
         self._speed, self._calm = np.array(SPEED) * scale[[0, 3]], max(1, round(CALM * rate))
         self._core, self._most, self._part = core, self._limit.copy(), np.zeros(6)
-        self._until, self._has_begun = 0, lasting
+        self._until, self._has_begun = 0, endless
         self.configure, self.command = core.configure, core.command
 
     @property
@@ -54,7 +54,7 @@ class SoftReturn:
         """Whether what it commands depends on more than the states that it is given."""
         return self._core.remembers or self._until > 0
 
-    def rehearse(self, sizes: ToolSizes) -> None:
+    def warm_up(self, sizes: ToolSizes) -> None:
         """Call every kernel once, so that none is loaded during a trial."""
         tool, self._until = sizes.tool_state(), 1
         self.coordinate(DeviceState(), tool, ToolCommand())

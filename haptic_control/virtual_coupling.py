@@ -92,7 +92,7 @@ class VirtualCoupling:
         self.parameters = parameters
         self._stiffness[:], self._damping[:] = matrix_of(parameters.stiffness), matrix_of(parameters.damping)
 
-    def rehearse(self, sizes: ToolSizes) -> None:
+    def warm_up(self, sizes: ToolSizes) -> None:
         """Call every kernel once, so that none is loaded during a trial."""
         tool = sizes.tool_state()
         self.coordinate(DeviceState(), tool, ToolCommand())

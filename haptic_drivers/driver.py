@@ -132,10 +132,10 @@ class Driver:
         return bool(self._device.port.acts[0])
 
     @property
-    def told(self) -> DeviceReading:
+    def reading(self) -> DeviceReading:
         """What hardware has told in this tick, and what was written."""
         assert self._hardware is not None
-        return self._hardware.told
+        return self._hardware.reading
 
     def enable(self) -> None:
         """An activation begins: hardware is enabled."""
@@ -146,7 +146,7 @@ class Driver:
         """Leave the device passive: nothing will be commanded any more."""
         self._device.release()
 
-    def rehearse(self) -> None:
+    def warm_up(self) -> None:
         """Call every kernel once, so that none is loaded during a trial; the state is of no use afterwards."""
         command = DeviceCommand()
         command.mode = self._device.MODE
@@ -259,7 +259,7 @@ class Driver:
             return Reason.NONE
         if not command.wrench.any():
             return Reason.NO_CONTACT
-        if not device.bound.scale[0] or (self._hardware is not None and not self.told.force_scale):
+        if not device.bound.scale[0] or (self._hardware is not None and not self.reading.force_scale):
             return Reason.SCALED_TO_ZERO
         return Reason.SATURATED if limited or device.bound.cut[0] else Reason.PASSIVE
 

@@ -42,7 +42,7 @@ class Inbox:
         subscriptions: by topic.
         accept: whether a topic's message is of the trial, by the identity (GID) of its publisher; None: it is not known
             yet, and the message waits until it is. In the graph, names of nodes may come after their first messages.
-        told_apart: the topics for which `accept` is asked.
+        checked_publishers: the topics for which `accept` is asked.
         counted: topics that are received from their first message on: what is missing before the first that comes
             counts as lost.
     """
@@ -52,11 +52,11 @@ class Inbox:
         context: Any,
         subscriptions: dict[str, Any],
         accept: Callable[[str, bytes], bool | None] | None = None,
-        told_apart: Collection[str] = (),
+        checked_publishers: Collection[str] = (),
         counted: Collection[str] = (),
     ):
         self._accept = accept
-        self.told_apart = frozenset(told_apart)
+        self.checked_publishers = frozenset(checked_publishers)
         self._take = Taker().take if accept is not None else None
         self._waiting: list[tuple[str, bytes, bytes]] = []  # topic, message and GID of publishers not known yet
         self._asked = 0.0  # when it was last asked who they are of
@@ -140,14 +140,14 @@ class Inbox:
 
     def _next_of(self, topic: str, handle: Any, kind: Any) -> tuple[bytes, int | None, bytes] | None:
         """A message, its number, and its publisher's GID (empty if nobody asks)."""
-        if self._take is not None and topic in self.told_apart:
+        if self._take is not None and topic in self.checked_publishers:
             return self._take(handle)
         taken = handle.take_message(kind, True)
         return None if taken is None else (taken[0], taken[1]["publication_sequence_number"], b"")
 
     def _is_ours(self, topic: str, handle: Any, gid: bytes) -> bool | None:
         """Whether a message is of the trial; None if it is not known yet."""
-        if self._accept is not None and topic in self.told_apart:
+        if self._accept is not None and topic in self.checked_publishers:
             return self._accept(topic, gid)
         return topic in (EVENTS, OPERATOR) or bool(handle.get_publisher_count() <= 1)
 

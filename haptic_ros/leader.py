@@ -136,7 +136,7 @@ class LeaderNode(ServoNode):
 
     def serve(self) -> None:
         """Run the trial."""
-        self.hurry()
+        self.raise_priority()
         first = self._first
         self.resume(first)
         if not self._gather():
@@ -339,7 +339,7 @@ class LeaderNode(ServoNode):
             f"{topic} has a foreign publisher ({', '.join(names)})" for topic, names in found.items() if names
         )
 
-    def look_around(self) -> None:
+    def monitor(self) -> None:
         """See ServoNode: say once of each foreign publisher that it has appeared in the course of the trial."""
         if not self._running or all(self.count_publishers(topic) <= 1 for topic in self.config.topics):
             return

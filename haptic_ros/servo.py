@@ -114,7 +114,7 @@ class ServoNode(LifecycleNode):
         """The topics that this node publishes with its present parameters."""
         return self.PUBLISHES
 
-    def told_apart(self) -> tuple[str, ...]:
+    def checked_publishers(self) -> tuple[str, ...]:
         """The topics whose messages count by who published them."""
         return (EVENTS,)
 
@@ -148,10 +148,10 @@ class ServoNode(LifecycleNode):
 
     def serve(self) -> None:
         """The servo thread's work: wait for messages and answer them until stopped."""
-        self.hurry()
+        self.raise_priority()
         announced = settled = False
         while not self.stopping:
-            quiet = QUIET if self.config.lasting else None
+            quiet = QUIET if self.config.endless else None
             if not self.listen(quiet if announced and settled else POLL) and announced and settled:
                 self.repeat()
             if not announced:
@@ -164,12 +164,12 @@ class ServoNode(LifecycleNode):
         trouble = f"{self.refused} messages were refused" if self.refused else ""
         return trouble, {"refused messages": self.refused, "scheduler": self.scheduler or "default"}
 
-    def look_around(self) -> None:
+    def monitor(self) -> None:
         """Called each second in the executor's thread: nothing here may take the servo thread's time."""
 
     # Services to derived classes
 
-    def hurry(self) -> None:
+    def raise_priority(self) -> None:
         """In realtime, give this thread priority; say so once if it gets none."""
         if self.realtime:
             sys.setswitchinterval(GIL_TURN)
@@ -305,9 +305,9 @@ class ServoNode(LifecycleNode):
             for topic, subscription in self.subscriptions_of.items()
             if topic not in (EVENTS, OPERATOR) and subscription.get_publisher_count() < 1
         ]
-        if not missing and self.inbox is not None and self.inbox.told_apart:
+        if not missing and self.inbox is not None and self.inbox.checked_publishers:
             # Their names come by another way than their messages, which would have to wait for them.
-            missing = [topic for topic in sorted(self.inbox.told_apart) if not self._is_named(topic)]
+            missing = [topic for topic in sorted(self.inbox.checked_publishers) if not self._is_named(topic)]
         return missing
 
     def _is_named(self, topic: str) -> bool:
@@ -349,12 +349,12 @@ class ServoNode(LifecycleNode):
             self._thread = None
 
     def open_inbox(self, subscriptions: dict[str, Any]) -> Inbox:
-        """What takes the messages of subscriptions; of `told_apart` topics those of the trial's nodes only."""
-        told_apart = [topic for topic in self.told_apart() if topic in subscriptions]
+        """What takes the messages of subscriptions; of `checked_publishers` topics those of the trial's nodes only."""
+        checked_publishers = [topic for topic in self.checked_publishers() if topic in subscriptions]
         self._accepted: dict[tuple[str, bytes], bool] = {}  # whether a topic is of a publisher
-        if told_apart:
+        if checked_publishers:
             try:
-                return Inbox(self.context, subscriptions, self._is_of_the_trial, told_apart, self.counted())
+                return Inbox(self.context, subscriptions, self._is_of_the_trial, checked_publishers, self.counted())
             except (OSError, AttributeError) as error:
                 self.get_logger().warning(f"messages cannot be told apart by their publisher: {error}")
         return Inbox(self.context, subscriptions)
@@ -513,7 +513,7 @@ class ServoNode(LifecycleNode):
 
     def _diagnose(self) -> None:
         """Say on /diagnostics how this node is; in the executor's thread."""
-        self.look_around()
+        self.monitor()
         trouble, values = self.health()
         status = DiagnosticStatus(
             level=DiagnosticStatus.WARN if trouble else DiagnosticStatus.OK,

@@ -13,7 +13,7 @@ OPERATOR = "operator_events_in"  # anybody may publish it, or nobody
 DEACTIVATED = "deactivated"  # the event that a node says when it is deactivated in the course of a trial
 POLL = 0.01  # [s] between two looks at what has been discovered, before the trial starts
 GAP = 0.1  # [s]
-QUIET = 0.05  # [s] without a message after which a node of a lasting graph sends again what a new peer has to know
+QUIET = 0.05  # [s] without a message after which a node of an endless graph sends again what a new peer has to know
 COMPILING = "compiling"  # the event that a node says before and after each kernel that it compiles
 READY_TIMEOUT = 300.0  # [s] without a sign of a node that is missing, after which a trial is given up before it starts
 
@@ -86,13 +86,13 @@ class TrialParameters(Parameters):
         return self.mode == "realtime"
 
     @property
-    def lasting(self) -> bool:
+    def endless(self) -> bool:
         """Whether nodes may go and come back: on the wall clock, in a graph that only runs."""
         return self.realtime and not self.recorded
 
     @property
     def gap(self) -> int:
-        """Ticks without a command after which a lasting graph goes on with the present one, and makes up for none."""
+        """Ticks without a command after which an endless graph goes on with the present one, and makes up for none."""
         return max(1, round(GAP * self.rate))
 
     @property

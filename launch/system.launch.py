@@ -98,7 +98,7 @@ def start(context: LaunchContext) -> list[LaunchDescriptionEntity]:
         written = experiment.write_resolved(trial.in_mode("realtime"), directory)
         composed = values["composed"] == "true"
         specs = node_specs(
-            written, directory, mode="realtime", composed=composed, record=False, lasting=True, side=side
+            written, directory, mode="realtime", composed=composed, record=False, endless=True, side=side
         )
     for note in trial.notes:
         logger.warning(note)

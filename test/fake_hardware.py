@@ -137,7 +137,7 @@ class Bench:
         )
         for tick, (said, commanded) in enumerate(zip(self.states, self.commands, strict=True)):
             driver.sense(tick, state)
-            assert state.to_bytes() == said and driver.told.to_bytes() == self.readings[tick], tick
+            assert state.to_bytes() == said and driver.reading.to_bytes() == self.readings[tick], tick
             command.load(commanded)
             driver.actuate(command)
 
@@ -157,7 +157,7 @@ class Bench:
                 self.fake.pose[:3] += np.array(move) / RATE
             self.driver.sense(self.tick, self.state)
             self.states.append(self.state.to_bytes())
-            self.readings[self.tick] = self.driver.told.to_bytes()
+            self.readings[self.tick] = self.driver.reading.to_bytes()
             command = DeviceCommand()
             command.stamp(self.tick, 0)
             command.mode = FORCE

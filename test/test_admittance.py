@@ -692,8 +692,8 @@ def test_sensing_again_changes_nothing() -> None:
 
 
 def test_a_rehearsal_leaves_no_kernel_to_compile() -> None:
-    driver().rehearse()
-    Admittance(AdmittanceParameters(), RATE).rehearse(ToolSizes(2, 2))
+    driver().warm_up()
+    Admittance(AdmittanceParameters(), RATE).warm_up(ToolSizes(2, 2))
     counts = len(gaussian.signatures)
     Display().run(3)
     assert len(gaussian.signatures) == counts

@@ -287,7 +287,7 @@ def test_a_state_is_whole():
 def test_a_step_compiles_nothing():
     kernels = [k for k in vars(constrained_tool).values() if hasattr(k, "signatures")]
     core = tool("disk")
-    core.rehearse()
+    core.warm_up()
     known = [len(k.signatures) for k in kernels]
     for other in ("disk", "sphere", "circle"):
         stepped(tool(other), 5)

@@ -210,5 +210,5 @@ def test_every_controller_is_checked_with_its_device(tmp_path: Path, kind: str) 
         more = {"damping": tuple(1e4 * np.array(parameters.damping))}
         assert "diverges" in parameters.model_copy(update=more).stability_problem(trial.coupled_inertias, 1000.0)
     core: Any = parameters.build(1000.0)
-    core.rehearse(ToolSizes(7, 6))
+    core.warm_up(ToolSizes(7, 6))
     assert isinstance(core.remembers, bool) and DeviceState().is_finite()

@@ -97,7 +97,7 @@ def driven(folder: Path, before: Callable[[], object]) -> Iterator[Driven]:
         file.write_text(yaml.safe_dump(EXPERIMENT | {"device": keys}), encoding="utf-8")
         (trial,) = experiment.load(str(file), ())
         experiment.write_resolved(trial, folder / "o")
-        specs = node_specs(trial, folder / "o", mode="realtime", record=False, lasting=True)
+        specs = node_specs(trial, folder / "o", mode="realtime", record=False, endless=True)
         (spec,) = [spec for spec in specs if spec.name == "driver"]
         spec.nodes["driver"]["nodes"] = ["driver", "controller"]
         write_parameters([spec], folder / "parameters.yaml")

@@ -259,8 +259,8 @@ def test_schedules_are_counted_in_ticks(keys: dict[str, float], rate: float, exp
 @pytest.mark.parametrize("method", ["penalty", "impulse_augmented", "frictional_impulses", "constraint", "hybrid"])
 def test_a_rehearsal_loads_all_that_a_trial_calls(method: Any, rendering: Any) -> None:
     """A kernel that is first called upon contact would stop a trial on the clock for as long as it takes to load it."""
-    rehearsed = Environment(world(), thesis_material(), method, rendering, np.full(6, 1.0), RATE)
-    rehearsed.rehearse()
+    warmed = Environment(world(), thesis_material(), method, rendering, np.full(6, 1.0), RATE)
+    warmed.warm_up()
 
     def signatures() -> dict[str, int]:
         return {

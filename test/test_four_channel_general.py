@@ -400,7 +400,7 @@ def test_the_reference_is_that_of_the_hand_at_the_start() -> None:
 
 def test_no_kernel_is_compiled_again() -> None:
     loop, kernels = Loop(), (four_channel._coordinate, four_channel._answer)
-    loop.core.rehearse(ToolSizes(3, 3))
+    loop.core.warm_up(ToolSizes(3, 3))
     before = [len(kernel.signatures) for kernel in kernels]
     for seed in range(3):
         loop.core.configure(FourChannelParameters.model_validate(random_gains(np.random.default_rng(seed))))

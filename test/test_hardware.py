@@ -285,7 +285,7 @@ def test_a_scale_that_is_asked_for_ramps_and_the_pose_never_jumps() -> None:
             assert bench.link.ask(Request.SCALE_MOTION, 0.5) == ""
         state = bench.step((0,) * 6, move=(0.1, 0.0, 0.0))
         poses.append(state.pose[0])
-        scales.append(bench.driver.told.motion_scale)
+        scales.append(bench.driver.reading.motion_scale)
     steps = np.diff(poses)
     np.testing.assert_allclose(steps[:49], 1e-4, rtol=1e-9)
     np.testing.assert_allclose(steps[-50:], 0.5e-4, rtol=1e-9)
@@ -389,11 +389,11 @@ def test_the_pose_never_jumps_and_each_closing_of_the_clutch_has_the_energy_of_t
         for tick in range(ticks):
             if tick % 10 == 0:
                 wrench = rng.normal(0.0, 1.0, 6) * np.repeat([2.0, 0.1], 3)
-            last = bench.driver.told.motion_scale
+            last = bench.driver.reading.motion_scale
             bench.fake.twist[:] = velocity
             state = bench.step(wrench)
             if before is not None:
-                most = max(last, bench.driver.told.motion_scale) * np.linalg.norm(velocity[:3]) / 1000.0
+                most = max(last, bench.driver.reading.motion_scale) * np.linalg.norm(velocity[:3]) / 1000.0
                 assert np.linalg.norm(state.pose[:3] - before.pose[:3]) <= most + 1e-12
                 turned = (shown(state) * shown(before).inv()).magnitude()
                 assert turned <= np.linalg.norm(velocity[3:]) / 1000.0 + 1e-12
@@ -403,7 +403,7 @@ def test_the_pose_never_jumps_and_each_closing_of_the_clutch_has_the_energy_of_t
             assert state.port_energy.sum() == pytest.approx(given, abs=1e-12)
             assert not acts or state.port_energy.sum() > -1e-9
             force = bench.fake.force.copy()
-            if bench.driver.told.reason != Reason.NONE:
+            if bench.driver.reading.reason != Reason.NONE:
                 given = 0.0
                 assert not force.any()
             velocity = velocity + force / np.repeat([mass, inertia], 3) / 1000.0
@@ -593,7 +593,7 @@ def test_nothing_that_was_read_before_counts_after_the_device_was_opened_again()
     assert bench.fake.force.any() and bench.state.twist.any()
     shown, bench.fake.homed = bench.state.pose.copy(), False
     assert bench.step(PUSH, 3, move=(0.0, 0.0, 0.0)).state == FAULT and "home it" in bench.link.life.fault
-    before = bench.driver.told.age
+    before = bench.driver.reading.age
     bench.fake.homed, bench.fake.silent, bench.fake.twist[0] = True, True, 0.3
     bench.step(PUSH, 10)
     assert bench.link.ask(Request.ENABLE) == ""

@@ -319,7 +319,7 @@ def test_a_geometry_is_what_a_local_model_expects() -> None:
     surroundings = opened(FLOOR + box(HALF[2]))[3]
     geometry = surroundings.local_geometry()
     assert isinstance(geometry, LocalGeometry)
-    surroundings.rehearse()
+    surroundings.warm_up()
 
 
 def test_what_is_felt_acts_on_its_own_line() -> None:

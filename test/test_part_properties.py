@@ -38,7 +38,7 @@ TICKS = 20
 def trial_of(kind: str, name: str, settings: Sequence[str] = ()) -> Trial:
     found = groups()[kind]
     assert isinstance(found, Kind)
-    return check._trial(found, name, argparse.Namespace(within=None, settings=settings)).lasting(TICKS)
+    return check._trial(found, name, argparse.Namespace(within=None, settings=settings)).with_ticks(TICKS)
 
 
 def failed(kind: str, trial: Trial) -> dict[str, str]:

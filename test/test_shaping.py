@@ -201,7 +201,7 @@ def test_a_matrix_is_checked_as_mass_and_inertia_are() -> None:
 
 def test_no_kernel_is_compiled_again() -> None:
     one, kernels = controller(), (shaping._accelerate, shaping._shape)
-    one.rehearse(ToolSizes(3, 3))
+    one.warm_up(ToolSizes(3, 3))
     before = [len(kernel.signatures) for kernel in kernels]
     for dynamics in ("printed", "consistent"):
         one.configure(ShapingParameters.model_validate(UNIT | {"dynamics": dynamics, "topology_stiffness": 5}))

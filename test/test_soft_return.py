@@ -112,7 +112,7 @@ def test_without_a_gap_nothing_is_bounded() -> None:
     loop.run(3, answered=False)
     loop.run(1)
     assert loop.wrenches[0][0] > 300.0
-    lasting = SoftReturn(given.controller.build(given.rate), given.limits.wrench_limit, given.rate, lasting=True)
+    lasting = SoftReturn(given.controller.build(given.rate), given.limits.wrench_limit, given.rate, endless=True)
     loop = Loop(trial, lasting)
     loop.run(1)
     assert loop.wrenches[0][0] == pytest.approx(15.5)
@@ -134,7 +134,7 @@ def test_a_device_that_is_paused_is_no_gap(reason: Reason) -> None:
 def test_a_tool_keeps_its_weight_in_the_return() -> None:
     """Of 9.81 N in a world with gravity: what holds it is no pull."""
     trial = trial_of()
-    core = SoftReturn(trial.experiment.controller.build(512.0), (1.0,) * 6, 512.0, lasting=True)
+    core = SoftReturn(trial.experiment.controller.build(512.0), (1.0,) * 6, 512.0, endless=True)
     device, tool, command = DeviceState(), trial.tool_sizes.tool_state(), ToolCommand()
     device.pose[6] = tool.pose[6] = 1.0
     device.pose[0], device.pose[1], device.reason = 1.0, 1.0, Reason.NO_COMMAND

@@ -57,7 +57,7 @@ def on_ideal_device(trial: Trial, samples: Samples) -> Trial | None:
     ideal = replace(
         trial, experiment=experiment.model_copy(update={"device": InertialParameters(**keys)}), built=trial.start
     )
-    return ideal.lasting(int(samples["tick"][-1]) + 1)
+    return ideal.with_ticks(int(samples["tick"][-1]) + 1)
 
 
 def compare(

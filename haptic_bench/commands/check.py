@@ -103,7 +103,7 @@ def _trial(kind: Kind[Part], name: str, options: argparse.Namespace) -> Trial:
         document = EXPERIMENT | {SECTIONS[kind.name]: {"type": name}} | _fitting(kind.name, part)
         (trial, *_) = load_document(document, Path("check.yaml"), options.settings)
     trial = trial.in_mode("offline")
-    return trial.lasting(min(trial.experiment.last_tick + 1, LONGEST))
+    return trial.with_ticks(min(trial.experiment.last_tick + 1, LONGEST))
 
 
 def _fitting(kind: str, part: Any) -> dict[str, Any]:

@@ -85,7 +85,7 @@ def respond(trial: Trial, method: Method) -> None:
     """Call the kernels of contact: by far the most."""
     one = trial.experiment
     limits = one.limits
-    VirtualTool(trial.world, one.contact, method, limits.impulse_rendering, limits.limit(), one.rate).rehearse()
+    VirtualTool(trial.world, one.contact, method, limits.impulse_rendering, limits.limit(), one.rate).warm_up()
 
 
 def detect(trial: Trial) -> None:

@@ -185,7 +185,7 @@ class Trial:
         guard = guard.model_copy(update=update)
         return replace(self, experiment=experiment.model_copy(update={"guard": guard}), built=self.start)
 
-    def lasting(self, ticks: int) -> Trial:
+    def with_ticks(self, ticks: int) -> Trial:
         """The same trial of so many ticks."""
         experiment = self.experiment
         shorter = experiment.model_copy(update={"duration": max(ticks - 1, 0.25) / experiment.rate})

@@ -48,7 +48,7 @@ class AloneNode(LeaderNode):
     def build(self) -> None:
         config = self.config
         self._start = start = build_start(config)
-        build_tool_side(config, UNLIMITED, config.rate, start=start).rehearse()
+        build_tool_side(config, UNLIMITED, config.rate, start=start).warm_up()
         self._core = build_tool_side(config, UNLIMITED, config.rate, start=start)
         table = table_of(config.operator)
         self._operator = ToolOperator(config.operator, table, config.seed, config.rate, start, self._core)
@@ -56,7 +56,7 @@ class AloneNode(LeaderNode):
         self._begun = -1
         every = config.environment.publish_every(config.rate)
         self._worlds = WorldStates(self._core.observer, every, config.rate, partial(self.send, "world_state"))
-        self._worlds.rehearse()
+        self._worlds.warm_up()
         self.open_trial()
 
     def reconfigure(self) -> None:

@@ -100,7 +100,7 @@ class RecorderNode(ServoNode):
         self._newest = -1  # tick of the newest message
         self._progress = -1, 0.0  # complete ticks, and since when they are not more [s]
 
-    def told_apart(self) -> tuple[str, ...]:
+    def checked_publishers(self) -> tuple[str, ...]:
         """See ServoNode: whatever else is published, what the trial's nodes say is recorded."""
         return self.subscribed()
 

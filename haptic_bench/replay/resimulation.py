@@ -174,7 +174,7 @@ def _driver(
         driver.sense(tick, state, stamp_of(states[tick]))  # in realtime a clock's
         verdict.compare(state, states[tick])
         if hardware:
-            verdict.compare(driver.told, readings[tick])
+            verdict.compare(driver.reading, readings[tick])
         following = states.get(tick + 1)
         if following is None:
             if tick + 1 < max(states):

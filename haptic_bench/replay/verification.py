@@ -109,7 +109,7 @@ def with_recorded_events(trial: Trial, messages: Mapping[str, Sequence[bytes]]) 
 def _compare_samples(recorded: Samples, trial: Trial) -> str:
     analysis = analysis_of(trial.experiment)
     if not analysis.OFFLINE_ONLY and len(recorded) < trial.experiment.last_tick:  # it was interrupted
-        trial = trial.lasting(len(recorded))
+        trial = trial.with_ticks(len(recorded))
     again = analysis.run_unrecorded(trial)  # an unstable one ends as when it was recorded
     if len(recorded) > len(again):
         return f"{len(recorded)} ticks recorded, {len(again)} simulated"

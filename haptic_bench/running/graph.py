@@ -87,7 +87,7 @@ def node_specs(
     namespace: str = "",
     side: str = "",
     paused: bool = False,
-    lasting: bool = False,
+    endless: bool = False,
 ) -> list[NodeSpec]:
     """The nodes of a trial that is recorded in `directory`; the leader comes first.
 
@@ -95,7 +95,7 @@ def node_specs(
     a device the environment leads, alone, and is one process anyway. Each further hand has a driver and a controller of
     its own. `namespace` is that of the bag's topics, without the slash in front; empty: of the experiment's name. With
     a `side` of a relay (`device`, `world`) the nodes of that side alone: the others run on another host. `paused`: the
-    first tick waits until the leader's parameter of that name is false. `lasting`: the graph runs until it is stopped;
+    first tick waits until the leader's parameter of that name is false. `endless`: the graph runs until it is stopped;
     its sides are `haptics` and `dynamics`, the environment behind a local model. Where clients of CRTK are the
     controller, there is none.
 
@@ -104,7 +104,7 @@ def node_specs(
     """
     experiment = trial.experiment
     if experiment.bridged:
-        return _bridge_specs(trial, directory, progress=progress, lasting=lasting and not (record or composed or side))
+        return _bridge_specs(trial, directory, progress=progress, endless=endless and not (record or composed or side))
     leading = ["environment"] if experiment.alone else ["driver", "controller", "environment"]
     names = [*leading, *(("recorder",) if record else ())]
     if experiment.asynchronous:
@@ -115,7 +115,7 @@ def node_specs(
     names += [topic_of(hand, name) for hand in others for name in ("driver", "controller")]
     common = {
         "rate": experiment.rate,
-        "last_tick": ENDLESS if lasting else experiment.last_tick,
+        "last_tick": ENDLESS if endless else experiment.last_tick,
         "mode": mode,
         "nodes": names,
         "standard_topics": experiment.standard_topics.model_dump(),
@@ -185,9 +185,9 @@ def node_specs(
     return [together, *(_process(name, parameters[name]) for name in names if name not in inside)]
 
 
-def _bridge_specs(trial: Trial, directory: Path, *, progress: bool, lasting: bool) -> list[NodeSpec]:
+def _bridge_specs(trial: Trial, directory: Path, *, progress: bool, endless: bool) -> list[NodeSpec]:
     """The driver, and the bridge to clients of CRTK in the place of the controller, which has the standard topics."""
-    if not lasting:
+    if not endless:
         raise ParameterError(
             [
                 "controller.type = crtk: is for a system (`haptics start`, system.launch.py) that is not composed, "

@@ -155,7 +155,7 @@ def _controller_steps(trial: Trial) -> Step:
 def _tool_state(trial: Trial) -> Any:
     """The state of the tool in the first tick of a trial."""
     found: list[bytes] = []
-    shorter = trial.lasting(2)
+    shorter = trial.with_ticks(2)
     simulate(shorter, lambda topic, tick, data: found.append(data) if topic == "tool_state" and not found else None)
     state = trial.tool_sizes.tool_state()
     state.load(found[0])

@@ -190,7 +190,7 @@ def run_system(
     with namespaces.claim(name, exactly=bool(namespace or side), inside=inside, side=side) as claimed:
         written = write_resolved(trial.in_mode("realtime"), directory)
         specs = node_specs(
-            written, directory, mode="realtime", composed=composed, record=False, progress=True, lasting=True, side=side
+            written, directory, mode="realtime", composed=composed, record=False, progress=True, endless=True, side=side
         )
         if side != "dynamics":
             print(f"haptics: {write_views(directory, claimed)}", file=sys.stderr)

@@ -60,7 +60,7 @@ class ControllerNode(ServoNode):
     def build(self) -> None:
         """See ServoNode."""
         sizes = ToolSizes(*self.config.tool_sizes)
-        self._build().rehearse(sizes)
+        self._build().warm_up(sizes)
         self._core = self._build()
         self._received = DeviceState()
         self._tool, self._answered = (sizes.tool_state() for _ in range(2))
@@ -71,7 +71,7 @@ class ControllerNode(ServoNode):
     def _build(self) -> Controller:
         config = self.config
         controller = config.controller.build(config.rate)
-        return SoftReturn(controller, config.wrench_limit, config.rate, config.lasting) if self.realtime else controller
+        return SoftReturn(controller, config.wrench_limit, config.rate, config.endless) if self.realtime else controller
 
     def reconfigure(self) -> None:
         """See ServoNode."""
@@ -104,7 +104,7 @@ class ControllerNode(ServoNode):
             else:
                 self.send("tool_command", self._tool_command)
             return
-        if tick <= last and self.config.lasting:  # of a driver that is new, and learns from this how late it is
+        if tick <= last and self.config.endless:  # of a driver that is new, and learns from this how late it is
             self._device_command.tick = last
             self.send("device_command", self._device_command)
             return
@@ -124,7 +124,7 @@ class ControllerNode(ServoNode):
         tick, last = tool.tick, self._tool_tick
         if tick == last or (tick < last and not self.realtime):
             return  # an answer that was sent again, for whoever may have lost it
-        if self.config.lasting and (last < -1 or tool.command_tick < 0):
+        if self.config.endless and (last < -1 or tool.command_tick < 0):
             self._meet(tool)
             return
         if not last < tick <= self._device_tick:

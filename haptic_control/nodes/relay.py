@@ -134,10 +134,10 @@ class DeviceRelayNode(RelayNode):
         """See RelayNode."""
         config, realtime = self.config, self.config.realtime
         watchdog = config.watchdog if realtime else None
-        rehearsed, core = (
+        warmed, core = (
             DeviceEnd(config.relay, config.guard, config.rate, config.inertias, realtime, watchdog) for _ in range(2)
         )
-        rehearsed.rehearse()
+        warmed.warm_up()
         forth = {"relay_forward": ForwardPacket()}
         back = {"relayed_device_command": DeviceCommand()}
         if realtime:
@@ -163,10 +163,10 @@ class WorldRelayNode(RelayNode):
     def ways(self) -> tuple[Way, Way]:
         """See RelayNode."""
         config = self.config
-        rehearsed, core = (
+        warmed, core = (
             WorldEnd(config.relay, config.guard, config.rate, config.pose, config.realtime) for _ in range(2)
         )
-        rehearsed.rehearse()
+        warmed.warm_up()
         forth = {"relayed_device_state": DeviceState()}
         return (core.state, ForwardPacket(), forth), (
             core.backward,

@@ -113,7 +113,7 @@ class DeviceEnd(_End):
         self._content = BackwardPacket()
         self._content.tick = self.heard = -1
 
-    def rehearse(self) -> None:
+    def warm_up(self) -> None:
         """Call every kernel once, so that none is loaded during a trial; the state is of no use afterwards."""
         self.forward(DeviceState(), ForwardPacket())
         self.command(BackwardPacket(), DeviceCommand())
@@ -173,7 +173,7 @@ class WorldEnd(_End):
         self._content.pose[:] = self._pose
         self._wrench = np.zeros(6)
 
-    def rehearse(self) -> None:
+    def warm_up(self) -> None:
         """Call every kernel once, so that none is loaded during a trial; the state is of no use afterwards."""
         packet = ForwardPacket()
         packet.pose[:] = self._pose

@@ -94,7 +94,7 @@ class HardwareDevice:
         period: of the servo [s].
 
     Attributes:
-        told: what the source tells in this tick, and what was written.
+        reading: what the source tells in this tick, and what was written.
         state, reason: of this tick, as in DeviceState: why no force is let through; NONE: it is.
         wrong: what is wrong with the reading of this tick, in whose place the last good one is taken; 0: nothing.
     """
@@ -106,8 +106,8 @@ class HardwareDevice:
         self, device: HardwareParameters, bound: Bound, port: Port, source: Source, start: np.ndarray, period: float
     ):
         self._source, self._placed = source, device.aligned == "mount"
-        self.told = DeviceReading()
-        self.told.pose[6] = 1.0
+        self.reading = DeviceReading()
+        self.reading.pose[6] = 1.0
         self._readings = readings = Readings.of(bound, period)
         self._judged = Packed(readings)
         mount = np.array(device.mount)
@@ -151,7 +151,7 @@ class HardwareDevice:
 
     def take(self, tick: int, time: int) -> bool:
         """Take the readings of a tick, stamped with `time` [ns]; whether force is let through again."""
-        told, before = self.told, self.lets_through
+        told, before = self.reading, self.lets_through
         self._source.take(tick, told)
         told.written[:] = self._written
         told.stamp(tick, time)
@@ -172,14 +172,14 @@ class HardwareDevice:
 
     def problem(self) -> str:
         """What is wrong with the reading of this tick, in words."""
-        return self._readings.problem(self.wrong, self.told.pose, self.told.twist)
+        return self._readings.problem(self.wrong, self.reading.pose, self.reading.twist)
 
     def tell(self, state: DeviceState) -> None:
         """Fill in what a DeviceState says of hardware; the age of a reading grows while later ones are rejected."""
         state.state = self.state
-        state.reading_age += self.told.age
-        state.resize(len(self.told))
-        state.buttons[: len(state)] = self.told.buttons[: len(self.told)]
+        state.reading_age += self.reading.age
+        state.resize(len(self.reading))
+        state.buttons[: len(state)] = self.reading.buttons[: len(self.reading)]
 
     def fail(self, fault: str) -> None:
         """What was read cannot be used: no force from this tick on."""

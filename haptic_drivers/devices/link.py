@@ -49,7 +49,7 @@ class Source(Protocol):
 
 
 class Still:
-    """A device that is enabled and does not move: for a rehearsal, without a device."""
+    """A device that is enabled and does not move: to warm up without a device."""
 
     def take(self, tick: int, reading: DeviceReading) -> None:
         """See Source."""

@@ -66,7 +66,7 @@ class DriverNode(LeaderNode):
         config = self.config
         table = table_of(config.operator)
         arguments = (config.device, config.operator, config.tool, config.rate, table, config.hand, config.seed)
-        build_driver(*arguments, config.guard).rehearse()
+        build_driver(*arguments, config.guard).warm_up()
         self._link = self._open(config)
         self._core = build_driver(*arguments, config.guard, self._link)
         self._state, self._command, self._received = DeviceState(), DeviceCommand(), DeviceCommand()
@@ -202,7 +202,7 @@ class DriverNode(LeaderNode):
                 return  # an answer that was sent again
             raise MessageError(f"device_command {tick}: is of the past, after {last}")
         if tick > self._sensed:
-            if self.config.lasting:
+            if self.config.endless:
                 self.reached = max(self.reached, tick)
                 return
             raise MessageError(f"device_command {tick}: is of the future, at {self._sensed}")
@@ -228,7 +228,7 @@ class DriverNode(LeaderNode):
         sent = time.monotonic_ns()
         self.send("device_state", self._state)
         if "device_reading" in self._publish:
-            self.send("device_reading", self._core.told)
+            self.send("device_reading", self._core.reading)
         return sent
 
     def again(self) -> None:
@@ -245,7 +245,7 @@ class DriverNode(LeaderNode):
         In realtime, what commands again after a gap begins softly; in a graph that only runs also what begins late.
         """
         core, command = self._core, self._command
-        if self.config.lasting and core.resumes(command):
+        if self.config.endless and core.resumes(command):
             core.activate(command.tick, self._sensed)
         if self.realtime:
             core.follow(command)

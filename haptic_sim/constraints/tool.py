@@ -149,7 +149,7 @@ class ConstrainedTool:
     def configure(self, contact: ContactParameters) -> None:
         """There are no contacts."""
 
-    def rehearse(self) -> None:
+    def warm_up(self) -> None:
         """Call every kernel once, so that none is loaded during a trial; the state is of no use afterwards."""
         command, state = ToolCommand(), self.tool_state()
         command.wrench[:] = 1e-3

@@ -50,7 +50,7 @@ class EnvironmentNode(ToolNode):
         if self.asynchronous:
             world = config.world()
             self._schedule = config.environment.schedule(config.rate)
-            build_surroundings(world, config, config.rate).rehearse()
+            build_surroundings(world, config, config.rate).warm_up()
             self._surroundings = build_surroundings(world, config, config.rate)
             self._geometry = self._surroundings.local_geometry()
             self._surveyed = tool_alone(world).tool_sizes().tool_state()

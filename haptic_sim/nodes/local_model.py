@@ -106,7 +106,7 @@ class LocalModelNode(ToolNode):
     def _receive_latest(self, topic: str, data: bytes | Message) -> None:
         """In realtime: the latest update acts from the next command on."""
         if topic == "tool_command":
-            if self.config.lasting and not self._is_surrounded(data):
+            if self.config.endless and not self._is_surrounded(data):
                 return
             if self._updated > self._used:
                 self._used = self._updated

@@ -80,14 +80,14 @@ class ToolNode(ServoNode):
     start: Start | None = None
 
     def open_tool(self, make: Callable[[], ToolSide]) -> None:
-        """Make the core that answers, after a rehearsal with another."""
-        make().rehearse()
+        """Make the core that answers, after another was warmed up."""
+        make().warm_up()
         self.core = core = make()
         self._command = ToolCommand()
         self._state = core.tool_state()
         every = self.config.environment.publish_every(self.config.rate)
         self._worlds = WorldStates(core.observer, every, self.config.rate, partial(self.send, "world_state"))
-        self._worlds.rehearse()
+        self._worlds.warm_up()
         self._concluded = -1  # the last tick whose world state was sent, where it has one
 
     def standard_topics(self, rate: float, reliable: bool) -> WorldTopics | None:
@@ -128,7 +128,7 @@ class ToolNode(ServoNode):
 
     def is_away(self, tick: int) -> bool:
         """Whether the command of a tick comes to a tool that has had none for long, or is new."""
-        return bool(self.config.lasting and tick - self.next_tick() >= self.config.gap)
+        return bool(self.config.endless and tick - self.next_tick() >= self.config.gap)
 
     def look_ahead(self) -> None:
         """See ServoNode."""
@@ -165,7 +165,7 @@ class ToolNode(ServoNode):
             if tick > first:
                 self.look_ahead()
             self.core.step(self._command, self._state)
-            if self.config.lasting and not math.isfinite(self._state.kinetic_energy):
+            if self.config.endless and not math.isfinite(self._state.kinetic_energy):
                 raise ServoError(f"the tool has diverged: its kinetic energy is not finite in tick {tick}")
             self.send_states()
         if self.composition is None:  # which does so when the driver has the answer

@@ -217,10 +217,10 @@ class Environment:
         self._detector.set_materials(*self._world.materials(contact.restitution, friction))
         self._detected = False
 
-    def rehearse(self) -> None:
+    def warm_up(self) -> None:
         """Call every kernel once, so that none is loaded during a trial; the state is of no use afterwards."""
         self._detector.detect(self._tool.body.data, 1e3, self._tool.rows)
-        self._tool.rehearse()
+        self._tool.warm_up()
 
     @cached_property
     def _memory(self) -> Memory:

@@ -85,10 +85,10 @@ class MujocoSurroundings(SimulatedSurroundings):
         self._make_room(CAPACITY)
         self._refresh()
 
-    def rehearse(self) -> None:
+    def warm_up(self) -> None:
         """See Surroundings."""
         self._features.number(np.zeros(1, np.int64), np.zeros((1, 3)), np.zeros((1, 3)))
-        super().rehearse()
+        super().warm_up()
 
     def push(
         self,

@@ -37,7 +37,7 @@ class Surroundings(Protocol):
     def local_geometry(self) -> LocalGeometry:
         """A message for this world."""
 
-    def rehearse(self) -> None:
+    def warm_up(self) -> None:
         """Call every kernel once, so that none is loaded during a trial; the state is of no use afterwards."""
 
     def survey(self, tool: ToolState, step: int, geometry: LocalGeometry) -> None:
@@ -95,7 +95,7 @@ class SimulatedSurroundings:
         nq, nv, others = self._sizes.q, self._sizes.v, self._others
         return LocalGeometry(q=nq, v=nv, inertia=nv * nv, gravity=nv, poses=others, twists=others, constraints=CAPACITY)
 
-    def rehearse(self) -> None:
+    def warm_up(self) -> None:
         """See Surroundings."""
         state = self._sizes.tool_state()
         state.q[:], state.v[:], state.tick = self._body.q, self._body.v, 0
@@ -246,14 +246,14 @@ class WorldSurroundings(SimulatedSurroundings):
         held = held_joints(world)
         self._link = np.array([j - held[0] + 1 if j in held else 0 for j in range(world.model.njoints)])
 
-    def rehearse(self) -> None:
+    def warm_up(self) -> None:
         """See Surroundings."""
         if self._tool is not None:
             self._stepping.detect(self._whole.data, 1e3, self._tool.rows)
-            self._tool.rehearse()
+            self._tool.warm_up()
         self._find_contacts(1e3)
         self._list(self.local_geometry())
-        super().rehearse()
+        super().warm_up()
 
     def report(self, geometry: LocalGeometry, wrench: np.ndarray) -> None:
         """See SimulatedSurroundings."""

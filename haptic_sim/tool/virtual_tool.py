@@ -202,7 +202,7 @@ class VirtualTool:
         if self._material is not self.contact.parameters:
             self._bind(command, state)
 
-    def rehearse(self) -> None:
+    def warm_up(self) -> None:
         """Step with contacts that overlap and approach, and again with the same ones: whatever a trial calls, it calls.
 
         The state is of no use afterwards.

@@ -87,7 +87,7 @@ class WorldStates:
         if every:
             observer.observe_bodies(self._state)
 
-    def rehearse(self) -> None:
+    def warm_up(self) -> None:
         """Call every kernel once, so that none is loaded during a trial."""
         self._observer.observe_contacts(self._state)
         self._observer.observe_bodies(self._state)

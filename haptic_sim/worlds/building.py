@@ -224,9 +224,9 @@ class World:
 
         Constraints that are switched leave more of it while they are off, and never more than this.
         """
-        lasting = tuple(one for one in self.constraints if one.active is None)
-        if lasting:
-            return replace(self, constraints=lasting).bodies(1e-3).inverse_inertia.reshape(6, 6)
+        permanent = tuple(one for one in self.constraints if one.active is None)
+        if permanent:
+            return replace(self, constraints=permanent).bodies(1e-3).inverse_inertia.reshape(6, 6)
         J, D = self.hand_dynamics()
         mobility: np.ndarray = J @ np.linalg.solve(D, J.T)
         return mobility

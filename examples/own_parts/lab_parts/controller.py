@@ -57,7 +57,7 @@ class SaturatingSpring:
         """Take new gains."""
         self._gains = parameters
 
-    def rehearse(self, sizes: ToolSizes) -> None:
+    def warm_up(self, sizes: ToolSizes) -> None:
         """Call everything once."""
         tool = sizes.tool_state()
         self.coordinate(DeviceState(), tool, ToolCommand())

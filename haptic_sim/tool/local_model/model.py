@@ -80,7 +80,7 @@ class LocalModel:
         self._transients = ImpactTransients(transient, tool.rate) if transient.amplitude else None
         self._geometry_tick, self._tick = -1, 0  # of the last survey, and of the next step
 
-    def rehearse(self) -> None:
+    def warm_up(self) -> None:
         """Call every kernel once, so that none is loaded during a trial; the state is of no use afterwards."""
         state, others = self.tool_state(), self.observer.others
         nq, nv = state.q.size, state.v.size
@@ -92,7 +92,7 @@ class LocalModel:
         for _ in range(2):
             self.update(geometry, 0)
             self.step(ToolCommand(), state)
-        self._tool.rehearse()
+        self._tool.warm_up()
 
     def configure(self, contact: ContactParameters) -> None:
         """Take another material, from the next step on."""
