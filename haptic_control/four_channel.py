@@ -43,6 +43,7 @@ part of that loop, but for the error of an observed operator's wrench.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Annotated, Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
@@ -53,7 +54,7 @@ from haptic_control.operator_wrench import OperatorWrench, OperatorWrenchParamet
 from haptic_control.parameters import ControllerParameters, KnownDevice
 from haptic_control.stability import CoupledInertias
 from haptic_sim.hand.rendering import pose_difference
-from haptic_sim.kernels import kernel
+from haptic_sim.kernels import bind, kernel
 from haptic_sim.messages import FORCE, DeviceCommand, DeviceState, ToolCommand, ToolSizes, ToolState, time_between
 from haptic_sim.packed import Packed
 from haptic_sim.parameters import Gains, quantity, six
@@ -246,6 +247,8 @@ class FourChannel:
         self._rate = rate
         self._tick, self._time = -1, 0
         self._commanded_tick = -1
+        self._coordinate: Callable[..., object] | None = None  # compiled for the messages that come
+        self._answer: Callable[..., object] | None = None
         self.configure(parameters)
 
     @property
@@ -280,6 +283,7 @@ class FourChannel:
         ):
             array_[:] = six(values)
         a.z[a.integral == 0.0] = 0.0
+        self._integrates = bool(a.integral.any())
         a.reference[:] = p.reference or _IDENTITY
         a.device_scale[:], a.operator_scale[:] = scale, p.force_scale / scale
         self._packed_channels = Packed(
@@ -300,21 +304,23 @@ class FourChannel:
     def coordinate(self, device: DeviceState, tool: ToolState, command: ToolCommand) -> None:
         """Fill the tool's command of the device's tick from both states at t_k."""
         tick, rendered = device.tick, device.command_tick
-        elapsed = 1e-9 * time_between(max(self._tick, 0), tick, self._rate) if rendered >= 0 else 0.0
+        elapsed = 0.0
+        if self._integrates and rendered >= 0:
+            elapsed = 1e-9 * time_between(max(self._tick, 0), tick, self._rate)
         self._operator_wrench = self._operator.at(device)
-        _coordinate(
+        follows = rendered == self._commanded_tick
+        given = (
             self._packed_channels,
-            device.pose,
-            device.twist,
+            device.packed,
             self._operator_wrench,
-            device.rendered_wrench,
-            tool.pose,
-            tool.twist,
-            tool.wrench,
+            tool.packed,
             elapsed,
-            rendered == self._commanded_tick,
-            command.wrench,
+            follows,
+            command.packed,
         )
+        if self._coordinate is None:
+            self._coordinate = bind(_coordinate, *given)
+        self._coordinate(*given)
         self._tick, self._time = tick, device.nanoseconds
         command.stamp(self._tick, self._time)
         command.tool_tick = tool.tick
@@ -324,20 +330,25 @@ class FourChannel:
         command.stamp(tool.tick, self._time)
         command.device_tick = self._tick
         command.mode = FORCE
-        _answer(self._packed_channels, tool.wrench, command.wrench)
+        if self._answer is None:
+            self._answer = bind(_answer, self._packed_channels, tool.packed, command.wrench)
+        self._answer(self._packed_channels, tool.packed, command.wrench)
         self._commanded_tick = tool.tick
 
 
 @kernel
-def _coordinate(packed, x_device, v_device, operator, rendered, x_tool, v_tool, environment, elapsed, follows, command):
-    """Fill the tool's `command`, and the wrenches that act on the device besides the environment's.
+def _coordinate(packed, device, operator, tool, elapsed, follows, command):
+    """Fill the tool's command, and the wrenches that act on the device besides the environment's.
 
     Args:
-        rendered: by the device in the last tick; `follows`: of the last command, so that the two can be compared.
-        environment: wrench of the last tick.
+        packed: the channels; device: the DeviceState; tool: the ToolState; command: the ToolCommand; all packed.
+        operator: wrench of the operator.
         elapsed: since the last tick, for the integral; 0 if it rests [s].
+        follows: whether what the device rendered is the last command, so that the two can be compared.
     """
-    a = packed.arrays
+    a, x_device, v_device = packed.arrays, device.arrays.pose, device.arrays.twist
+    rendered, environment = device.arrays.rendered_wrench, tool.arrays.wrench
+    x_tool, v_tool, command = tool.arrays.pose, tool.arrays.twist, command.arrays.wrench
     rotation = command[3:]  # as a place for the orientation difference
     rotation_difference(x_tool[3:], x_device[3:], rotation)
     force = math.sqrt(environment[0] ** 2 + environment[1] ** 2 + environment[2] ** 2)
@@ -380,9 +391,9 @@ def _to_ground(x, v, reference, stiffness, damping, difference, wrench):
 
 
 @kernel
-def _answer(packed, environment, command):
-    """Fill the device's `command` from the environment's wrench of the tick."""
-    a = packed.arrays
+def _answer(packed, tool, command):
+    """Fill the device's `command` (6,) from the environment's wrench of the tick."""
+    a, environment = packed.arrays, tool.arrays.wrench
     for i in range(6):
         wrench = a.environment_scale * environment[i] + a.coordination[i]
         if a.scaled:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 import numpy as np
 
@@ -27,7 +28,7 @@ from haptic_drivers.parameters import (
 )
 from haptic_drivers.pointer import mobility_of
 from haptic_drivers.readings import JUMPED, NO_ORIENTATION, NOT_FINITE, TOO_FAST, judge_alone
-from haptic_sim.kernels import kernel
+from haptic_sim.kernels import bind, kernel
 from haptic_sim.messages import (
     ENABLED,
     FAULT,
@@ -90,6 +91,8 @@ class Driver:
         device, self._noise, self._encoders, self._hardware = built
         self.events, hardware = events, built.hardware
         self._device, self._operator, self._port = device, operator, Packed(device.port)
+        self._rendered, self._cut = device.rendered.data, device.bound.cut.data
+        self._accept: Callable[..., int] | None = None  # compiled for the messages that come
         self._rate, self._period = rate, 1.0 / rate
         self._wrench = np.zeros(6)
         self._command_tick = -1
@@ -196,7 +199,10 @@ class Driver:
         good = self._reading_tick
         wrong = 0 if self._hardware is None else self._hardware.wrong
         elapsed = (self._doubtful + 1) * self._period
-        wrong = _accept(self._port, state.packed, wrong, self._fastest, elapsed, tick == good)
+        given = self._port, state.packed, wrong, self._fastest, elapsed, tick == good
+        if self._accept is None:
+            self._accept = bind(_accept, *given)
+        wrong = self._accept(*given)
         if not wrong:
             self._reading_tick, self._doubtful = tick, 0
             if self._hardware is not None:
@@ -238,12 +244,12 @@ class Driver:
         else:
             self.reason = self._reason_with(command, limited > 0)
             self.saturations += limited
-            self.bounded += int(bound.cut[0])
+            self.bounded += self._cut[0]
             self._command_tick, self._has_followed = command.tick, True
             return
         self._command_tick = -1
         device.idle(self._wrench, self._period)
-        self.bounded += int(bound.cut[0])
+        self.bounded += self._cut[0]
 
     def _reason_without(self, command: DeviceCommand) -> Reason:
         """Why a command is not followed that is not current."""
@@ -255,7 +261,7 @@ class Driver:
     def _reason_with(self, command: DeviceCommand, limited: bool) -> Reason:
         """Why a command that is followed renders nothing; NONE: it renders something."""
         device = self._device
-        if device.MODE != FORCE or device.rendered.any():
+        if device.MODE != FORCE or any(self._rendered):
             return Reason.NONE
         if not command.wrench.any():
             return Reason.NO_CONTACT

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Annotated, ClassVar, NamedTuple, Protocol, TypeVar
 
 import numpy as np
@@ -19,7 +20,7 @@ from haptic_drivers.parameters import (
     ForceDeviceParameters,
     HandParameters,
 )
-from haptic_sim.kernels import kernel
+from haptic_sim.kernels import bind, kernel
 from haptic_sim.messages import FORCE, DeviceCommand
 from haptic_sim.packed import Packed
 from haptic_sim.parameters import NotNegativePair, ParameterError, explain, quantity
@@ -89,6 +90,7 @@ class ForceDevice:
         arrays = allocate(ForceArrays, limit=np.array(limit, float), drive=body.drive, bound=bound, port=port)
         self.pose, self.twist, self.rendered, self.bound = body.pose, body.twist, arrays.rendered, bound
         self.port, self._packed = port, Packed(arrays)
+        self._render: Callable[..., int] | None = None  # compiled for the wrenches that come
 
     @property
     def fault(self) -> str:
@@ -105,7 +107,9 @@ class ForceDevice:
         if port.acts[0]:
             self._body.predict(port.twist, port.operator, period, port.free, port.compliance)
         wrench = self._body.drive_wrench(command.wrench, port.operator, port.twist, period)
-        clipped: int = _render(self._packed, wrench, period)
+        if self._render is None:
+            self._render = bind(_render, self._packed, wrench, period)
+        clipped = self._render(self._packed, wrench, period)
         if clipped >= 0:
             self._body.step(operator, self.rendered, period)
         return clipped

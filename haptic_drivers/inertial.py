@@ -16,8 +16,8 @@ velocity, which leaves out what rotations about different axes within a tick do 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from typing import Any, Literal
+from collections.abc import Callable, Sequence
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
@@ -27,8 +27,10 @@ from haptic_drivers.force_device import Body, SimulatedForceDeviceParameters, wi
 from haptic_drivers.parameters import ORIGIN, DeviceContext, DeviceParameters, DeviceStart, Encoders
 from haptic_sim.dynamics.held_motion import held_motion
 from haptic_sim.inputs import LARGEST
-from haptic_sim.kernels import kernel
+from haptic_sim.kernels import bind, kernel
+from haptic_sim.packed import Packed
 from haptic_sim.parameters import NotNegativePair, quantity
+from haptic_sim.records import allocate, array, record, shared
 from haptic_sim.spatial import advance_pose
 from haptic_sim.worlds.scenes import AnyToolParameters, PegParameters
 
@@ -103,6 +105,17 @@ class InertialParameters(EncoderParameters, SimulatedForceDeviceParameters):
         return Encoder(self, body.pose, context.rate) if measured else None
 
 
+@record
+class MotionArrays(NamedTuple):
+    """What the kernels of an `InertialDevice` work on."""
+
+    axes: np.ndarray = shared("directions that move", "axes", dtype=np.int64)
+    inertia: np.ndarray = shared("mass and inertia", 6, unit="kg, kg m^2")
+    held: np.ndarray = array("coefficients of a step under a held wrench, as of `held_motion`", 4, 6)
+    pose: np.ndarray = shared("pose of the hand point: position, quaternion x y z w", 7, unit="m")
+    twist: np.ndarray = array("its twist", 6, unit="m/s, rad/s")
+
+
 class InertialDevice:
     """A body moved by the operator's and the rendered wrench.
 
@@ -129,20 +142,25 @@ class InertialDevice:
         planar: bool = True,
         damping: tuple[float, float] | None = None,
     ):
-        self._axes = np.array((0, 1, 5) if planar else range(6), np.int64)
-        self._pairs = (mass, inertia), damping
-        self._inertia = np.array([*(3 * [mass]), *(3 * [inertia])])
-        self._motion, self._period = np.zeros((4, 6)), math.nan  # coefficients as of `held_motion`
-        self.pose, self.twist = np.array(pose, float), np.zeros(6)
+        self._pairs, self._period = ((mass, inertia), damping), math.nan
+        self._arrays = arrays = allocate(
+            MotionArrays,
+            axes=np.array((0, 1, 5) if planar else range(6), np.int64),
+            inertia=np.array([*(3 * [mass]), *(3 * [inertia])], float),
+            pose=np.array(pose, float),
+        )
+        self._packed = Packed(arrays)
+        self._advance: Callable[..., object] | None = None  # compiled for the wrenches that come
+        self.pose, self.twist = arrays.pose, arrays.twist
         self.drive = np.zeros((0, 6))
 
     def step(self, operator: np.ndarray, rendered: np.ndarray, period: float) -> None:
         """Advance by `period` [s] under two wrenches (6,) [N, N m] that are held."""
-        if self._pairs[1] is None:
-            _step(self._axes, self._inertia, operator, rendered, period, self.pose, self.twist)
-            return
         self._prepare(period)
-        _step_exactly(self._axes, self._motion, operator, rendered, period, self.pose, self.twist)
+        if self._advance is None:
+            advance = _step if self._pairs[1] is None else _step_exactly
+            self._advance = bind(advance, self._packed, operator, rendered, period)
+        self._advance(self._packed, operator, rendered, period)
 
     def drive_wrench(self, wrench: np.ndarray, operator: np.ndarray, twist: np.ndarray, period: float) -> np.ndarray:
         """The commanded wrench (6,) itself: there is nothing to shape."""
@@ -159,7 +177,7 @@ class InertialDevice:
             free: to fill [m, rad]; compliance: to fill, 0 in directions that cannot move [m/N, rad/(N m)].
         """
         self._prepare(period)
-        _predict(self._axes, self._motion, twist, operator, free, compliance)
+        _predict(self._packed, twist, operator, free, compliance)
 
     def _prepare(self, period: float) -> None:
         """The coefficients of a step of this period."""
@@ -170,28 +188,31 @@ class InertialDevice:
             pairs = [(1.0, period / m, period, period**2 / m) for m in inertias]
         else:
             pairs = [held_motion(m, b, period) for m, b in zip(inertias, damping, strict=True)]
-        self._motion[:], self._period = np.repeat(np.array(pairs).T, 3, axis=1), period
+        self._arrays.held[:], self._period = np.repeat(np.array(pairs).T, 3, axis=1), period
 
 
 @kernel
-def _step(axes, inertia, operator, rendered, period, pose, twist):
-    for axis in axes:
-        twist[axis] += period * ((operator[axis] + rendered[axis]) / inertia[axis])
-    advance_pose(twist, period, pose)
+def _step(packed, operator, rendered, period):
+    a, twist = packed.arrays, packed.arrays.twist
+    for axis in a.axes:
+        twist[axis] += period * ((operator[axis] + rendered[axis]) / a.inertia[axis])
+    advance_pose(twist, period, a.pose)
 
 
 @kernel
-def _predict(axes, motion, twist, operator, free, compliance):
-    for axis in axes:
-        free[axis] = motion[2, axis] * twist[axis] + motion[3, axis] * operator[axis]
-        compliance[axis] = motion[3, axis]
+def _predict(packed, twist, operator, free, compliance):
+    held = packed.arrays.held
+    for axis in packed.arrays.axes:
+        free[axis] = held[2, axis] * twist[axis] + held[3, axis] * operator[axis]
+        compliance[axis] = held[3, axis]
 
 
 @kernel
-def _step_exactly(axes, motion, operator, rendered, period, pose, twist):
+def _step_exactly(packed, operator, rendered, period):
+    a, held, twist = packed.arrays, packed.arrays.held, packed.arrays.twist
     mean = np.zeros(6)
-    for axis in axes:
+    for axis in a.axes:
         wrench = operator[axis] + rendered[axis]
-        mean[axis] = (motion[2, axis] * twist[axis] + motion[3, axis] * wrench) / period
-        twist[axis] = motion[0, axis] * twist[axis] + motion[1, axis] * wrench
-    advance_pose(mean, period, pose)
+        mean[axis] = (held[2, axis] * twist[axis] + held[3, axis] * wrench) / period
+        twist[axis] = held[0, axis] * twist[axis] + held[1, axis] * wrench
+    advance_pose(mean, period, a.pose)

@@ -326,7 +326,7 @@ class Message:
 
     def stamp(self, tick: int, time: int) -> None:
         """Set tick and stamp [ns]: ROS time in realtime, else since the start of the trial."""
-        self.tick = tick
+        self._scalars["tick"][0] = tick
         self._sec[0], self._nanosec[0] = divmod(time, _NANO)
 
     def resize(self, count: int) -> None:

@@ -13,6 +13,7 @@ from haptic_control.relay.ends import DeviceEnd, WorldEnd
 from haptic_drivers.devices.interface import DeviceError
 from haptic_drivers.tool_operator import ToolOperator
 from haptic_sim.messages import (
+    TOPICS,
     BackwardPacket,
     DeviceCommand,
     DeviceState,
@@ -142,7 +143,8 @@ class HandLoop:
 
     def __init__(self, name: str, trial: Trial, sink: Sink):
         experiment = trial.experiment
-        self._name, self._sink = name, sink
+        self._sink = sink
+        self._topics = {topic: topic_of(name, topic) for topic in TOPICS}
         self._driver = trial.driver()
         self._controller = experiment.controller.build(experiment.rate)
         self.device_state, self.device_command = DeviceState(), DeviceCommand()
@@ -150,7 +152,7 @@ class HandLoop:
 
     def put(self, topic: str, tick: int, message: Message) -> None:
         """Give a message to the sink."""
-        self._sink(topic_of(self._name, topic), tick, message.to_bytes())
+        self._sink(self._topics[topic], tick, message.to_bytes())
 
     def sense(self, tick: int) -> None:
         """The device at the beginning of a tick."""
