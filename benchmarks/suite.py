@@ -17,11 +17,13 @@ from typing import Any
 from benchmarks import constrained as benchmark_constrained
 from benchmarks import contact as benchmark_contact
 from benchmarks import control as benchmark_control
+from benchmarks import counts as benchmark_counts
 from benchmarks import devices as benchmark_devices
 from benchmarks import graph as benchmark_graph
 from benchmarks import local_model as benchmark_local_model
 from benchmarks import rates as benchmark_rates
 from benchmarks import view as benchmark_view
+from benchmarks.compare import checked_out
 from haptic_bench import experiment
 from haptic_bench.running.runner import Interruption
 from haptic_bench.trials import trial
@@ -30,6 +32,9 @@ from haptic_sim.parameters import ParameterError
 
 EMPTY_CHAIN = Path(__file__).with_name("empty_chain.py")
 RATES_FOLDER = Path("benchmarks", "rates")
+RECORDS = Path(__file__).with_name("records")
+COMPARED = ("offline", "lockstep", "control")
+"""What is compared of two commits if no benchmark is named: the servo path."""
 Result = dict[str, Any]
 
 
@@ -148,6 +153,11 @@ def control() -> list[Result]:
     return benchmark_control.measure(_row)
 
 
+def counts() -> list[Result]:
+    """What a tick of each closed loop makes Python do, in numbers that noise does not move."""
+    return benchmark_counts.measure(_row)
+
+
 def motions() -> list[Result]:
     """Bodies that follow a trajectory, pushed and pulled, with 3, 6 and 34 degrees of freedom (`servo_cost`)."""
     (one,) = experiment.load("servo_cost")
@@ -187,6 +197,7 @@ BENCHMARKS: dict[str, Callable[[], list[Result]]] = {
     "rates": rates,
     "local_model": local_model,
     "control": control,
+    "counts": counts,
     "motions": motions,
     "start": start,
     "view": view,
@@ -194,7 +205,18 @@ BENCHMARKS: dict[str, Callable[[], list[Result]]] = {
 }
 
 
-def run(name: str | None, file: str | None, out: Path | None = None) -> int:
+def known(name: str) -> str:
+    """The name of a benchmark.
+
+    Raises:
+        ParameterError: there is none of this name.
+    """
+    if name not in BENCHMARKS:
+        raise ParameterError([f"benchmark {name!r}: unknown; known are: {', '.join(BENCHMARKS)}"])
+    return name
+
+
+def run(name: str | None, file: str | Path | None, out: Path | None = None) -> int:
     """Run one benchmark or all; prints a table, writes JSON to `file`; returns 0 (a missed target is said).
 
     Args:
@@ -202,11 +224,9 @@ def run(name: str | None, file: str | None, out: Path | None = None) -> int:
         file: for the results; None: they are printed.
         out: directory of the page of `rates`; None: RATES_FOLDER.
     """
-    if name is not None and name not in BENCHMARKS:
-        raise ParameterError([f"benchmark {name!r}: unknown; known are: {', '.join(BENCHMARKS)}"])
     results = []
     benchmarks = BENCHMARKS | ({} if out is None else {"rates": partial(rates, out)})
-    for each in [name] if name is not None else BENCHMARKS:
+    for each in [known(name)] if name is not None else BENCHMARKS:
         for result in benchmarks[each]():
             results.append(result)
             if "figures" in result:  # of many, said as they were measured
@@ -214,10 +234,17 @@ def run(name: str | None, file: str | None, out: Path | None = None) -> int:
             verdict = "met" if result["met"] else "MISSED"
             aim = f"target {result['target']:8} {verdict}" if result["target"] else ""
             print(f"{result['name']:54} {result['value']:10.4g} {result['unit']:8} {aim}".rstrip(), flush=True)
-    document = {"machine": trial.machine(), "versions": trial.versions(), "results": results}
+    about = {"commit": checked_out(), "machine": trial.machine(), "versions": trial.versions()}
+    document = {**about, "results": results}
     text = json.dumps(document, indent=2)
     if file is None:
         print(text)
     else:
+        Path(file).parent.mkdir(parents=True, exist_ok=True)
         Path(file).write_text(text + "\n", encoding="utf-8")
     return 0
+
+
+def record_of(name: str | None) -> Path:
+    """The file of `--save`: benchmark and commit."""
+    return RECORDS / f"{name or 'all'}_{checked_out() or 'unknown'}.json"

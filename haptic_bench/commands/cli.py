@@ -359,14 +359,21 @@ def repair(options: argparse.Namespace) -> int:
 
 
 def benchmark(options: argparse.Namespace) -> int:
-    """`haptics benchmark [NAME]`."""
+    """`haptics benchmark [NAME]`, or of two commits, `haptics benchmark [NAME] --compare A B`."""
     try:
         suite = importlib.import_module("benchmarks.suite")
     except ModuleNotFoundError as error:
         if (error.name or "").partition(".")[0] != "benchmarks":
             raise
         raise ParameterError(["benchmark: not installed; run ./haptics benchmark in a checkout"]) from error
-    status: int = suite.run(options.name, options.json, None if options.out is None else Path(options.out))
+    status: int
+    if options.compare is not None:
+        compare = importlib.import_module("benchmarks.compare")
+        names = suite.COMPARED if options.name is None else (suite.known(options.name),)
+        status = compare.main(names, *options.compare, options.pairs, options.json)
+        return status
+    file = suite.record_of(options.name) if options.save else options.json
+    status = suite.run(options.name, file, None if options.out is None else Path(options.out))
     return status
 
 

@@ -407,6 +407,11 @@ def _add_commands(commands: Any) -> None:
     command = commands.add_parser("benchmark", help="run the benchmarks and print a table")
     command.add_argument("name", nargs="?", help="name of one benchmark; default: all")
     command.add_argument("--json", metavar="FILE", help="file to which the results are written")
+    command.add_argument("--save", action="store_true", help="write them to benchmarks/records/NAME_COMMIT.json")
+    command.add_argument(
+        "--compare", nargs=2, metavar=("A", "B"), help="run two commits by turns; exit code 1 where B is slower"
+    )
+    command.add_argument("--pairs", type=int, default=5, help="turns of both commits; default: %(default)s")
     command.add_argument("--out", metavar="DIR", help="directory for the page of rates; default: ./benchmarks/rates/")
     command.set_defaults(command="haptic_bench.commands.cli:benchmark")
 
