@@ -13,6 +13,7 @@ import importlib
 import importlib.metadata
 import importlib.util
 import os
+import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -25,6 +26,7 @@ from haptic_sim import inputs
 from haptic_sim.parameters import ParameterError, Parameters
 
 OWN = "haptics"
+_GROUP = re.compile(r"haptics\.")
 _OWN = {OWN, "haptic_sim", "haptic_ros", "haptic_control", "haptic_drivers", "haptic_bench", "haptic_experiments"}
 """The distributions of this package: of pip one, of ament one for each of its folders."""
 
@@ -251,16 +253,13 @@ def _all_registered(users_path: str) -> tuple[tuple[str, Entry], ...]:
     found = [*_of_checkout()]
     seen = {OWN} if found else set()
     add_users_folders()
-    for package in importlib.metadata.distributions():
-        name = OWN if package.name in _OWN else package.name
-        if name is None or name in seen:
-            continue
-        seen.add(name)
-        found += [
-            (point.group, Entry(point.name, point.value, name, package.version))
-            for point in package.entry_points
-            if point.group.startswith("haptics.")
-        ]
+    points = importlib.metadata.entry_points()  # of a package that is there twice, those of the first
+    for group in filter(_GROUP.match, points.groups):
+        for point in points.select(group=group):
+            assert point.dist is not None
+            name = OWN if point.dist.name in _OWN else point.dist.name
+            if name not in seen:
+                found.append((group, Entry(point.name, point.value, name, point.dist.version)))
     return tuple(sorted(found, key=lambda one: one[1].package != OWN))
 
 
