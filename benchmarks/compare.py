@@ -11,21 +11,24 @@ from __future__ import annotations
 import json
 import math
 import os
+import signal
 import statistics
 import subprocess
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from scipy.stats import t as student
 
+from haptic_bench.running.runner import Interruption
 from haptic_sim.parameters import ParameterError
 
 ROOT = Path(__file__).resolve().parents[1]
-PAIRS = 5  # at least two
 CONFIDENCE = 0.95
+PATIENCE = 10.0  # [s] for a benchmark to end that is told to
 SAME = 0.03  # part by which figures may differ and count as the same, though the interval is narrower
 
 _OF_PROGRAMS = ("_ROS_WHEELS_BOOTSTRAP_COMPLETE", "PYTHONSAFEPATH")  # more variables of the environment of programs
@@ -82,19 +85,46 @@ def checkouts(commits: Sequence[str]) -> Iterator[list[Path]]:
                 _git("worktree", "remove", "--force", str(place))
 
 
-def run(place: Path, name: str) -> Figures:
+class Interrupted(Exception):
+    """A signal has ended the comparison."""
+
+
+def run(place: Path, name: str, interruption: Interruption) -> Figures:
     """The figures of a benchmark of a checkout.
 
     Raises:
         ParameterError: it fails there, or is not known there.
+        Interrupted: before its end; the benchmark has ended, too.
     """
     with tempfile.TemporaryDirectory() as folder:
-        file = Path(folder, "results.json")
+        file, said = Path(folder, "results.json"), Path(folder, "stderr")
         command = [str(place / "haptics"), "benchmark", name, "--json", str(file)]
-        ended = subprocess.run(command, cwd=place, env=_clean(), capture_output=True, text=True)
-        if ended.returncode or not file.is_file():
-            raise ParameterError([f"--compare: benchmark {name} of {place.name} failed: {ended.stderr.strip()[-500:]}"])
+        with said.open("w") as stderr:
+            process = subprocess.Popen(
+                command, cwd=place, env=_clean(), stdout=subprocess.DEVNULL, stderr=stderr, start_new_session=True
+            )
+        try:
+            while process.poll() is None:
+                if interruption.event.wait(0.1):
+                    raise Interrupted
+        finally:
+            _end(process)
+        if process.returncode or not file.is_file():
+            text = said.read_text(encoding="utf-8", errors="replace").strip()[-500:]
+            raise ParameterError([f"--compare: benchmark {name} of {place.name} failed: {text}"])
         return figures_of(json.loads(file.read_text(encoding="utf-8")))
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    """End a program, and what it has begun, if it still runs."""
+    if process.poll() is not None:
+        return
+    process.terminate()
+    try:
+        process.wait(PATIENCE)
+    except subprocess.TimeoutExpired:
+        os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
 
 
 def figures_of(document: Mapping[str, Any]) -> Figures:
@@ -104,15 +134,15 @@ def figures_of(document: Mapping[str, Any]) -> Figures:
 
 
 def measure_pairs(
-    places: Sequence[Path], name: str, pairs: int, run: Callable[[Path, str], Figures] = run
+    places: Sequence[Path], pairs: int, measure: Callable[[Path], Figures]
 ) -> list[tuple[Figures, Figures]]:
-    """Figures of two checkouts by turns; `run` is called once for each before, which compiles."""
+    """Figures of two checkouts by turns, after one of each that does not count: it compiles."""
     for place in places:
-        run(place, name)
+        measure(place)
     found = []
     for i in range(pairs):
         order = (0, 1) if i % 2 == 0 else (1, 0)
-        turn = {which: run(places[which], name) for which in order}
+        turn = {which: measure(places[which]) for which in order}
         found.append((turn[0], turn[1]))
         print(f"    pair {i + 1} of {pairs}", flush=True)
     return found
@@ -163,10 +193,14 @@ def main(names: Sequence[str], first: str, second: str, pairs: int, file: str | 
         raise ParameterError([f"--pairs {pairs}: must be at least 2, for an interval"])
     commits = [commit_of(first), commit_of(second)]
     results: dict[str, list[Comparison]] = {}
-    with checkouts(commits) as places:
+    with Interruption() as interruption, checkouts(commits) as places:
         for name in names:
             print(f"{name}: {first} ({commits[0][:10]}) and {second} ({commits[1][:10]}), {pairs} pairs", flush=True)
-            results[name] = compare(measure_pairs(places, name, pairs))
+            measure = partial(run, name=name, interruption=interruption)
+            try:
+                results[name] = compare(measure_pairs(places, pairs, measure))
+            except Interrupted:
+                return interruption.status
             print(table(results[name]), flush=True)
     if file is not None:
         rows = {name: [one._asdict() for one in found] for name, found in results.items()}

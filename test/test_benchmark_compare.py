@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
+import sys
+import threading
 from pathlib import Path
 
 import numpy as np
 import pytest
+from conftest import wait_until
 
 from benchmarks import compare
 from benchmarks.compare import Figures, commit_of, figures_of
+from haptic_bench.running.runner import Interruption
 from haptic_sim.parameters import ParameterError
 
 HEAD = subprocess.run(["git", "-C", str(compare.ROOT), "rev-parse", "HEAD"], capture_output=True, text=True)
@@ -70,11 +75,11 @@ def test_figures_are_positive_numbers_and_know_what_is_better() -> None:
 def test_turns_alternate_after_a_run_that_does_not_count() -> None:
     calls: list[str] = []
 
-    def run(place: Path, name: str) -> Figures:
+    def measure(place: Path) -> Figures:
         calls.append(place.name)
-        return {name: (float(len(calls)), False)}
+        return {"step": (float(len(calls)), False)}
 
-    pairs = compare.measure_pairs([Path("a"), Path("b")], "step", 3, run)
+    pairs = compare.measure_pairs([Path("a"), Path("b")], 3, measure)
     assert calls == ["a", "b", "a", "b", "b", "a", "a", "b"]
     assert [(one["step"][0], other["step"][0]) for one, other in pairs] == [(3.0, 4.0), (6.0, 5.0), (7.0, 8.0)]
 
@@ -88,6 +93,42 @@ def test_checkouts_are_gone_afterwards() -> None:
     assert not any(place.exists() for place in places)
     listed = subprocess.run(["git", "-C", str(compare.ROOT), "worktree", "list"], capture_output=True, text=True)
     assert "haptics-compare-" not in listed.stdout
+
+
+def program(folder: Path, text: str) -> Path:
+    """A checkout whose `haptics` is this program."""
+    (folder / "haptics").write_text(f"#!{sys.executable}\n{text}")
+    (folder / "haptics").chmod(0o755)
+    return folder
+
+
+def test_a_benchmark_of_a_checkout_is_read(tmp_path: Path) -> None:
+    place = program(tmp_path, """
+import json, os, sys
+assert sys.argv[1:4] == ["benchmark", "step", "--json"] and "NUMBA_CACHE_DIR" not in os.environ
+json.dump({"results": [{"name": "step", "value": 2.0, "target": ""}]}, open(sys.argv[4], "w"))
+""")  # fmt: skip
+    with Interruption() as interruption:
+        assert compare.run(place, "step", interruption) == {"step": (2.0, False)}
+        with pytest.raises(ParameterError, match=r"benchmark other of \w+ failed: Traceback"):
+            compare.run(place, "other", interruption)
+
+
+def test_an_interruption_ends_the_benchmark(tmp_path: Path) -> None:
+    place = program(tmp_path, """
+import os, time
+open("begun", "w").write(str(os.getpid()))
+time.sleep(600)
+""")  # fmt: skip
+    interruption = Interruption()
+    watch = threading.Thread(target=lambda: (wait_until(lambda: (tmp_path / "begun").is_file(), "its beginning"),
+                                             interruption.event.set()))  # fmt: skip
+    watch.start()
+    with pytest.raises(compare.Interrupted):
+        compare.run(place, "step", interruption)
+    watch.join()
+    with pytest.raises(ProcessLookupError):
+        os.kill(int((tmp_path / "begun").read_text()), 0)
 
 
 @needs_git
