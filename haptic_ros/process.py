@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
-import os
 import signal
 import sys
 import threading
@@ -24,9 +22,9 @@ from rclpy.type_support import check_for_type_support
 from sensor_msgs.msg import JointState
 from visualization_msgs.msg import MarkerArray
 
-from haptic_ros import shared_memory
 from haptic_ros.callbacks import CallbackThread
 from haptic_ros.composition import Composition
+from haptic_ros.middleware.process import die_with_parent, leave
 from haptic_ros.servo import ServoNode
 
 GRACE = 10  # [s] for a process that is told to end
@@ -65,7 +63,7 @@ def run(*kinds: type[ServoNode]) -> NoReturn:
         _close(nodes, callbacks, starter)
     except BaseException as error:
         _report(first, error)
-    _leave(first)
+    leave(first.exit_code)
 
 
 def _close(nodes: Sequence[ServoNode], callbacks: CallbackThread, starter: threading.Thread) -> None:
@@ -81,7 +79,7 @@ def _close(nodes: Sequence[ServoNode], callbacks: CallbackThread, starter: threa
     first.stop_servo()
     first.close_inbox()
     # Nothing of the trial is open any more. The middleware's destructors may wait for a lock that a peer holds.
-    leaving = threading.Timer(TEARDOWN, _leave, (first,))
+    leaving = threading.Timer(TEARDOWN, lambda: leave(first.exit_code))
     leaving.daemon = True
     leaving.start()
     callbacks.close()
@@ -118,17 +116,6 @@ def load_messages() -> None:
         check_for_type_support(kind)
 
 
-def _leave(first: ServoNode) -> NoReturn:
-    """End the process. The interpreter would take apart what was imported first.
-
-    That outlasts GRACE on a busy machine, and meanwhile the process would die of the next signal.
-    """
-    _remove_shared_memory()
-    sys.stdout.flush()
-    sys.stderr.flush()
-    os._exit(first.exit_code)
-
-
 def _start(nodes: Sequence[ServoNode]) -> None:
     """Configure and activate: the first last, as its thread serves the others."""
     composition = Composition(nodes) if len(nodes) > 1 else None
@@ -146,22 +133,3 @@ def _start(nodes: Sequence[ServoNode]) -> None:
     except Exception:  # nobody waits for this thread
         nodes[0].get_logger().error(f"cannot be started:\n{traceback.format_exc()}")
         nodes[0].end(1)
-
-
-def _remove_shared_memory() -> None:
-    """Remove this process's segment of Fast DDS's shared memory, whose lock it holds open.
-
-    Only a destructor of the middleware would. It is not asked: it may wait for ever for a lock in there, held by a
-    peer that was killed.
-    """
-    shared_memory.remove(shared_memory.segments("self"))
-
-
-def die_with_parent() -> None:
-    """Be ended by the kernel when the process that started this one is killed, if it asked for that."""
-    parent = os.environ.get("HAPTICS_PARENT")
-    if parent is None or not sys.platform.startswith("linux"):
-        return
-    ctypes.CDLL(None).prctl(1, signal.SIGTERM, 0, 0, 0)  # PR_SET_PDEATHSIG
-    if str(os.getppid()) != parent:
-        sys.exit(1)

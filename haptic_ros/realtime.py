@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import gc
 import math
 import os
-import re
-import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -16,10 +13,11 @@ from pathlib import Path
 
 import numpy as np
 
+from haptic_ros.middleware import fast_dds
+from haptic_ros.middleware.process import sharpen_timers
+
 PRIORITY = 50  # of SCHED_FIFO, in the middle: above ordinary threads, below the kernel's
 """Of the servo thread that is farthest from the device; each rank nearer to it is two above, delivery one above."""
-_PR_SET_TIMERSLACK = 29
-_DELIVERS = re.compile(r"dds\.(shm|udp|tcp)\.\d")  # not `dds.shm.wdog`, which looks after shared memory once a second
 
 
 def prioritise(rank: int = 0, loop: int = 0) -> tuple[str, str]:
@@ -49,8 +47,7 @@ def prioritise(rank: int = 0, loop: int = 0) -> tuple[str, str]:
                 "no permission for real-time priority; allow it with 'rtprio 99' for your user in "
                 "/etc/security/limits.conf (or run with CAP_SYS_NICE)"
             )
-    if sys.platform.startswith("linux"):
-        ctypes.CDLL(None).prctl(_PR_SET_TIMERSLACK, 1, 0, 0, 0)  # [ns] instead of 50 us
+    if sharpen_timers():
         return "SCHED_OTHER, timer slack 1 ns", reason
     return "SCHED_OTHER", reason
 
@@ -71,7 +68,7 @@ def prioritise_delivery(priority: int, core: int | None = None) -> None:
     """
     for task in Path("/proc/self/task").glob("*"):
         with contextlib.suppress(OSError):  # not permitted, or the thread has ended
-            if _DELIVERS.match((task / "comm").read_text()):
+            if fast_dds.DELIVERS.match((task / "comm").read_text()):
                 os.sched_setscheduler(int(task.name), os.SCHED_FIFO, os.sched_param(priority))
                 _move(int(task.name), core)
 

@@ -32,6 +32,7 @@ from rclpy.qos import DurabilityPolicy, QoSProfile, ReliabilityPolicy
 
 from haptic_ros.composition import Composition
 from haptic_ros.inbox import Inbox, ServoGroup
+from haptic_ros.middleware.reception import raw_publish
 from haptic_ros.realtime import prioritise, without_collector
 from haptic_ros.ros_parameters import TRIAL, declare, read
 from haptic_ros.standard_topics import StandardTopics
@@ -425,7 +426,7 @@ class ServoNode(LifecycleNode):
         for topic in self.published():
             qos = _WORLD_QOS if topic in _RELIABLE else servo_qos
             publisher = self._publishers_of[topic] = self.create_publisher(_type(topic), self.place(topic), qos)
-            self._publish[topic] = publisher.handle.publish_raw
+            self._publish[topic] = raw_publish(publisher)
         group = ServoGroup()
         listen_qos = QoSProfile(depth=self.DEPTH, reliability=ReliabilityPolicy.BEST_EFFORT)
         inside = set() if self.composition is None else self.composition.published()

@@ -20,6 +20,7 @@ from conftest import ROOT, answer
 from haptic_bench.set_up import finding, machine, middleware, packages, peripherals, prepare
 from haptic_bench.set_up.finding import Check, Finding, examine
 from haptic_bench.set_up.programs import Program, this_environment
+from haptic_ros.middleware import fast_dds
 
 FIELDS = {"area", "name", "state", "found", "remedy"}
 
@@ -111,14 +112,15 @@ def _working_in(folder: Path) -> list[Path]:
 
 def test_stale_segments_are_those_that_nobody_locks_or_maps(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(middleware, "SHARED", tmp_path)
+    monkeypatch.setattr(fast_dds, "SHARED", tmp_path)
     for name in ("fastrtps_aa", "fastrtps_aa_el", "fastrtps_bb", "fastrtps_bb_el", "fastrtps_cc", "fastrtps_port7400"):
         (tmp_path / name).write_bytes(b"0" * 4096)
     with open(tmp_path / "fastrtps_aa_el") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        assert middleware.stale_segments() == ["fastrtps_bb", "fastrtps_bb_el", "fastrtps_cc"]
+        assert fast_dds.stale_segments() == ["fastrtps_bb", "fastrtps_bb_el", "fastrtps_cc"]
         (warned,) = [one for one in middleware.check_shared_memory() if one.name == "stale segments"]
         assert warned.state == "warn" and "3 files" in warned.found
-    assert len(middleware.stale_segments()) == 5
+    assert len(fast_dds.stale_segments()) == 5
 
 
 def test_what_a_process_has_mapped_is_in_use() -> None:
@@ -127,9 +129,9 @@ def test_what_a_process_has_mapped_is_in_use() -> None:
         with open(path, "w+b") as file:
             file.write(b"0" * 4096)
             file.flush()
-            assert path.name in middleware.stale_segments()
+            assert path.name in fast_dds.stale_segments()
             with mmap.mmap(file.fileno(), 4096):
-                assert path.name not in middleware.stale_segments()
+                assert path.name not in fast_dds.stale_segments()
     finally:
         path.unlink()
 

@@ -46,7 +46,7 @@ from haptic_drivers.nodes.driver import is_live
 from haptic_drivers.pointing import Sender
 from haptic_ros.callbacks import CallbackThread
 from haptic_ros.inbox import Inbox, ServoGroup
-from haptic_ros.process import die_with_parent
+from haptic_ros.middleware.process import die_with_parent, leave
 from haptic_ros.ros_parameters import name_of
 from haptic_ros.trial import EVENTS, OPERATOR
 from haptic_sim.messages import TOPICS, MessageError, split_topic
@@ -359,8 +359,7 @@ def main() -> None:
         time.sleep(due - time.monotonic() if due > time.monotonic() else 0.0)
     _tell(node.pace())
     node.close()
-    sys.stdout.flush()
-    os._exit(0)  # viser's threads and the middleware's destructors have nothing left to do
+    leave(0)  # viser's threads and the middleware's destructors have nothing left to do
 
 
 def find_trial(told: list[int]) -> tuple[str, bool, bool]:

@@ -30,7 +30,7 @@ from pathlib import Path
 from haptic_bench.catalogue import config_folder
 from haptic_bench.running.graph import NodeSpec, write_parameters
 from haptic_bench.set_up import failures
-from haptic_ros import shared_memory
+from haptic_ros.middleware import fast_dds
 
 LAST_LINES = 12
 STOP_LEADER = 1.2  # [s] for the leader to end the trial and the recorder to close the bag
@@ -181,14 +181,14 @@ class Process:
     def note_shared_memory(self) -> None:
         """Remember its segments of shared memory while it runs: it removes them itself unless it is killed."""
         if not self._segments and self.status is None and self._process.pid is not None:
-            self._segments = shared_memory.segments(self._process.pid)
+            self._segments = fast_dds.segments(self._process.pid)
 
     def finish(self) -> None:
         """Read what is left of the output of a process that has ended."""
         if self._reader.ident is not None:
             self._reader.join(timeout=1.0)
         if self.status is not None and self.status < 0:  # killed
-            shared_memory.remove(self._segments)
+            fast_dds.remove(self._segments)
 
     def describe(self, *, short: bool = False) -> str:
         """How it ended, and its last lines unless that is to be `short`."""

@@ -7,22 +7,20 @@ from __future__ import annotations
 
 import os
 import random
-import re
 import shutil
 import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from haptic_bench.set_up.finding import Finding
-from haptic_bench.set_up.machine import LEAST_SHARED, read, size
+from haptic_bench.set_up.machine import LEAST_SHARED, size
 from haptic_bench.set_up.programs import Environment, Program, last_line
+from haptic_ros.middleware.fast_dds import SHARED, stale_segments
 
 AREA = "middleware"
-SHARED = Path("/dev/shm")
 REACH = 30.0  # [s] for two programs to start, find each other and pass a message on
 DOMAINS = range(1, 102)  # whose ports are below those that Linux gives to others
 HIGHEST_DOMAIN = 232  # whose ports exist
-_SEGMENT = re.compile(r"(fastrtps_[0-9a-f]+)(_el)?|(fastrtps_port\d+)|(sem\.fastrtps_port\d+_mutex)")
 RANGES = ("SUBNET", "LOCALHOST", "OFF", "SYSTEM_DEFAULT")
 # One side waits for the message of the other, which repeats it until it is told that it has arrived.
 TALK = """
@@ -126,40 +124,6 @@ def check_shared_memory() -> Iterator[Finding]:
         )
     else:
         yield Finding(AREA, "stale segments", "ok", "none")
-
-
-def stale_segments() -> list[str]:
-    """Names of files of Fast DDS in shared memory whose process has ended.
-
-    A segment is in use as long as its lock file is locked, and the other files as long as a process has them mapped.
-    """
-    locked = set(re.findall(r"\b[0-9a-f]+:[0-9a-f]+:(\d+)\b", read("/proc/locks")))
-    used = _mapped()
-    stale = []
-    for entry in os.scandir(SHARED):
-        found = _SEGMENT.fullmatch(entry.name)
-        if not found or not found[1]:
-            continue  # those of ports are kept, as their numbers are used again
-        try:
-            lock = os.stat(SHARED / f"{found[1]}_el")
-            is_used = str(lock.st_ino) in locked
-        except OSError:
-            is_used = False
-        if not is_used and str(entry.inode()) not in used:
-            stale.append(entry.name)
-    return sorted(stale)
-
-
-def _mapped() -> set[str]:
-    """Inodes of files in shared memory that processes have mapped, as far as they may be seen."""
-    inodes: set[str] = set()
-    for folder in Path("/proc").glob("[0-9]*"):
-        try:
-            with open(folder / "maps", encoding="utf-8", errors="replace") as file:
-                inodes |= {line.split()[4] for line in file if "/dev/shm/fastrtps_" in line}
-        except OSError:  # it has ended, or is another user's
-            continue
-    return inodes
 
 
 def _size(path: Path) -> int:

@@ -1,9 +1,10 @@
 """Who may open a page and steer by it: whoever has its address, in which a random token is, and no other site's page.
 
-viser lets in whoever reaches its port. So its server listens on a port of the loopback that nobody is told, and takes
-only the connections that this gate makes. The gate listens where the page is to be, and reads the head of each request:
-the token in its path, the host that it names (a site can give its own name the address of this machine, after which a
-browser takes it for that site), and for a WebSocket the page that asks (`Origin`). All else is answered by 403.
+viser lets in whoever reaches its port. So its server (`guarded_server.py`) listens on a port of the loopback that
+nobody is told, and takes only the connections that this gate makes. The gate listens where the page is to be, and
+reads the head of each request: the token in its path, the host that it names (a site can give its own name the address
+of this machine, after which a browser takes it for that site), and for a WebSocket the page that asks (`Origin`). All
+else is answered by 403.
 """
 
 from __future__ import annotations
@@ -15,78 +16,17 @@ import io
 import ipaddress
 import secrets
 import socket
-from typing import Any
 from urllib.parse import urlsplit
-
-import viser
-from viser import _messages as messages
-from viser.infra import WebsockClientConnection
 
 LOOPBACK = "127.0.0.1"
 LONGEST = 16384  # bytes of the head of a request
 PATIENCE = 10.0  # [s] for the head to come
-STOP = 2.0  # [s] for connections to end
 PIECE = 65536  # bytes that are handed on at once
 SAID = b"haptics: open the page by the whole address that was printed\n"
 REFUSAL = b"HTTP/1.1 403 Forbidden\r\nContent-Type: text/plain\r\nConnection: close\r\nContent-Length: %d\r\n\r\n%s" % (
     len(SAID),
     SAID,
 )
-PASSED = "X-Haptics-Gate"  # header of what the gate has let through
-USED = frozenset(
-    {
-        messages.GuiUpdateMessage,
-        messages.CommandTriggerMessage,
-        messages.SceneNodeDragMessage,
-        messages.ViewerCameraMessage,
-    }
-)
-"""Messages of browsers that our pages use; others, such as that for a public tunnel or for uploads, are ignored."""
-
-
-class GuardedServer(viser.ViserServer):
-    """viser's server behind a gate.
-
-    Args:
-        host, port: where the page is to be; the port is free.
-
-    Attributes:
-        token: that is in the address of the page.
-    """
-
-    def __init__(self, host: str, port: int):
-        super().__init__(host=LOOPBACK, port=0, verbose=False)
-        self.token, self._passed = secrets.token_urlsafe(18), secrets.token_urlsafe(18)
-        sockets = self._websock_server
-        sockets.on_client_connect(self._check)
-        sockets.disconnect_all_clients()  # who has found the port since it was opened
-        _keep_used(sockets)
-        self._gate = Gate(host, port, self.token, self.get_port(), f"{PASSED}: {self._passed}")
-        asyncio.run_coroutine_threadsafe(self._gate.open(), self.get_event_loop()).result()
-
-    def request_share_url(self, verbose: bool = True) -> str | None:
-        """No page of ours has a public address."""
-        return None
-
-    async def _check(self, client: WebsockClientConnection) -> None:
-        """End a connection that has not come through the gate, before anything is sent to it or taken from it."""
-        _keep_used(client)
-        sockets = self._websock_server
-        connection = sockets._live_connections[client.client_id]
-        given = connection.request.headers.get_all(PASSED) if connection.request is not None else []
-        if len(given) == 1 and _equal(given[0], self._passed):
-            return
-        sockets._live_connections.pop(client.client_id)
-        sockets._client_state_from_id.pop(client.client_id)
-        connection.transport.abort()
-        raise asyncio.CancelledError
-
-    def stop(self) -> None:
-        """End the page."""
-        loop = self.get_event_loop()
-        if loop.is_running():
-            asyncio.run_coroutine_threadsafe(self._gate.close(), loop).result(STOP)
-        super().stop()
 
 
 class Gate:
@@ -162,7 +102,7 @@ class Gate:
         path, _, query = target.partition("?")
         _, token, *more = path.split("/", 2) if path.startswith("/") else ("", "")
         hosts, origins = headers.get_all("Host", []), headers.get_all("Origin", [])
-        if method != "GET" or not _equal(token, self._token) or len(hosts) != 1 or not self._is_here(hosts[0]):
+        if method != "GET" or not equal(token, self._token) or len(hosts) != 1 or not self._is_here(hosts[0]):
             return None
         if headers.get("Upgrade") is not None and origins != [f"http://{hosts[0]}"]:
             return None
@@ -191,12 +131,6 @@ async def _copy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> N
             await writer.drain()
 
 
-def _equal(given: str, expected: str) -> bool:
+def equal(given: str, expected: str) -> bool:
     """Whether two texts are the same, in a time that does not tell how much of them is."""
     return secrets.compare_digest(given.encode(errors="replace"), expected.encode())
-
-
-def _keep_used(connection: Any) -> None:
-    """Take out the handlers of the messages that our pages do not use."""
-    for kind in set(connection._incoming_handlers) - USED:
-        connection.unregister_handler(kind)

@@ -127,7 +127,7 @@ class Page:
         greatest: float = 1.0,
         away: np.ndarray | None = None,
     ):
-        from haptic_bench.view.gate import GuardedServer  # needs viser, which not every installation has
+        from haptic_bench.view.guarded_server import GuardedServer  # needs viser, which not every installation has
 
         self.scene = scene
         with contextlib.redirect_stdout(io.StringIO()):  # it says where it is; so do we
