@@ -6,6 +6,7 @@ import threading
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
+from haptic_ros.graph import Graph
 from haptic_ros.inbox import Inbox
 from haptic_sim.messages import Message
 
@@ -20,7 +21,7 @@ class Member(Protocol):
 
     def subscribed(self) -> tuple[str, ...]: ...
 
-    def published(self) -> tuple[str, ...]: ...
+    def get_name(self) -> str: ...
 
     def open_inbox(self, subscriptions: dict[str, Any]) -> Inbox: ...
 
@@ -49,9 +50,9 @@ class Composition:
         outside = {topic: sub for node in self.nodes for topic, sub in node.subscriptions_of.items()}
         self.nodes[0].inbox = self.nodes[0].open_inbox(outside)
 
-    def published(self) -> set[str]:
-        """Topics that are published by a node of this process."""
-        return {topic for node in self.nodes for topic in node.published()}
+    def published(self, graph: Graph) -> set[str]:
+        """Topics that the nodes of this process publish, which may not be configured yet."""
+        return {topic for node in self.nodes for topic in graph.published(graph.role(node.get_name()))}
 
     def takers(self, topic: str) -> Sequence[Member]:
         """The nodes of this process that take a topic."""

@@ -8,8 +8,8 @@ from typing import Any
 
 from rclpy.callback_groups import CallbackGroup
 
+from haptic_ros.graph import EVENTS, OPERATOR
 from haptic_ros.middleware.reception import Source, Taker, Waiting
-from haptic_ros.trial import EVENTS, OPERATOR
 
 ASK_AGAIN = 0.05  # [s] between two looks whether a publisher has become known
 MOST_WAITING = 1000  # messages

@@ -53,7 +53,6 @@ class LeaderNode(ServoNode):
     """Derived classes begin ticks, say when they are answered, and end them."""
 
     Config: ClassVar[Any] = LeaderTrialParameters
-    RANK: ClassVar[int] = 2
     config: LeaderTrialParameters
 
     # What derived classes provide
@@ -170,7 +169,7 @@ class LeaderNode(ServoNode):
 
     def _run_in_lockstep(self, tick: int) -> int:
         """Execute the ticks from `tick` on, each when the one before is answered; the first that was not executed."""
-        share = 2 if self.config.relayed else max(1, len(self.config.all_hands))
+        share = 2 if self.config.graph.relayed else max(1, len(self.config.graph.hands))
         recorded, lead = self.config.recorded, max(LOOK, LEAD // share)
         while tick <= self.config.last_tick and not self.stopping:
             self._stand()
@@ -334,14 +333,14 @@ class LeaderNode(ServoNode):
 
     def _contested(self) -> str:
         """Which servo topics have a foreign publisher; empty if none has."""
-        found = {topic: self.foreign(topic) for topic in self.config.topics}
+        found = {topic: self.foreign(topic) for topic in self.config.graph.topics}
         return ", ".join(
             f"{topic} has a foreign publisher ({', '.join(names)})" for topic, names in found.items() if names
         )
 
     def monitor(self) -> None:
         """See ServoNode: say once of each foreign publisher that it has appeared in the course of the trial."""
-        if not self._running or all(self.count_publishers(topic) <= 1 for topic in self.config.topics):
+        if not self._running or all(self.count_publishers(topic) <= 1 for topic in self.config.graph.topics):
             return
         contested = self._contested()
         if contested and contested not in self._said:

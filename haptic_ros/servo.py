@@ -31,12 +31,13 @@ from rclpy.parameter import Parameter
 from rclpy.qos import DurabilityPolicy, QoSProfile, ReliabilityPolicy
 
 from haptic_ros.composition import Composition
+from haptic_ros.graph import EVENTS, OPERATOR, RELIABLE, Role, in_trial
 from haptic_ros.inbox import Inbox, ServoGroup
 from haptic_ros.middleware.reception import raw_publish
 from haptic_ros.realtime import prioritise, without_collector
 from haptic_ros.ros_parameters import TRIAL, declare, read
 from haptic_ros.standard_topics import StandardTopics
-from haptic_ros.trial import COMPILING, DEACTIVATED, EVENTS, OPERATOR, POLL, QUIET, ServoError, TrialParameters
+from haptic_ros.trial import COMPILING, DEACTIVATED, POLL, QUIET, ServoError, TrialParameters
 from haptic_sim.dynamics.energy import UnstableError
 from haptic_sim.kernels import progress
 from haptic_sim.messages import INPUTS, TOPICS, Message, MessageError, split_topic, tick_time, topic_of
@@ -46,7 +47,6 @@ TRANSITIONS = ("on_configure", "on_activate", "on_deactivate", "on_cleanup", "on
 GIL_TURN = 1e-4  # [s] after which the executor's thread lets the servo thread go on; Python's own is 5 ms
 _WORLD_QOS = QoSProfile(depth=100, reliability=ReliabilityPolicy.RELIABLE)
 """Reaches whoever looks on, whatever they ask for; deeper than the leader is ahead of the recorder in lockstep."""
-_RELIABLE = ("world_state", "operator_events", OPERATOR)
 UNKNOWN_NODE = "_NODE_NAME_UNKNOWN_"  # of a publisher whose node the graph does not know, or not yet
 _EVENT_QOS = QoSProfile(depth=1000, reliability=ReliabilityPolicy.RELIABLE, durability=DurabilityPolicy.TRANSIENT_LOCAL)
 
@@ -59,12 +59,6 @@ class ServoNode(LifecycleNode):
 
     NAME: ClassVar[str]
     Config: ClassVar[type[TrialParameters]]
-    SUBSCRIBES: ClassVar[tuple[str, ...]]
-    PUBLISHES: ClassVar[tuple[str, ...]]
-    DEPTH: ClassVar[int] = 1
-    """Depth of the subscriptions; 1 where only the latest message counts."""
-    RANK: ClassVar[int] = 0
-    """How near to the device: in realtime a node interrupts those of a lower rank."""
 
     config: Any
     realtime: bool
@@ -107,13 +101,9 @@ class ServoNode(LifecycleNode):
         """The topics of standard messages that this node has; None: none."""
         return None
 
-    def subscribed(self) -> tuple[str, ...]:
-        """The topics that this node listens to with its present parameters."""
-        return self.SUBSCRIBES
-
-    def published(self) -> tuple[str, ...]:
-        """The topics that this node publishes with its present parameters."""
-        return self.PUBLISHES
+    def has(self, topic: str) -> bool:
+        """Whether this node has an optional topic of its role with its present parameters."""
+        return True
 
     def checked_publishers(self) -> tuple[str, ...]:
         """The topics whose messages count by who published them."""
@@ -170,11 +160,27 @@ class ServoNode(LifecycleNode):
 
     # Services to derived classes
 
+    @property
+    def role(self) -> Role:
+        """What this node is in the trial."""
+        return self.config.graph.role(self.member)
+
+    def subscribed(self) -> tuple[str, ...]:
+        """The topics that this node takes with its present parameters, as it calls them."""
+        return tuple(filter(self._uses, self.config.graph.taken(self.role)))
+
+    def published(self) -> tuple[str, ...]:
+        """The topics that it publishes."""
+        return tuple(filter(self._uses, self.config.graph.published(self.role)))
+
+    def _uses(self, topic: str) -> bool:
+        return split_topic(topic)[1] not in self.role.optional or self.has(topic)
+
     def raise_priority(self) -> None:
         """In realtime, give this thread priority; say so once if it gets none."""
         if self.realtime:
             sys.setswitchinterval(GIL_TURN)
-            self.scheduler, reason = prioritise(self.RANK, self.config.loop_of(self.member))
+            self.scheduler, reason = prioritise(self.role.rank, self.config.graph.loop_of(self.role))
             if reason and self.member == "driver":
                 self.get_logger().warning(reason)
 
@@ -234,13 +240,13 @@ class ServoNode(LifecycleNode):
         return topic_of(self.config.of_hand, self.get_name())
 
     def place(self, topic: str) -> str:
-        """The full name of a topic, or one in the node's namespace; see `TrialParameters.in_trial`."""
-        inside = self.config.in_trial(topic)
+        """The full name of a topic, or one in the node's namespace."""
+        inside = in_trial(self.config.of_hand, topic)
         return f"{self.root}/{inside}" if self.config.of_hand else inside
 
     def _publishers_of_the_trial(self, topic: str) -> set[tuple[str, str]]:
         """Namespace and name of each node of the trial that may publish a topic."""
-        names = map(split_topic, self.config.publishers(topic))
+        names = map(split_topic, self.config.graph.publishers(in_trial(self.config.of_hand, topic)))
         return {((f"{self.root}/{hand}" if hand else self.root) or "/", name) for hand, name in names}
 
     def flush(self) -> None:
@@ -320,7 +326,7 @@ class ServoNode(LifecycleNode):
     def _listeners(self, topic: str) -> int:
         """How many subscriptions of other processes a topic must find."""
         inside = 0 if self.composition is None else len(self.composition.takers(topic))
-        return self.config.listeners(topic) - inside
+        return self.config.graph.listeners(in_trial(self.config.of_hand, topic)) - inside
 
     def announce_if_ready(self) -> bool:
         """Say `ready` if all peers are found and this node is prepared; whether they are and it is."""
@@ -424,12 +430,12 @@ class ServoNode(LifecycleNode):
         """Make the publishers and subscriptions of the servo topics, and what takes the messages."""
         servo_qos = QoSProfile(depth=1, reliability=ReliabilityPolicy.BEST_EFFORT)
         for topic in self.published():
-            qos = _WORLD_QOS if topic in _RELIABLE else servo_qos
+            qos = _WORLD_QOS if topic in RELIABLE else servo_qos
             publisher = self._publishers_of[topic] = self.create_publisher(_type(topic), self.place(topic), qos)
             self._publish[topic] = raw_publish(publisher)
         group = ServoGroup()
-        listen_qos = QoSProfile(depth=self.DEPTH, reliability=ReliabilityPolicy.BEST_EFFORT)
-        inside = set() if self.composition is None else self.composition.published()
+        listen_qos = QoSProfile(depth=self.role.depth, reliability=ReliabilityPolicy.BEST_EFFORT)
+        inside = set() if self.composition is None else self.composition.published(self.config.graph)
         for topic in self.subscribed():
             if topic in inside:
                 continue
@@ -437,7 +443,7 @@ class ServoNode(LifecycleNode):
                 _type(topic),
                 self.place(topic),
                 _taken_elsewhere,
-                {EVENTS: _EVENT_QOS, **dict.fromkeys(_RELIABLE, _WORLD_QOS)}.get(topic, listen_qos),
+                {EVENTS: _EVENT_QOS, **dict.fromkeys(RELIABLE, _WORLD_QOS)}.get(topic, listen_qos),
                 callback_group=group,
                 raw=True,
             )

@@ -1,46 +1,19 @@
-"""What all nodes of a trial know of it: its topics, their subscribers, its parameters."""
+"""What all nodes of a trial know of it: its graph and its parameters."""
 
 from __future__ import annotations
 
 from typing import Literal
 
+from haptic_ros.graph import Graph, graph_of
 from haptic_sim.errors import HapticsError
-from haptic_sim.messages import OF_HAND, TOPICS, split_topic, topic_of
 from haptic_sim.parameters import Parameters, quantity
 
-EVENTS = "trial_events"
-OPERATOR = "operator_events_in"  # anybody may publish it, or nobody
 DEACTIVATED = "deactivated"  # the event that a node says when it is deactivated in the course of a trial
 POLL = 0.01  # [s] between two looks at what has been discovered, before the trial starts
 GAP = 0.1  # [s]
 QUIET = 0.05  # [s] without a message after which a node of an endless graph sends again what a new peer has to know
 COMPILING = "compiling"  # the event that a node says before and after each kernel that it compiles
 READY_TIMEOUT = 300.0  # [s] without a sign of a node that is missing, after which a trial is given up before it starts
-
-SUBSCRIBERS: dict[str, tuple[str, ...]] = {
-    "device_state": ("controller", "recorder"),
-    "tool_command": ("tool", "recorder"),
-    "tool_state": ("controller", "environment", "recorder"),
-    "device_command": ("driver", "recorder"),
-    "local_geometry": ("local_model", "recorder"),
-    "world_state": ("recorder",),
-    "operator_events": ("recorder",),
-    "device_reading": ("recorder",),
-}
-"""Who of a trial listens to a topic; `tool` is the local model if there is one, else the environment.
-
-Controller and driver are those of the topic's hand. Further drivers listen to the first one's `device_state`, too.
-"""
-
-RELAYED: dict[str, tuple[str, ...]] = {
-    "device_state": ("device_relay", "recorder"),
-    "relay_forward": ("world_relay", "recorder"),
-    "relayed_device_state": ("controller", "recorder"),
-    "device_command": ("world_relay", "recorder"),
-    "relay_backward": ("device_relay", "recorder"),
-    "relayed_device_command": ("driver", "recorder"),
-}
-"""The same with a relay between driver and controller."""
 
 
 class StandardTopicParameters(Parameters):
@@ -101,68 +74,9 @@ class TrialParameters(Parameters):
         return "recorder" in self.nodes
 
     @property
-    def relayed(self) -> bool:
-        """Whether there is a relay between driver and controller."""
-        return "device_relay" in self.nodes
-
-    def loop_of(self, name: str) -> int:
-        """Which servo loop a node works in: 0, or 1 behind a relay."""
-        return int(self.relayed and name not in ("driver", "device_relay"))
-
-    def arriving(self, topic: str) -> str:
-        """Where a topic that crosses a relay, if there is one, arrives."""
-        return f"relayed_{topic}" if self.relayed else topic
-
-    @property
-    def all_hands(self) -> tuple[str, ...]:
-        """Names of all hands with a device; that of the first is empty."""
-        return tuple(split_topic(name)[0] for name in self.nodes if split_topic(name)[1] == "driver")
-
-    @property
-    def topics(self) -> tuple[str, ...]:
-        """All servo topics in the trial's namespace."""
-        of_hand = ("device_reading", *OF_HAND)
-        return (*TOPICS, *(topic_of(hand, topic) for hand in self.all_hands if hand for topic in of_hand))
-
-    def in_trial(self, topic: str) -> str:
-        """The name in the trial's namespace of a topic as a node calls it: by its own hand, or /NAME."""
-        return topic.removeprefix("/") if topic == EVENTS or topic.startswith("/") else topic_of(self.of_hand, topic)
-
-    def listeners(self, topic: str) -> int:
-        """How many of the trial's nodes listen to a topic."""
-        tool = "local_model" if "local_model" in self.nodes else "environment"
-        asynchronous = "local_model" in self.nodes
-        hand, kind = split_topic(self.in_trial(topic))
-        count = len(self.all_hands) - 1 if kind == "device_state" and not hand and self.all_hands else 0
-        subscribers = SUBSCRIBERS | RELAYED if self.relayed else SUBSCRIBERS
-        for name in subscribers[kind] if "driver" in self.nodes else ("recorder",):
-            if name == "environment" and not asynchronous:
-                continue
-            own = topic_of(hand, name) if name in ("driver", "controller") else name
-            count += (tool if name == "tool" else own) in self.nodes
-        return count
-
-    def publishers(self, topic: str) -> tuple[str, ...]:
-        """The nodes of the trial that may publish a topic: one of a servo topic, all of others."""
-        names = self.nodes
-        tool = "local_model" if "local_model" in names else "environment"
-        hand, kind = split_topic(self.in_trial(topic))
-        commands = topic_of(hand, "controller") if "driver" in names else "environment"
-        one = {
-            "operator_events": topic_of(hand, "driver") if "driver" in names else "environment",
-            "device_reading": topic_of(hand, "driver"),
-            "device_state": topic_of(hand, "driver"),
-            "tool_command": commands,
-            "tool_state": tool,
-            "device_command": commands,
-            "local_geometry": "environment",
-            "world_state": tool,
-            "relay_forward": "device_relay",
-            "relayed_device_state": "world_relay",
-            "relay_backward": "world_relay",
-            "relayed_device_command": "device_relay",
-        }.get(kind)
-        return names if one is None else (one,)
+    def graph(self) -> Graph:
+        """What the nodes of the trial publish and take."""
+        return graph_of(self.nodes)
 
 
 class ServoError(HapticsError, RuntimeError):

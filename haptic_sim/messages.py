@@ -888,9 +888,6 @@ TOPICS: dict[str, type[Message]] = {
 INPUTS: dict[str, type[Message]] = {"operator_events_in": OperatorEvent}
 """Topics that anybody may publish."""
 
-OF_HAND = ("device_state", "tool_command", "tool_state", "device_command")
-"""Those that each hand has, in the order of the tick; the first hand's have these names."""
-
 
 def topic_of(hand: str, topic: str) -> str:
     """The name of a hand's topic: that of a further hand is in a namespace of the hand's name."""

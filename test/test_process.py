@@ -19,7 +19,7 @@ from haptic_ros.trial import TrialParameters
 
 
 class Slow(ServoNode):
-    NAME, Config, SUBSCRIBES, PUBLISHES = "slow", TrialParameters, (), ()
+    NAME, Config = "slow", TrialParameters
 
     def build(self):
         progress.report(3, "a_kernel")

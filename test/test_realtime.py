@@ -26,14 +26,11 @@ from test_graph import ASYNCHRONOUS, LONG, observer, settings, started, topics  
 
 from haptic_bench import experiment  # noqa: E402
 from haptic_bench.recording.samples import MessageStore  # noqa: E402
-from haptic_bench.recording.trial_bag import EVENTS, read_messages  # noqa: E402
+from haptic_bench.recording.trial_bag import read_messages  # noqa: E402
 from haptic_bench.replay.resimulation import resimulate  # noqa: E402
-from haptic_control.nodes.controller import ControllerNode  # noqa: E402
-from haptic_drivers.nodes.driver import DriverNode  # noqa: E402
 from haptic_ros import realtime  # noqa: E402
-from haptic_ros.trial import TrialParameters  # noqa: E402
+from haptic_ros.graph import EVENTS, ROLES, graph_of  # noqa: E402
 from haptic_sim.messages import TOPICS, DeviceState, columns  # noqa: E402
-from haptic_sim.nodes.environment import EnvironmentNode  # noqa: E402
 
 SECOND = 1_000_000_000  # [ns]
 
@@ -103,7 +100,7 @@ def test_servo_threads_share_the_last_core_and_the_nearest_to_the_device_comes_f
     monkeypatch.setattr(os, "sched_getscheduler", lambda _: os.SCHED_FIFO)  # nothing else is of ordinary priority
     monkeypatch.setattr(os, "sched_setaffinity", lambda _, core: moved.append(core))
     monkeypatch.setattr(realtime, "prioritise_delivery", lambda *which: deliveries.append(which))
-    ranks = [node.RANK for node in (EnvironmentNode, ControllerNode, DriverNode)]
+    ranks = [ROLES[name].rank for name in ("environment", "controller", "driver")]
     assert [realtime.prioritise(rank)[0] for rank in ranks] == [f"SCHED_FIFO {p}{where}" for p in (50, 52, 54)]
     assert priorities == [50, 52, 54]
     assert deliveries == [(priority, 5 if where else None) for priority in (51, 53, 55)]
@@ -119,11 +116,11 @@ def test_a_world_behind_a_relay_has_a_core_of_its_own(
     monkeypatch.setattr(realtime, "_prioritise_rest", lambda _: None)
     monkeypatch.setattr(realtime, "prioritise_delivery", lambda *_: None)
     names = ("driver", "device_relay", "world_relay", "controller", "environment", "recorder")
-    trial = TrialParameters(rate=1000.0, last_tick=10, nodes=names)
-    assert [trial.loop_of(name) for name in names[:5]] == [0, 0, 1, 1, 1]
+    graph = graph_of(names)
+    assert [graph.loop_of(graph.role(name)) for name in names[:5]] == [0, 0, 1, 1, 1]
     assert realtime.prioritise(1, 1)[0] == f"SCHED_FIFO 52{where}"
-    together = trial.model_copy(update={"nodes": ("driver", "controller", "environment", "recorder")})
-    assert not any(together.loop_of(name) for name in together.nodes)
+    together = graph_of(("driver", "controller", "environment", "recorder"))
+    assert not any(together.loop_of(together.role(name)) for name in together.nodes)
 
 
 # Trials

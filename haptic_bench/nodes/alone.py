@@ -9,10 +9,10 @@ from typing import Any, ClassVar
 from haptic_drivers.nodes.driver import is_live, table_of
 from haptic_drivers.operators import AnyOperatorParameters
 from haptic_drivers.tool_operator import ToolOperator
+from haptic_ros.graph import OPERATOR
 from haptic_ros.leader import LeaderNode, LeaderTrialParameters
 from haptic_ros.process import run
 from haptic_ros.standard_topics import WorldTopics
-from haptic_ros.trial import EVENTS, OPERATOR
 from haptic_sim.contact.response import UNLIMITED
 from haptic_sim.messages import Message, OperatorEvent
 from haptic_sim.nodes.tool import WorldTrialParameters, world_topics
@@ -34,13 +34,10 @@ class AloneNode(LeaderNode):
     Config: ClassVar[Any] = AloneTrialParameters
     config: AloneTrialParameters
 
-    def subscribed(self) -> tuple[str, ...]:
-        return (EVENTS, OPERATOR) if is_live(self.config.operator) else (EVENTS,)
-
-    def published(self) -> tuple[str, ...]:
-        shown = ("world_state",) if self.config.environment.publish is not None else ()
-        pointed = ("operator_events",) if self.config.operator.EVENTS else ()
-        return (*pointed, "tool_command", "tool_state", *shown)
+    def has(self, topic: str) -> bool:
+        if topic == "world_state":
+            return self.config.environment.publish is not None
+        return is_live(self.config.operator) if topic == OPERATOR else self.config.operator.EVENTS
 
     def standard_topics(self, rate: float, reliable: bool) -> WorldTopics | None:
         return world_topics(self, self._start, rate) if "world_state" in self.published() else None

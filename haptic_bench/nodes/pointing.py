@@ -33,7 +33,7 @@ from haptic_drivers.sticks import (
     find_gamepad,
     raw_terminal,
 )
-from haptic_ros.trial import OPERATOR
+from haptic_ros.graph import OPERATOR
 from haptic_sim.messages import GRAB, RELEASE
 from haptic_sim.spatial import advance_pose
 

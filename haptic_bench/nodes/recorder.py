@@ -15,12 +15,12 @@ from typing import Any, ClassVar
 from haptics.msg import TrialEvent
 from rclpy.serialization import deserialize_message
 
-from haptic_bench.recording.recording import row_of
 from haptic_bench.recording.trial_bag import TrialBag, cannot_record
+from haptic_ros.graph import EVENTS
 from haptic_ros.process import run
 from haptic_ros.realtime import PRIORITY, prioritise_delivery
 from haptic_ros.servo import ServoNode
-from haptic_ros.trial import EVENTS, POLL, ServoError, TrialParameters
+from haptic_ros.trial import POLL, ServoError, TrialParameters
 from haptic_sim.messages import Message, MessageError, split_topic, tick_place, topic_of
 from haptic_sim.parameters import ParameterError, quantity
 from haptic_sim.tool.environment import EnvironmentParameters
@@ -49,32 +49,18 @@ class RecorderNode(ServoNode):
 
     NAME: ClassVar[str] = "recorder"
     Config: ClassVar[Any] = RecorderTrialParameters
-    PUBLISHES: ClassVar[tuple[str, ...]] = ()
-    DEPTH: ClassVar[int] = 1000
     config: RecorderTrialParameters
 
-    def subscribed(self) -> tuple[str, ...]:
-        asynchronous = "local_model" in self.config.nodes
-        row = row_of(self._hands, alone=self._alone, relayed=self.config.relayed, hardware=self.config.hardware)
-        # Events come first, as their ticks are stored as soon as the rest of them is there.
-        topics = [*(["operator_events"] if self.config.pointed else []), *row]
-        topics += ["local_geometry"] if asynchronous else []
-        return (*topics, *(["world_state"] if self.config.environment.publish is not None else []), EVENTS)
-
-    @property
-    def _hands(self) -> tuple[str, ...]:
-        """Names of further hands."""
-        return tuple(filter(None, self.config.all_hands))
-
-    @property
-    def _alone(self) -> bool:
-        """Whether there is no device."""
-        return "driver" not in self.config.nodes
+    def has(self, topic: str) -> bool:
+        """See ServoNode."""
+        hand, kind = split_topic(topic)
+        if kind == "device_reading":
+            return hand in self.config.hardware
+        return self.config.pointed if kind == "operator_events" else self.config.environment.publish is not None
 
     def build(self) -> None:
-        config = self.config
-        asynchronous = "local_model" in config.nodes
-        schedule = config.environment.schedule(config.rate) if asynchronous else None
+        config, graph = self.config, self.config.graph
+        schedule = config.environment.schedule(config.rate) if graph.asynchronous else None
         directory = Path(config.directory)
         try:
             self._bag = TrialBag(
@@ -83,18 +69,18 @@ class RecorderNode(ServoNode):
                 config.rate,
                 schedule,
                 realtime=config.realtime,
-                alone=self._alone,
-                relayed=config.relayed,
+                alone=graph.alone,
+                relayed=graph.relayed,
                 world_every=config.environment.publish_every(config.rate),
-                hands=self._hands,
+                hands=tuple(filter(None, graph.hands)),
                 pointed=config.pointed,
                 hardware=config.hardware,
             )
         except OSError as error:
             raise ParameterError([cannot_record(error, directory)]) from error
         # What is sent before the first tick, again and again, until everybody has it.
-        self._lacking = {(topic_of(hand, "tool_state"), -1) for hand in ("", *self._hands)}
-        if asynchronous and not config.realtime:
+        self._lacking = {(topic_of(hand, "tool_state"), -1) for hand in graph.hands or ("",)}
+        if graph.asynchronous and not config.realtime:
             self._lacking.add(("local_geometry", 0))
         self._end: TrialEvent | None = None
         self._newest = -1  # tick of the newest message
@@ -106,8 +92,7 @@ class RecorderNode(ServoNode):
 
     def counted(self) -> tuple[str, ...]:
         """See ServoNode: those of a tick, but for the tool's state, of which there is one before the first."""
-        row = row_of(self._hands, alone=self._alone, relayed=self.config.relayed)
-        return tuple(topic for topic in row if split_topic(topic)[1] != "tool_state")
+        return tuple(topic for topic in self.config.graph.row if split_topic(topic)[1] != "tool_state")
 
     def prepared(self) -> bool:
         return not self._lacking
@@ -196,7 +181,7 @@ class RecorderNode(ServoNode):
         while time.monotonic() < deadline:
             end = self._end
             recorded = end is not None and self._bag.complete >= end.tick
-            last = [topic_of(hand, "device_state") for hand in self.config.all_hands]
+            last = [topic_of(hand, "device_state") for hand in self.config.graph.hands]
             if end is not None and recorded and all(self._bag.holds(topic, end.tick) for topic in last):
                 return
             self.listen(POLL)

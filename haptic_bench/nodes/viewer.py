@@ -45,10 +45,10 @@ from haptic_bench.view.sound import Sound
 from haptic_drivers.nodes.driver import is_live
 from haptic_drivers.pointing import Sender
 from haptic_ros.callbacks import CallbackThread
+from haptic_ros.graph import EVENTS, OPERATOR
 from haptic_ros.inbox import Inbox, ServoGroup
 from haptic_ros.middleware.process import die_with_parent, leave
 from haptic_ros.ros_parameters import name_of
-from haptic_ros.trial import EVENTS, OPERATOR
 from haptic_sim.messages import TOPICS, MessageError, split_topic
 from haptic_sim.parameters import ParameterError
 

@@ -12,22 +12,14 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable
 
-from haptic_sim.messages import OF_HAND, split_topic, stamp_of, time_between, topic_of
+from haptic_ros.graph import graph_of
+from haptic_sim.messages import split_topic, stamp_of, time_between, topic_of
 from haptic_sim.tool.environment import SurveySchedule
 
-ROW = OF_HAND
-RELAYED = (
-    "device_state",
-    "relay_forward",
-    "relayed_device_state",
-    "tool_command",
-    "tool_state",
-    "device_command",
-    "relay_backward",
-    "relayed_device_command",
-)
+ROW = graph_of(("driver", "controller", "environment")).row
+RELAYED = graph_of(("driver", "device_relay", "world_relay", "controller", "environment")).row
 """Topics of a trial with a relay."""
-ALONE = ("tool_command", "tool_state")
+ALONE = graph_of(("environment",)).row
 """Topics of a trial without a device."""
 
 

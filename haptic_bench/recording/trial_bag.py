@@ -24,10 +24,10 @@ from haptic_bench.recording.bag import (
     read_numbers,
 )
 from haptic_bench.recording.recording import RELAYED, Recording, row_of
+from haptic_ros.graph import EVENTS
 from haptic_sim.messages import TOPICS, MessageError, read_text, split_topic, tick_place
 from haptic_sim.tool.environment import SurveySchedule
 
-EVENTS = "trial_events"
 FLUSH = 256  # ticks between two chunks at most: what a killed recorder can lose
 
 

@@ -13,9 +13,10 @@ from pathlib import Path
 from typing import Any
 
 from haptic_bench.recording import bag
-from haptic_bench.recording.trial_bag import EVENTS, namespace_of
+from haptic_bench.recording.trial_bag import namespace_of
 from haptic_bench.running import namespaces
 from haptic_bench.running.runner import Interruption
+from haptic_ros.graph import EVENTS
 from haptic_sim.parameters import ParameterError
 
 QUIET = 0.5  # [s] without a new subscriber, after which those that are there are known

@@ -14,6 +14,7 @@ from typing import Any
 import yaml
 
 from haptic_bench.experiment import Trial
+from haptic_ros.graph import ROLES, graph_of
 from haptic_sim.contact.response import DeviceLimits
 from haptic_sim.libyaml import DUMPER
 from haptic_sim.messages import split_topic, topic_of
@@ -36,10 +37,6 @@ MODULES = {
 
 ENDLESS = 2**53  # ticks
 SIDES = ("haptics", "dynamics")  # of a system
-DYNAMICS = ("environment",)
-"""The node of a system with a local model that may run on a host of its own; all others are with the device."""
-WORLD_SIDE = ("world_relay", "controller", "local_model", "environment")
-"""Nodes on the world's side of a relay; all others are on the device's."""
 
 
 @dataclass(frozen=True)
@@ -105,14 +102,9 @@ def node_specs(
     experiment = trial.experiment
     if experiment.bridged:
         return _bridge_specs(trial, directory, progress=progress, endless=endless and not (record or composed or side))
-    leading = ["environment"] if experiment.alone else ["driver", "controller", "environment"]
-    names = [*leading, *(("recorder",) if record else ())]
-    if experiment.asynchronous:
-        names.insert(2, "local_model")
-    if experiment.relayed:
-        names[1:1] = ["device_relay", "world_relay"]
-    others = {name: each for name, each in trial.hands.items() if name}
-    names += [topic_of(hand, name) for hand in others for name in ("driver", "controller")]
+    if composed and experiment.external:
+        raise ParameterError(["--composed: controller.type = external is a node of its own; leave it out"])
+    names = _names(trial, record)
     common = {
         "rate": experiment.rate,
         "last_tick": ENDLESS if endless else experiment.last_tick,
@@ -120,69 +112,72 @@ def node_specs(
         "nodes": names,
         "standard_topics": experiment.standard_topics.model_dump(),
     }
+    leader = {"directory": str(directory), "progress": progress, "paused": paused}
+    own = _parameters(trial, directory, leader, namespace or experiment.namespace, leads_side=side == "world")
+    graph = graph_of(tuple(names))
+    roles = {name: graph.role(name) for name in names if name not in experiment.external}
+    if side in SIDES:
+        roles = {name: role for name, role in roles.items() if (role is ROLES["surveyor"]) == (side == "dynamics")}
+    elif side:
+        roles = {name: role for name, role in roles.items() if role.beyond == (side == "world")}
+    composable = (name for name, role in roles.items() if role.composed and not split_topic(name)[0])
+    inside = list(composable) if composed and not graph.alone else []
+    apart = [
+        NodeSpec(executable, {name: common | own[name]}, tuple(arguments))
+        for name, role in roles.items()
+        for executable, *arguments in [role.executable.split()]
+        if name not in inside
+    ]
+    if not inside:
+        return apart
+    return [NodeSpec("composed", {name: common | own[name] for name in inside}, tuple(inside)), *apart]
+
+
+def _names(trial: Trial, record: bool) -> list[str]:
+    """Names of the nodes of a trial, the leader first."""
+    experiment = trial.experiment
+    first = () if experiment.alone else ("driver",)
+    relay = ("device_relay", "world_relay") if experiment.relayed else ()
+    answers = ("local_model",) if experiment.asynchronous else ()
+    between = () if experiment.alone else ("controller",)
+    recorder = ("recorder",) if record else ()
+    others = [topic_of(hand, name) for hand in trial.hands if hand for name in ("driver", "controller")]
+    return [*first, *relay, *between, *answers, "environment", *recorder, *others]
+
+
+def _parameters(
+    trial: Trial, directory: Path, leader: dict[str, Any], name: str, *, leads_side: bool
+) -> dict[str, dict[str, Any]]:
+    """What each node has to know beside what all know, by its name; `name` is that of the bag's topics."""
     from haptic_ros.ros_parameters import encode  # needs ROS
 
-    sections = {
-        name: encode(getattr(experiment, name))
-        for name in (
-            "tool",
-            "scene",
-            "contact",
-            "environment",
-            "local_model",
-            "constraint",
-            "relay",
-        )
-    }
-    sections["operator"] = _operator(trial, directory)
-    limits = {name: encode(experiment.limits)[name] for name in DeviceLimits.model_fields}
+    experiment = trial.experiment
 
     def some(*keys: str) -> dict[str, Any]:
-        return {key: sections[key] for key in keys}
+        return {key: encode(getattr(experiment, key)) for key in keys}
 
-    tool_side = some("tool", "scene", "contact", "environment", "constraint", "local_model") | {
-        "device": limits,
-        "seed": experiment.seed,
-        "hands": json.dumps([hand.model_dump(include=set(HoldParameters.model_fields)) for hand in experiment.hands]),
-    }
-    leader = {"directory": str(directory), "progress": progress, "paused": paused}
-    inertias = encode(trial.coupled_inertias)
-    relay = some("relay") | {"guard": experiment.relay_guard, "inertias": inertias, "pose": trial.hand.pose}
-    own: dict[str, dict[str, Any]] = {
-        "driver": _driver(trial) | some("operator") | leader,
-        "controller": _controller(trial),
+    world = some("tool", "scene", "contact", "environment", "constraint") | {"seed": experiment.seed}
+    operator = {"operator": _operator(trial, directory)}
+    limits = {name: encode(experiment.limits)[name] for name in DeviceLimits.model_fields}
+    hands = [hand.model_dump(include=set(HoldParameters.model_fields)) for hand in experiment.hands]
+    tool_side = world | some("local_model") | {"device": limits, "hands": json.dumps(hands)}
+    relay = some("relay") | {"guard": experiment.relay_guard, "inertias": encode(trial.coupled_inertias)}
+    relay |= {"pose": trial.hand.pose}
+    recorder = some("environment") | {"name": name, "directory": str(directory), "pointed": experiment.operator.EVENTS}
+    own = {
         "device_relay": relay | {"watchdog": getattr(experiment.device, "watchdog", None)},
-        "world_relay": relay | {"leads_side": side == "world"},
-        **{topic_of(hand, "driver"): _driver(each) | {"of_hand": hand} for hand, each in others.items()},
-        **{topic_of(hand, "controller"): _controller(each) | {"of_hand": hand} for hand, each in others.items()},
+        "world_relay": relay | {"leads_side": leads_side},
         "local_model": tool_side,
-        "environment": some("tool", "scene", "contact", "environment", "constraint", "operator")
-        | {"seed": experiment.seed}
-        | leader
-        if experiment.alone
-        else tool_side,
-        "recorder": some("environment")
-        | {"name": namespace or experiment.namespace, "directory": str(directory)}
-        | {"pointed": experiment.operator.EVENTS}
-        | {"hardware": json.dumps(experiment.hardware_hands)},
+        "environment": world | operator | leader if experiment.alone else tool_side,
+        "recorder": recorder | {"hardware": json.dumps(experiment.hardware_hands)},
     }
-    parameters = {name: common | own[name] for name in names}
-    if experiment.alone:
-        rest = [NodeSpec(name, {name: parameters[name]}) for name in names[1:]]
-        return [NodeSpec("alone", {"environment": parameters["environment"]}), *rest]
-    names = [name for name in names if name not in experiment.external]
-    if composed and experiment.external:
-        raise ParameterError(["--composed: controller.type = external is a node of its own; leave it out"])
-    if side in SIDES:
-        names = [name for name in names if (name in DYNAMICS) == (side == "dynamics")]
-    elif side:
-        names = [name for name in names if (name in WORLD_SIDE) == (side == "world")]
-    if not composed or side == "dynamics":
-        return [_process(name, parameters[name]) for name in names]
-    answers = "local_model" if experiment.asynchronous else "environment"
-    inside = [name for name in names if name in ("driver", "device_relay", "world_relay", "controller", answers)]
-    together = NodeSpec("composed", {name: parameters[name] for name in inside}, tuple(inside))
-    return [together, *(_process(name, parameters[name]) for name in names if name not in inside)]
+    if not experiment.alone:
+        own |= {"driver": _driver(trial) | operator | leader, "controller": _controller(trial)}
+    for hand, each in trial.hands.items():
+        if hand:
+            own[topic_of(hand, "driver")] = _driver(each) | {"of_hand": hand}
+            own[topic_of(hand, "controller")] = _controller(each) | {"of_hand": hand}
+    return own
 
 
 def _bridge_specs(trial: Trial, directory: Path, *, progress: bool, endless: bool) -> list[NodeSpec]:
@@ -211,14 +206,6 @@ def _bridge_specs(trial: Trial, directory: Path, *, progress: bool, endless: boo
         NodeSpec("driver", {"driver": common | _driver(trial) | driver}),
         NodeSpec("crtk", {"controller": common | bridge}),
     ]
-
-
-def _process(name: str, parameters: dict[str, Any]) -> NodeSpec:
-    """One node in a process of its own."""
-    end, _, kind = name.partition("_")
-    if kind == "relay":
-        return NodeSpec(kind, {name: parameters}, (end,))
-    return NodeSpec(split_topic(name)[1], {name: parameters})
 
 
 def _operator(trial: Trial, directory: Path) -> dict[str, Any]:

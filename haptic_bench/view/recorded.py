@@ -12,7 +12,7 @@ import numpy as np
 from haptic_bench.experiment import Trial, read_resolved
 from haptic_bench.recording.bag import BagError
 from haptic_bench.recording.samples import POSE, WRENCH, Samples
-from haptic_bench.recording.trial_bag import EVENTS, read_event, read_messages
+from haptic_bench.recording.trial_bag import read_event, read_messages
 from haptic_bench.recording.world_record import WorldRecord, read_world
 from haptic_bench.view.frame import (
     LATENCY,
@@ -29,6 +29,7 @@ from haptic_bench.view.frame import (
     with_steady_latency,
 )
 from haptic_bench.view.scene import Scene, build_scene
+from haptic_ros.graph import EVENTS
 from haptic_sim.messages import CONTACT, REASONS, DeviceState, ToolCommand, columns, topic_of
 from haptic_sim.parameters import ParameterError
 

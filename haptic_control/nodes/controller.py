@@ -48,14 +48,7 @@ class ControllerNode(ServoNode):
 
     NAME: ClassVar[str] = "controller"
     Config: ClassVar[Any] = ControllerTrialParameters
-    SUBSCRIBES: ClassVar[tuple[str, ...]] = ("device_state", "tool_state")
-    PUBLISHES: ClassVar[tuple[str, ...]] = ("tool_command", "device_command")
-    RANK: ClassVar[int] = 1
     config: ControllerTrialParameters
-
-    def subscribed(self) -> tuple[str, ...]:
-        """See ServoNode."""
-        return (self.config.arriving("device_state"), "tool_state")
 
     def build(self) -> None:
         """See ServoNode."""

@@ -17,6 +17,7 @@ from rclpy.qos import QoSProfile, ReliabilityPolicy
 
 from haptic_control.crtk import STATES, CrtkParameters, HeldWrench, StateOfDevice, StateReport
 from haptic_control.device_model import Numbers
+from haptic_ros.graph import ROLES, Role
 from haptic_ros.process import run
 from haptic_ros.servo import ServoNode
 from haptic_ros.standard_topics import RELIABLE, DeviceTopics, base_frame
@@ -49,10 +50,12 @@ class CrtkNode(ServoNode):
 
     NAME: ClassVar[str] = "controller"
     Config: ClassVar[Any] = CrtkTrialParameters
-    SUBSCRIBES: ClassVar[tuple[str, ...]] = ("device_state",)
-    PUBLISHES: ClassVar[tuple[str, ...]] = ("device_command",)
-    RANK: ClassVar[int] = 1
     config: CrtkTrialParameters
+
+    @property
+    def role(self) -> Role:
+        """See ServoNode."""
+        return ROLES["crtk"]
 
     def build(self) -> None:
         """See ServoNode."""

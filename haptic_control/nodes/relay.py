@@ -21,9 +21,10 @@ from rclpy.serialization import deserialize_message
 from haptic_control.relay.ends import DeviceEnd, Guard, WorldEnd
 from haptic_control.relay.parameters import RelayParameters
 from haptic_control.stability import CoupledInertias
+from haptic_ros.graph import EVENTS
 from haptic_ros.process import run
 from haptic_ros.servo import ServoNode
-from haptic_ros.trial import EVENTS, ServoError, TrialParameters
+from haptic_ros.trial import ServoError, TrialParameters
 from haptic_sim.messages import BackwardPacket, DeviceCommand, DeviceState, ForwardPacket, Message, MessageError
 from haptic_sim.parameters import quantity
 
@@ -47,8 +48,6 @@ class RelayNode(ServoNode):
     """An end of a relay as a node: two messages come in each tick, and each has its answer."""
 
     Config: ClassVar[Any] = RelayTrialParameters
-    DEPTH: ClassVar[int] = 64  # in realtime, too, each packet has its answer, and its energy is accounted for
-    RANK: ClassVar[int] = 1
     config: RelayTrialParameters
 
     def ways(self) -> tuple[Way, Way]:
@@ -67,7 +66,7 @@ class RelayNode(ServoNode):
 
     def receive(self, topic: str, data: bytes | Message) -> None:
         """See ServoNode."""
-        if topic == self.SUBSCRIBES[0]:
+        if topic in ("device_state", "relay_forward"):
             self._begin_tick(topic, data)
         else:
             self._end_tick(topic, data)
@@ -127,8 +126,6 @@ class DeviceRelayNode(RelayNode):
     NAME: ClassVar[str] = "device_relay"
     Config: ClassVar[Any] = DeviceRelayTrialParameters
     config: DeviceRelayTrialParameters
-    SUBSCRIBES: ClassVar[tuple[str, ...]] = ("device_state", "relay_backward")
-    PUBLISHES: ClassVar[tuple[str, ...]] = ("relay_forward", "relayed_device_command")
 
     def ways(self) -> tuple[Way, Way]:
         """See RelayNode."""
@@ -157,8 +154,6 @@ class WorldRelayNode(RelayNode):
     NAME: ClassVar[str] = "world_relay"
     Config: ClassVar[Any] = WorldRelayTrialParameters
     config: WorldRelayTrialParameters
-    SUBSCRIBES: ClassVar[tuple[str, ...]] = ("relay_forward", "device_command")
-    PUBLISHES: ClassVar[tuple[str, ...]] = ("relayed_device_state", "relay_backward")
 
     def ways(self) -> tuple[Way, Way]:
         """See RelayNode."""
@@ -174,9 +169,9 @@ class WorldRelayNode(RelayNode):
             {"relay_backward": BackwardPacket()},
         )
 
-    def subscribed(self) -> tuple[str, ...]:
-        """See ServoNode."""
-        return (*self.SUBSCRIBES, EVENTS) if self.config.leads_side else self.SUBSCRIBES
+    def has(self, topic: str) -> bool:
+        """See ServoNode: of the trial's events."""
+        return self.config.leads_side
 
     def idle(self) -> bool:
         """See ServoNode: who leads a side watches whether the other is still there."""

@@ -18,11 +18,11 @@ from haptic_drivers.driver import build_driver
 from haptic_drivers.nodes.requests import DeviceRequests
 from haptic_drivers.operators import AnyOperatorParameters
 from haptic_drivers.parameters import AnyDeviceParameters, HandParameters
+from haptic_ros.graph import EVENTS, LEADING, OPERATOR
 from haptic_ros.leader import LeaderNode, LeaderTrialParameters
 from haptic_ros.process import run
 from haptic_ros.servo import ServoNode
 from haptic_ros.standard_topics import DeviceTopics
-from haptic_ros.trial import EVENTS, OPERATOR
 from haptic_sim import inputs
 from haptic_sim.messages import (
     REASONS,
@@ -35,8 +35,6 @@ from haptic_sim.messages import (
 )
 from haptic_sim.parameters import ParameterError, quantity
 from haptic_sim.worlds.scenes import AnyToolParameters
-
-LEADING = "/device_state"  # of the first hand, as the driver of another calls it
 
 
 class DriverTrialParameters(LeaderTrialParameters):
@@ -55,8 +53,6 @@ class DriverNode(LeaderNode):
 
     NAME: ClassVar[str] = "driver"
     Config: ClassVar[Any] = DriverTrialParameters
-    SUBSCRIBES: ClassVar[tuple[str, ...]] = ("device_command", EVENTS)
-    PUBLISHES: ClassVar[tuple[str, ...]] = ("device_state",)
     config: DriverTrialParameters
     _link: Link | None = None  # to hardware, as long as it is open
     _requests: DeviceRequests | None = None
@@ -126,18 +122,12 @@ class DriverNode(LeaderNode):
         """See ServoNode."""
         return DeviceTopics(self, rate, reliable, self.config.device.known().linkage)
 
-    def subscribed(self) -> tuple[str, ...]:
+    def has(self, topic: str) -> bool:
         """See ServoNode."""
-        topics = (self.config.arriving("device_command"), LEADING if self.config.of_hand else EVENTS)
-        return (*topics, OPERATOR) if is_live(self.config.operator) else topics
-
-    def published(self) -> tuple[str, ...]:
-        """See ServoNode; a composition asks before this node is configured, and none of its nodes takes events."""
-        config = getattr(self, "config", None)
-        pointed = config is not None and config.operator.EVENTS
-        hardware = config is not None and config.device.HARDWARE and config.recorded
-        more = (*(["operator_events"] if pointed else []), *(["device_reading"] if hardware else []))
-        return (*more, *self.PUBLISHES)
+        operator = self.config.operator
+        if topic == "device_reading":
+            return self.config.device.HARDWARE and self.config.recorded
+        return is_live(operator) if topic == OPERATOR else operator.EVENTS
 
     def serve(self) -> None:
         """See ServoNode; whatever ends it, the device is left passive."""

@@ -25,24 +25,11 @@ class EnvironmentNode(ToolNode):
     """The full world as a node."""
 
     NAME: ClassVar[str] = "environment"
-    DEPTH: ClassVar[int] = 64  # a slow environment shall still see the states that it has to survey
 
     @property
     def asynchronous(self) -> bool:
         """Whether a local model answers the controller."""
-        return "local_model" in self.config.nodes
-
-    def subscribed(self) -> tuple[str, ...]:
-        """See ServoNode."""
-        if self.asynchronous:
-            return ("tool_state",)
-        return ("tool_command", *(topic_of(hand.name, "tool_command") for hand in self.config.hands))
-
-    def published(self) -> tuple[str, ...]:
-        """See ServoNode."""
-        if self.asynchronous:
-            return ("local_geometry",)
-        return (*super().published(), *(topic_of(hand.name, "tool_state") for hand in self.config.hands))
+        return self.config.graph.asynchronous
 
     def build(self) -> None:
         """See ServoNode."""

@@ -17,8 +17,6 @@ class LocalModelNode(ToolNode):
     """The proxy as a node. In lockstep a tick waits for the survey that is due at it."""
 
     NAME: ClassVar[str] = "local_model"
-    SUBSCRIBES: ClassVar[tuple[str, ...]] = ("tool_command", "local_geometry")
-    DEPTH: ClassVar[int] = 64  # several surveys may be under way
     core: LocalModel
 
     def build(self) -> None:

@@ -94,9 +94,9 @@ class ToolNode(ServoNode):
         """See ServoNode."""
         return world_topics(self, self.start, rate) if "world_state" in self.published() else None
 
-    def published(self) -> tuple[str, ...]:
-        """See ServoNode."""
-        return ("tool_state", "world_state") if self.config.environment.publish is not None else ("tool_state",)
+    def has(self, topic: str) -> bool:
+        """See ServoNode: of the world's state."""
+        return self.config.environment.publish is not None
 
     def reconfigure(self) -> None:
         """See ServoNode."""

@@ -1,0 +1,227 @@
+"""The graph of a trial as data: each node says here, once, what it publishes and takes, and where it runs.
+
+Publishers, subscriptions and their queues, whom a node waits for before the start, whose messages are foreign, what is
+recorded, and the processes on each side of a relay follow from this table. No ROS.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache
+
+from haptic_sim.messages import TOPICS, split_topic, topic_of
+
+EVENTS = "trial_events"
+OPERATOR = "operator_events_in"  # anybody may publish it, or nobody
+LEADING = "/device_state"  # of the first hand, as a node of another calls it
+SURVEYS = "local_geometry"  # the topic that not every tick has
+EVERYTHING = "*"  # that is published by the nodes of the trial
+RELIABLE = ("world_state", "operator_events", OPERATOR)
+"""Topics that reach whoever looks on, whatever they ask for; trial_events are kept for who comes later, too.
+
+All others are best effort: no subscriber can delay another.
+"""
+OF_HAND = ("device_state", "tool_command", "tool_state", "device_command")
+"""Servo topics that each hand has, in the order of the tick; the first hand's have these names."""
+
+
+@dataclass(frozen=True)
+class Role:
+    """What a node is in a trial.
+
+    Attributes:
+        executable: of the package, and its arguments.
+        publishes, takes: its topics. What arrives by a relay, if there is one, is taken by the name that it has there.
+        optional: those of them that it has only where its parameters say so (`ServoNode.has`).
+        every_hand: whether it has these topics of each hand.
+        depth: of its queues: 1 where only the latest message counts.
+        rank: how near to the device: in realtime a node interrupts those of a lower rank.
+        beyond: whether it is on the world's side of a relay.
+        composed: whether it may be in one process with the driver.
+    """
+
+    executable: str
+    publishes: tuple[str, ...] = ()
+    takes: tuple[str, ...] = ()
+    optional: tuple[str, ...] = ()
+    every_hand: bool = False
+    depth: int = 1
+    rank: int = 0
+    beyond: bool = True
+    composed: bool = True
+
+
+_SENSED = ("operator_events", "device_reading", "device_state")
+_ANSWERED = ("tool_state", "world_state")
+ROLES = {
+    "driver": Role(
+        "driver",
+        publishes=_SENSED,
+        takes=("device_command", EVENTS, OPERATOR),
+        optional=("operator_events", "device_reading", OPERATOR),
+        rank=2,
+        beyond=False,
+    ),
+    "further_driver": Role(
+        "driver",
+        publishes=_SENSED,
+        takes=("device_command", LEADING, OPERATOR),
+        optional=("operator_events", "device_reading", OPERATOR),
+        rank=2,
+        beyond=False,
+    ),
+    "device_relay": Role(
+        "relay device",
+        publishes=("relay_forward", "relayed_device_command"),
+        takes=("device_state", "relay_backward"),
+        depth=64,  # in realtime, too, each packet has its answer, and its energy is accounted for
+        rank=1,
+        beyond=False,
+    ),
+    "world_relay": Role(
+        "relay world",
+        publishes=("relayed_device_state", "relay_backward"),
+        takes=("relay_forward", "device_command", EVENTS),
+        optional=(EVENTS,),
+        depth=64,
+        rank=1,
+    ),
+    "controller": Role(
+        "controller", publishes=("tool_command", "device_command"), takes=("device_state", "tool_state"), rank=1
+    ),
+    "crtk": Role("crtk", publishes=("device_command",), takes=("device_state",), rank=1),
+    "local_model": Role(
+        "local_model",
+        publishes=_ANSWERED,
+        takes=("tool_command", SURVEYS),
+        optional=("world_state",),
+        depth=64,  # several surveys may be under way
+    ),
+    "environment": Role(
+        "environment",
+        publishes=_ANSWERED,
+        takes=("tool_command",),
+        optional=("world_state",),
+        every_hand=True,
+        depth=64,
+    ),
+    "surveyor": Role(
+        "environment",
+        publishes=(SURVEYS,),
+        takes=("tool_state",),
+        depth=64,  # a slow environment shall still see the states that it has to survey
+        composed=False,
+    ),
+    "alone": Role(
+        "alone",
+        publishes=("operator_events", "tool_command", *_ANSWERED),
+        takes=(EVENTS, OPERATOR),
+        optional=("operator_events", "world_state", OPERATOR),
+        rank=2,
+    ),
+    "recorder": Role(
+        "recorder",
+        takes=(EVERYTHING, EVENTS),
+        optional=("operator_events", "device_reading", "world_state"),
+        depth=1000,
+        beyond=False,
+        composed=False,
+    ),
+}
+"""A node's role has its name, but for some (`Graph.role`)."""
+_BEYOND = {topic: role.beyond for role in ROLES.values() for topic in role.publishes}
+
+
+class Graph:
+    """The roles of a trial's nodes, and their topics.
+
+    A node calls topics by its own hand: without a prefix, or /NAME where another hand's.
+
+    Args:
+        nodes: their names; those of a further hand are HAND/NAME.
+
+    Attributes:
+        hands: names of all hands with a device; that of the first is empty.
+        relayed: whether there is a relay between driver and controller.
+        asynchronous: whether a local model answers the controller.
+        alone: whether there is no device.
+    """
+
+    def __init__(self, nodes: tuple[str, ...]):
+        self.nodes = nodes
+        self.hands = tuple(hand for hand, kind in map(split_topic, nodes) if kind == "driver")
+        self.relayed, self.asynchronous = "device_relay" in nodes, "local_model" in nodes
+        self.alone = "driver" not in nodes
+        self._published = {name: self._in_trial(name, self.published) for name in nodes}
+        self._taken = {name: self._in_trial(name, self.taken) for name in nodes}
+
+    def role(self, name: str) -> Role:
+        """The role of a node, by its name in the trial."""
+        hand, kind = split_topic(name)
+        if kind == "environment":
+            kind = "alone" if self.alone else "surveyor" if self.asynchronous else kind
+        elif kind == "driver" and hand:
+            kind = "further_driver"
+        return ROLES.get(kind, Role(kind))
+
+    def published(self, role: Role) -> tuple[str, ...]:
+        """What a node publishes in a role."""
+        return self._of_hands(role, role.publishes)
+
+    def taken(self, role: Role) -> tuple[str, ...]:
+        """What it takes."""
+        if EVERYTHING in role.takes:
+            published = {topic for topics in self._published.values() for topic in topics}
+            return (*(topic for topic in self.topics if topic in published), EVENTS)
+        return self._of_hands(role, tuple(self._arriving(role, topic) for topic in role.takes))
+
+    def _in_trial(self, name: str, topics: Callable[[Role], tuple[str, ...]]) -> set[str]:
+        """Topics of a node, by their names in the trial."""
+        return {in_trial(split_topic(name)[0], topic) for topic in topics(self.role(name))}
+
+    def _arriving(self, role: Role, topic: str) -> str:
+        """A topic as it arrives at a role: by a relay, if that is between it and who publishes the topic."""
+        relayed = f"relayed_{topic}"
+        return relayed if self.relayed and relayed in TOPICS and _BEYOND[topic] != role.beyond else topic
+
+    def _of_hands(self, role: Role, topics: tuple[str, ...]) -> tuple[str, ...]:
+        others = filter(None, self.hands) if role.every_hand else ()
+        return (*topics, *(topic_of(hand, topic) for hand in others for topic in topics if topic in OF_HAND))
+
+    @property
+    def topics(self) -> tuple[str, ...]:
+        """All servo topics that a trial may have, in the order of the tick, hand by hand."""
+        of_hand = ("device_reading", *OF_HAND)
+        return (*TOPICS, *(topic_of(hand, topic) for hand in self.hands if hand for topic in of_hand))
+
+    @property
+    def row(self) -> tuple[str, ...]:
+        """Those that each tick has."""
+        optional = {topic for role in ROLES.values() for topic in role.optional} | {SURVEYS}
+        return tuple(topic for topic in self.topics if split_topic(topic)[1] not in optional and self.publishers(topic))
+
+    def loop_of(self, role: Role) -> int:
+        """Which servo loop a node works in: 0, or 1 behind a relay."""
+        return int(self.relayed and role.beyond)
+
+    def publishers(self, topic: str) -> tuple[str, ...]:
+        """The nodes that may publish a topic of the trial: of a servo topic one, of others all."""
+        if split_topic(topic)[1] not in TOPICS:
+            return self.nodes
+        return tuple(name for name in self.nodes if topic in self._published[name])
+
+    def listeners(self, topic: str) -> int:
+        """How many nodes take a topic of the trial."""
+        return sum(topic in taken for taken in self._taken.values())
+
+
+def in_trial(hand: str, topic: str) -> str:
+    """The name in the trial's namespace of a topic as a node of a hand calls it."""
+    return topic.removeprefix("/") if topic == EVENTS or topic.startswith("/") else topic_of(hand, topic)
+
+
+@cache
+def graph_of(nodes: tuple[str, ...]) -> Graph:
+    """The graph of some nodes."""
+    return Graph(nodes)
