@@ -7,23 +7,17 @@ from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
 from haptic_ros.graph import Graph
-from haptic_ros.inbox import Inbox
 from haptic_sim.messages import Message
 
 
 class Member(Protocol):
     """A node, as a composition needs it."""
 
-    inbox: Inbox | None
-    subscriptions_of: dict[str, Any]
+    transport: Any
     finished: threading.Event
     exit_code: int
 
-    def subscribed(self) -> tuple[str, ...]: ...
-
     def get_name(self) -> str: ...
-
-    def open_inbox(self, subscriptions: dict[str, Any]) -> Inbox: ...
 
     def take(self, topic: str, data: bytes | Message) -> None: ...
 
@@ -45,10 +39,10 @@ class Composition:
     def open(self) -> None:
         """To be called when all nodes are configured."""
         for node in self.nodes:
-            for topic in node.subscribed():
+            for topic in node.transport.taken():
                 self._takers.setdefault(topic, []).append(node)
-        outside = {topic: sub for node in self.nodes for topic, sub in node.subscriptions_of.items()}
-        self.nodes[0].inbox = self.nodes[0].open_inbox(outside)
+        outside = {topic: sub for node in self.nodes for topic, sub in node.transport.subscriptions.items()}
+        self.nodes[0].transport.open_inbox(outside)
 
     def published(self, graph: Graph) -> set[str]:
         """Topics that the nodes of this process publish, which may not be configured yet."""

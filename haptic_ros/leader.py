@@ -244,7 +244,7 @@ class LeaderNode(ServoNode):
         Only a composition hears something meanwhile: surveys. Else a sleep does, which costs less than the middleware.
         """
         while (left := deadlines.until(tick)) > 0 and not self.stopping:
-            if self.composition is None:
+            if self.transport.composition is None:
                 time.sleep(min(left * 1e-9, POLL))
             else:
                 self.listen(left * 1e-9)
@@ -301,7 +301,8 @@ class LeaderNode(ServoNode):
     def _gather(self) -> bool:
         """Wait until all nodes of the trial are ready, for long if they say that they compile; False if interrupted."""
         self._heard = time.monotonic()
-        ours: list[Any] = [self] if self.composition is None else list(self.composition.nodes)
+        composition = self.transport.composition
+        ours: list[Any] = [self] if composition is None else list(composition.nodes)
         waiting = list(ours)
         others = set(self.config.nodes) - {node.member for node in ours}
         looked = contested_since = time.monotonic()
@@ -312,7 +313,7 @@ class LeaderNode(ServoNode):
             self.listen(POLL)
             for node in ours:
                 node.idle()
-            waiting = [node for node in waiting if not node.announce_if_ready()]
+            waiting = [node for node in waiting if not node.barrier.announce_if_ready()]
             ready, now = not waiting and others <= self._ready, time.monotonic()
             if ready or now > looked + LOOK_AROUND:
                 looked, before, contested = now, contested, self._contested()
@@ -322,7 +323,7 @@ class LeaderNode(ServoNode):
                 elif contested and now > contested_since + self.config.patience:
                     raise ServoError(f"not started: {contested}; end it, or run in another namespace or ROS_DOMAIN_ID")
             if now > self._heard + READY_TIMEOUT:
-                missing = sorted(others - self._ready) + [f"{topic} has no peer" for topic in self.unmatched()]
+                missing = sorted(others - self._ready) + [f"{topic} has no peer" for topic in self.barrier.unmatched()]
                 raise ServoError(f"not ready after {READY_TIMEOUT:g} s: {', '.join(missing)}")
         clock = self.get_clock()
         simulated = isinstance(clock, ROSClock) and clock.ros_time_is_active
@@ -333,7 +334,7 @@ class LeaderNode(ServoNode):
 
     def _contested(self) -> str:
         """Which servo topics have a foreign publisher; empty if none has."""
-        found = {topic: self.foreign(topic) for topic in self.config.graph.topics}
+        found = {topic: self.transport.peers.foreign(topic) for topic in self.config.graph.topics}
         return ", ".join(
             f"{topic} has a foreign publisher ({', '.join(names)})" for topic, names in found.items() if names
         )
@@ -375,10 +376,10 @@ class LeaderNode(ServoNode):
 
     def _rest(self) -> None:
         """What a composition has left for the time after a tick."""
-        if self.composition is not None:
-            self.composition.flush()
-            self.composition.look_ahead()
-            self.composition.flush()  # world states
+        if (composition := self.transport.composition) is not None:
+            composition.flush()
+            composition.look_ahead()
+            composition.flush()  # world states
 
     def _report(self, tick: int) -> None:
         self._print(f"tick {tick}")

@@ -77,7 +77,7 @@ def _close(nodes: Sequence[ServoNode], callbacks: CallbackThread, starter: threa
     if starter.is_alive():
         return  # of what was begun, nothing is at work yet
     first.stop_servo()
-    first.close_inbox()
+    first.transport.close_inbox()
     # Nothing of the trial is open any more. The middleware's destructors may wait for a lock that a peer holds.
     leaving = threading.Timer(TEARDOWN, lambda: leave(first.exit_code))
     leaving.daemon = True
@@ -120,7 +120,7 @@ def _start(nodes: Sequence[ServoNode]) -> None:
     """Configure and activate: the first last, as its thread serves the others."""
     composition = Composition(nodes) if len(nodes) > 1 else None
     for node in nodes:
-        node.composition = composition
+        node.transport.composition = composition
     try:
         for node in reversed(nodes):  # the topics of the tool's side, the last, depend on its parameters
             if node.trigger_configure() != TransitionCallbackReturn.SUCCESS:

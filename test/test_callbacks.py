@@ -113,7 +113,7 @@ def test_a_transition_that_fails_ends_the_node_with_the_reason(
 
 def test_the_process_of_composed_nodes_ends_when_any_of_them_does(bench: Bench) -> None:  # noqa: F811
     first, other = SimpleNamespace(finished=threading.Event(), exit_code=0), bench.node("controller")
-    other.composition = SimpleNamespace(nodes=(first, other))
+    other.transport.composition = SimpleNamespace(nodes=(first, other))
     other.end(1)
     assert first.finished.is_set() and first.exit_code == other.exit_code == 1
 
@@ -125,6 +125,6 @@ def test_a_parameter_that_is_deleted_is_as_if_it_was_never_given(bench: Bench) -
     assert node.set_parameters([deleted])[0].successful
     (result,) = node.set_parameters([rclpy.Parameter("controller.force_scale", value=0.2)])
     assert result.successful, result.reason
-    node.Config = None
+    node.live._kind = None
     (result,) = node.set_parameters([rclpy.Parameter("controller.force_scale", value=0.3)])
     assert not result.successful and "AttributeError" in result.reason

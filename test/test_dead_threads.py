@@ -36,7 +36,7 @@ from haptic_bench import experiment  # noqa: E402
 from haptic_bench.running.graph import node_specs, write_parameters  # noqa: E402
 from haptic_drivers.devices import link  # noqa: E402
 from haptic_drivers.devices.haply_2diy import Haply2diy  # noqa: E402
-from haptic_ros.servo import ServoNode  # noqa: E402
+from haptic_ros.live_parameters import LiveParameters  # noqa: E402
 from haptic_sim.messages import DeviceCommand, DeviceState, Reason  # noqa: E402
 
 SPACE = "/dead"
@@ -61,7 +61,7 @@ def raise_in_threads(folder: Path) -> None:
 
 def hang_in_parameters() -> None:
     """In a process: no change of parameters is ever answered."""
-    ServoNode._on_set_parameters = lambda *_: threading.Event().wait()  # type: ignore[assignment]
+    LiveParameters.change = lambda *_: threading.Event().wait()  # type: ignore[assignment]
 
 
 class Driven:

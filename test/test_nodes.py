@@ -121,7 +121,7 @@ def test_a_node_that_cannot_open_its_topics_says_why(
         raise RuntimeError("no wait set")
 
     node = bench.node("controller")
-    monkeypatch.setattr(ControllerNode, "open_inbox", broken)
+    monkeypatch.setattr(node.transport, "open_inbox", broken)
     assert node.trigger_configure() == TransitionCallbackReturn.FAILURE
     assert "cannot be configured: " in (said := capfd.readouterr().err) and "RuntimeError: no wait set" in said
     monkeypatch.undo()

@@ -40,7 +40,7 @@ class AloneNode(LeaderNode):
         return is_live(self.config.operator) if topic == OPERATOR else self.config.operator.EVENTS
 
     def standard_topics(self, rate: float, reliable: bool) -> WorldTopics | None:
-        return world_topics(self, self._start, rate) if "world_state" in self.published() else None
+        return world_topics(self, self._start, rate) if "world_state" in self.transport.published() else None
 
     def build(self) -> None:
         config = self.config

@@ -88,7 +88,7 @@ class RecorderNode(ServoNode):
 
     def checked_publishers(self) -> tuple[str, ...]:
         """See ServoNode: whatever else is published, what the trial's nodes say is recorded."""
-        return self.subscribed()
+        return self.transport.taken()
 
     def counted(self) -> tuple[str, ...]:
         """See ServoNode: those of a tick, but for the tool's state, of which there is one before the first."""
@@ -131,7 +131,7 @@ class RecorderNode(ServoNode):
             while not self.stopping and self._end is None:
                 self.listen(BEHIND if announced else POLL)
                 time.sleep(GATHER)
-                announced = announced or self.announce_if_ready()
+                announced = announced or self.barrier.announce_if_ready()
                 if not self.realtime and self._bag.complete >= acknowledged + ACKNOWLEDGE:
                     acknowledged = self._bag.complete
                     self.publish_event("recorded", acknowledged)
@@ -157,7 +157,7 @@ class RecorderNode(ServoNode):
             self._progress = complete, now
         elif now > since + BEHIND:
             self._progress = complete, math.inf
-            unknown = 0 if self.inbox is None else self.inbox.unknown
+            unknown = 0 if self.transport.inbox is None else self.transport.inbox.unknown
             self.get_logger().error(
                 f"tick {complete} is not complete: {self._bag.missing()} has not come, the newest message is of tick "
                 f"{self._newest}; {unknown} messages are of publishers that are not known yet, lost: {self._counts()}"
@@ -168,8 +168,8 @@ class RecorderNode(ServoNode):
 
         Where the middleware does not number its messages, all count as lost.
         """
-        absent, lost = self._bag.absent, self.inbox.lost if self.inbox is not None else {}
-        foreign = {"foreign_messages": self.contested}
+        absent, lost = self._bag.absent, self.transport.inbox.lost if self.transport.inbox is not None else {}
+        foreign = {"foreign_messages": self.transport.contested}
         if lost is None:
             return foreign | {"lost_messages": absent, "unsent_messages": 0}
         of_ticks = sum(count for topic, count in lost.items() if topic != "local_geometry")

@@ -217,7 +217,7 @@ class DriverNode(LeaderNode):
         self._sensed = tick
         sent = time.monotonic_ns()
         self.send("device_state", self._state)
-        if "device_reading" in self._publish:
+        if "device_reading" in self.transport.publishers:
             self.send("device_reading", self._core.reading)
         return sent
 

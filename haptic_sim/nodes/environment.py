@@ -26,14 +26,13 @@ class EnvironmentNode(ToolNode):
 
     NAME: ClassVar[str] = "environment"
 
-    @property
-    def asynchronous(self) -> bool:
-        """Whether a local model answers the controller."""
-        return self.config.graph.asynchronous
+    asynchronous: bool
+    """Whether a local model answers the controller."""
 
     def build(self) -> None:
         """See ServoNode."""
         config = self.config
+        self.asynchronous = config.graph.asynchronous
         if self.asynchronous:
             world = config.world()
             self._schedule = config.environment.schedule(config.rate)
@@ -84,7 +83,7 @@ class EnvironmentNode(ToolNode):
         while not self.stopping:
             while (left := deadlines.until(step)) > 0 and not self.stopping:
                 self.listen(left * 1e-9 if announced else POLL)
-                announced = announced or self.announce_if_ready()
+                announced = announced or self.barrier.announce_if_ready()
             deadlines.settle(step)
             step += 1
             if self._newest and self._surveyed.is_finite():

@@ -92,7 +92,7 @@ class ToolNode(ServoNode):
 
     def standard_topics(self, rate: float, reliable: bool) -> WorldTopics | None:
         """See ServoNode."""
-        return world_topics(self, self.start, rate) if "world_state" in self.published() else None
+        return world_topics(self, self.start, rate) if "world_state" in self.transport.published() else None
 
     def has(self, topic: str) -> bool:
         """See ServoNode: of the world's state."""
@@ -168,5 +168,5 @@ class ToolNode(ServoNode):
             if self.config.endless and not math.isfinite(self._state.kinetic_energy):
                 raise ServoError(f"the tool has diverged: its kinetic energy is not finite in tick {tick}")
             self.send_states()
-        if self.composition is None:  # which does so when the driver has the answer
+        if self.transport.composition is None:  # which does so when the driver has the answer
             self.look_ahead()

@@ -1,0 +1,214 @@
+"""The servo topics of a node: publishers, subscriptions, and the messages that go through them.
+
+Subscriptions are in a callback group that no executor may run, because it would take their messages: the servo thread
+takes them from an inbox.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from haptics import msg
+from rclpy.qos import DurabilityPolicy, QoSProfile, ReliabilityPolicy
+
+from haptic_ros.composition import Composition
+from haptic_ros.graph import EVENTS, OPERATOR, RELIABLE, in_trial
+from haptic_ros.inbox import Inbox, ServoGroup
+from haptic_ros.middleware.reception import raw_publish
+from haptic_ros.peers import Peers
+from haptic_sim.messages import INPUTS, TOPICS, Message, split_topic
+
+_WORLD_QOS = QoSProfile(depth=100, reliability=ReliabilityPolicy.RELIABLE)
+"""Reaches whoever looks on, whatever they ask for; deeper than the leader is ahead of the recorder in lockstep."""
+_EVENT_QOS = QoSProfile(depth=1000, reliability=ReliabilityPolicy.RELIABLE, durability=DurabilityPolicy.TRANSIENT_LOCAL)
+
+
+class Transport:
+    """The servo topics of a node.
+
+    Args:
+        node: a ServoNode; its topics are those of its role.
+
+    Attributes:
+        composition: the nodes of its process, if there are several.
+        inbox: gives what arrives, for all nodes of the process.
+        last_sent: the last message of each topic; bytes are never changed.
+        contested: messages that were refused because of a foreign publisher.
+    """
+
+    def __init__(self, node: Any):
+        self._node, self.peers = node, Peers(node)
+        self.composition: Composition | None = None
+        self.inbox: Inbox | None = None
+        self.publishers: dict[str, Any] = {}
+        self.subscriptions: dict[str, Any] = {}
+        # Without the checks of Publisher.publish: the servo thread ends before the publishers do.
+        self._publish: dict[str, Callable[[bytes], None]] = {}
+        self.last_sent: dict[str, bytes] = {}
+        self.contested = 0
+
+    def open_events(self) -> None:
+        """Make the publisher of the trial's events, before all else."""
+        node = self._node
+        self.publishers[EVENTS] = node.create_publisher(msg.TrialEvent, node.place(EVENTS), _EVENT_QOS)
+
+    def open(self) -> None:
+        """Make publishers, subscriptions, and what takes the messages."""
+        node, depth = self._node, self._node.role.depth
+        servo_qos = QoSProfile(depth=1, reliability=ReliabilityPolicy.BEST_EFFORT)
+        for topic in self.published():
+            qos = _WORLD_QOS if topic in RELIABLE else servo_qos
+            publisher = self.publishers[topic] = node.create_publisher(_type(topic), node.place(topic), qos)
+            self._publish[topic] = raw_publish(publisher)
+        group = ServoGroup()
+        taken_qos = QoSProfile(depth=depth, reliability=ReliabilityPolicy.BEST_EFFORT)
+        inside = set() if self.composition is None else self.composition.published(node.config.graph)
+        for topic in self.taken():
+            if topic not in inside:
+                self.subscriptions[topic] = node.create_subscription(
+                    _type(topic),
+                    node.place(topic),
+                    _taken_elsewhere,
+                    {EVENTS: _EVENT_QOS, **dict.fromkeys(RELIABLE, _WORLD_QOS)}.get(topic, taken_qos),
+                    callback_group=group,
+                    raw=True,
+                )
+        if self.composition is None:
+            self.open_inbox(self.subscriptions)
+
+    def taken(self) -> tuple[str, ...]:
+        """The topics that the node takes with its present parameters, as it calls them."""
+        return tuple(filter(self._has, self._node.config.graph.taken(self._node.role)))
+
+    def published(self) -> tuple[str, ...]:
+        """The topics that it publishes."""
+        return tuple(filter(self._has, self._node.config.graph.published(self._node.role)))
+
+    def _has(self, topic: str) -> bool:
+        return split_topic(topic)[1] not in self._node.role.optional or self._node.has(topic)
+
+    def open_inbox(self, subscriptions: dict[str, Any]) -> None:
+        """Take the messages of subscriptions; of checked publishers those of the trial's nodes only."""
+        node = self._node
+        self.peers.forget()
+        checked = [topic for topic in node.checked_publishers() if topic in subscriptions]
+        if checked:
+            try:
+                self.inbox = Inbox(node.context, subscriptions, self.peers.accept, checked, node.counted())
+                return
+            except (OSError, AttributeError) as error:
+                node.get_logger().warning(f"messages cannot be told apart by their publisher: {error}")
+        self.inbox = Inbox(node.context, subscriptions)
+
+    def close_inbox(self) -> None:
+        """Let go of the subscriptions; the servo thread has ended."""
+        if self.inbox is not None:
+            self.inbox.close()
+            self.inbox = None
+
+    def close(self) -> None:
+        """Close what is open."""
+        self.close_inbox()
+        for publisher in self.publishers.values():
+            self._node.destroy_publisher(publisher)
+        for subscription in self.subscriptions.values():
+            self._node.destroy_subscription(subscription)
+        self.publishers.clear()
+        self._publish.clear()
+        self.subscriptions.clear()
+
+    def send(self, topic: str, message: bytes | Message) -> None:
+        """Publish a message, or its bytes; in a composition, hand it to its nodes first."""
+        data = self.last_sent[topic] = message if isinstance(message, bytes) else message.to_bytes()
+        if self.composition is None:
+            self._publish[topic](data)
+        else:
+            self.composition.send(self._publish[topic], topic, data, message)
+
+    def publish_event(self, name: str, tick: int = -1, detail: str = "") -> None:
+        """Publish a TrialEvent; none before the topics are open."""
+        if EVENTS in self.publishers:
+            event = msg.TrialEvent(tick=tick, node=self._node.member, name=name, detail=detail)
+            self.publishers[EVENTS].publish(event)
+
+    def listen(self, timeout: float | None) -> bool:
+        """Take what arrives within `timeout` [s] (None: for ever), for all nodes of the process; whether it did."""
+        assert self.inbox is not None
+        if self.composition is not None:
+            self.composition.flush()
+        heard = False
+        for topic, data in self.inbox.wait(timeout):
+            heard = True
+            if self.composition is None:
+                self._node.take(topic, data)
+            else:
+                for node in self.composition.takers(topic):
+                    node.take(topic, data)
+        if self.inbox.contested:
+            self._refuse_contested(self.inbox.contested)
+        return heard
+
+    def _refuse_contested(self, contested: dict[str, int]) -> None:
+        """Say and count that messages were refused because a topic has a foreign publisher."""
+        self._node.refused += sum(contested.values())
+        self.contested += sum(contested.values())
+        self._node.get_logger().error(
+            f"refused: {', '.join(contested)} has a foreign publisher; find it with `ros2 topic info --verbose`",
+            throttle_duration_sec=1.0,
+        )
+        contested.clear()
+
+
+class Barrier:
+    """What a node waits for before a trial: each of its publishers has found all its subscriptions, and vice versa.
+
+    Args:
+        node: a ServoNode.
+        transport: its servo topics.
+    """
+
+    def __init__(self, node: Any, transport: Transport):
+        self._node, self._transport = node, transport
+
+    def unmatched(self) -> list[str]:
+        """The servo topics on which not all peers of the trial have been found yet."""
+        transport = self._transport
+        missing = [
+            topic
+            for topic in transport.published()
+            if transport.publishers[topic].get_subscription_count() < self._listeners(topic)
+        ]
+        missing += [
+            topic
+            for topic, subscription in transport.subscriptions.items()
+            if topic not in (EVENTS, OPERATOR) and subscription.get_publisher_count() < 1
+        ]
+        if not missing and transport.inbox is not None:
+            # Their names come by another way than their messages, which would have to wait for them.
+            checked = sorted(transport.inbox.checked_publishers)
+            missing = [topic for topic in checked if not transport.peers.is_named(topic)]
+        return missing
+
+    def _listeners(self, topic: str) -> int:
+        """How many subscriptions of other processes a topic must find."""
+        config, composition = self._node.config, self._transport.composition
+        inside = 0 if composition is None else len(composition.takers(topic))
+        return int(config.graph.listeners(in_trial(config.of_hand, topic))) - inside
+
+    def announce_if_ready(self) -> bool:
+        """Publish the event `ready` if all peers are found and the node is prepared; whether they are and it is."""
+        if self.unmatched() or not self._node.prepared():
+            return False
+        self._node.publish_event("ready")
+        return True
+
+
+def _type(topic: str) -> Any:
+    if topic == EVENTS:
+        return msg.TrialEvent
+    return getattr(msg, (TOPICS | INPUTS)[split_topic(topic)[1]].TYPE.rpartition("/")[2])
+
+
+def _taken_elsewhere(message: Any) -> None:
+    """Never called: the servo thread takes these messages."""
