@@ -33,10 +33,10 @@ from haptic_bench.experiment.devices import read_device
 from haptic_drivers.devices import haply
 from haptic_drivers.devices.interface import Hardware, Reading
 from haptic_drivers.devices.parameters import HardwareParameters, build_hardware
-from haptic_drivers.fakes import Fault
-from haptic_drivers.fakes.libraries import Library, NoCompiler, build
 from haptic_drivers.pantograph import Pantograph, PantographParameters
 from haptic_ros.realtime import PRIORITY
+from stand_ins import Fault
+from stand_ins.libraries import Library, NoCompiler, build
 
 DEVICES = {"inverse3": "haply", "sigma7": "force_dimension", "touch": "open_haptics"}  # and their drivers
 ECHOES = 1000  # writes of which the latency is measured
@@ -74,7 +74,7 @@ class ServiceStand:
 
     def __init__(self) -> None:
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "haptic_drivers.fakes.haply"],
+            [sys.executable, "-m", "stand_ins.haply"],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,

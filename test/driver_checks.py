@@ -15,9 +15,9 @@ from conftest import ROOT
 
 from haptic_drivers.devices.interface import DeviceError, Hardware, Reading
 from haptic_drivers.devices.parameters import build_hardware
-from haptic_drivers.fakes import Fault
-from haptic_drivers.fakes.libraries import Library, NoCompiler, build
 from haptic_drivers.hardware import HardwareDeviceParameters
+from stand_ins import Fault
+from stand_ins.libraries import Library, NoCompiler, build
 
 PATIENT = 0.2  # [s] watchdogs of tests: a machine with other work stalls for tens of milliseconds
 LOOK = {"forward": 0, "left": 1, "up": 2}  # axes of the base, REP 103: x forward, y left, z up

@@ -21,7 +21,7 @@ from pathlib import Path
 
 import numpy as np
 
-from haptic_drivers.fakes import Fault
+from stand_ins import Fault
 
 NUMBER = 5
 SILENCE = 1.0  # [s] that a driver may be silent before the fake calls it misuse: a test may share its core with others

@@ -32,7 +32,6 @@ from haptic_bench.experiment.system import load_system  # noqa: E402
 from haptic_bench.running.graph import node_specs, write_parameters  # noqa: E402
 from haptic_control.nodes import crtk  # noqa: E402
 from haptic_drivers.devices.haply_2diy import Pantograph  # noqa: E402
-from haptic_drivers.fakes import Fault  # noqa: E402
 from haptic_sim.messages import (  # noqa: E402
     DISABLED,
     ENABLED,
@@ -45,6 +44,7 @@ from haptic_sim.messages import (  # noqa: E402
     Reason,
 )
 from haptic_sim.parameters import ParameterError  # noqa: E402
+from stand_ins import Fault  # noqa: E402
 
 FRAME = "arm/device_base"
 

@@ -28,9 +28,9 @@ from haptic_drivers.devices.interface import DeviceError
 from haptic_drivers.devices.life import Request
 from haptic_drivers.devices.link import Link
 from haptic_drivers.devices.parameters import HardwareParameters, build_hardware
-from haptic_drivers.fakes import Fault
-from haptic_drivers.fakes.libraries import Library
 from haptic_sim.messages import FAULT, DeviceReading, Reason
+from stand_ins import Fault
+from stand_ins.libraries import Library
 
 VENDOR = {"forward": (-1.0, 0.0, 0.0), "left": (0.0, -1.0, 0.0), "up": (0.0, 0.0, 1.0)}  # x to the user, y right, z up
 NEVER = 1e6  # times the watchdog's time: a machine with other work is no misuse

@@ -14,8 +14,8 @@ from driver_checks import LOOK, next_reading, opened, push, told_of_fault, unit,
 from haptic_drivers.devices import haply
 from haptic_drivers.devices.interface import DeviceError, Reading
 from haptic_drivers.devices.parameters import HardwareParameters, build_hardware
-from haptic_drivers.fakes import Fault
-from haptic_drivers.fakes.haply import Service
+from stand_ins import Fault
+from stand_ins.haply import Service
 
 VENDOR = {"forward": (0.0, 1.0, 0.0), "left": (-1.0, 0.0, 0.0), "up": (0.0, 0.0, 1.0)}  # x right, y forward, z up
 

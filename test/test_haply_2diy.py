@@ -19,8 +19,8 @@ from haptic_drivers.devices.interface import DeviceError, Reading
 from haptic_drivers.devices.life import Request
 from haptic_drivers.devices.link import Link
 from haptic_drivers.devices.parameters import HardwareParameters, build_hardware
-from haptic_drivers.fakes import Fault
 from haptic_sim.messages import FAULT, DeviceReading
+from stand_ins import Fault
 
 MECHANISM = Pantograph(PROXIMAL, DISTAL, APART)
 HOME = np.radians([168.0, 12.0])

@@ -17,9 +17,9 @@ pytest.importorskip("haptics.msg", reason="needs the built messages")
 
 import graph_checks as graph
 
-from haptic_drivers.fakes import Fault
-from haptic_drivers.fakes.haply import Service
 from haptic_sim.messages import FAULT, DeviceState, Reason, columns
+from stand_ins import Fault
+from stand_ins.haply import Service
 
 SWING, PERIOD = 0.08, 1.5  # [m], [s] of the hand; the nearest wall is 34 mm from its start
 

@@ -20,8 +20,8 @@ from haptic_bench.recording.samples import Samples
 from haptic_drivers.devices.interface import Reading
 from haptic_drivers.devices.life import Request
 from haptic_drivers.devices.parameters import HardwareParameters
-from haptic_drivers.fakes import Fault
 from haptic_sim.messages import DISABLED, ENABLED, FAULT, PAUSED, DeviceCommand, DeviceState, Reason
+from stand_ins import Fault
 
 pytest.importorskip("rclpy", reason="needs ROS 2")
 messages = pytest.importorskip("haptics.msg", reason="needs the built messages")

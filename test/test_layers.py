@@ -18,6 +18,7 @@ PACKAGES = (
     "haptic_drivers",
     "haptic_bench",
     "haptic_experiments",
+    "stand_ins",
     "benchmarks",
 )
 CORES = ("haptic_sim", "haptic_control", "haptic_drivers")
@@ -28,6 +29,7 @@ MAY_IMPORT = {
     "haptic_drivers": {"haptic_drivers", "haptic_control", "haptic_sim"},
     "haptic_bench": {*CORES, "haptic_ros", "haptic_bench"},
     "haptic_experiments": {*CORES, "haptic_bench", "haptic_experiments"},
+    "stand_ins": {"stand_ins"},
     "benchmarks": set(PACKAGES),
 }
 FOLDERS = {

@@ -15,8 +15,8 @@ from driver_checks import LOOK, YAW, check_enabling, check_loss, library, next_r
 
 from haptic_drivers.devices.interface import DeviceError
 from haptic_drivers.devices.parameters import HardwareParameters, build_hardware
-from haptic_drivers.fakes import Fault
-from haptic_drivers.fakes.libraries import Library
+from stand_ins import Fault
+from stand_ins.libraries import Library
 
 VENDOR = {"forward": (0.0, 0.0, -1.0), "left": (-1.0, 0.0, 0.0), "up": (0.0, 1.0, 0.0)}  # x right, y up, z to the user
 SIX = {"actuated": ("x", "y", "z", "rx", "ry", "rz")}

@@ -1,6 +1,6 @@
 """What holds of each driver of a vendor's device behind the core of the node: a rotated mount, faults at any tick.
 
-Each stand-in can do each fault of `haptic_drivers.fakes.Fault`, and send older messages: the service those of 3.4, the
+Each stand-in can do each fault of `stand_ins.Fault`, and send older messages: the service those of 3.4, the
 libraries without functions and numbers that they have got since; the messages of the Haply 2diy have no versions.
 """
 
@@ -28,12 +28,12 @@ from haptic_drivers.devices.life import Request
 from haptic_drivers.devices.link import Link
 from haptic_drivers.devices.parameters import HardwareParameters, build_hardware
 from haptic_drivers.driver import build_driver
-from haptic_drivers.fakes import Fault
-from haptic_drivers.fakes.haply import Service
-from haptic_drivers.fakes.libraries import Library
 from haptic_drivers.operators import ConstantParameters
 from haptic_sim.messages import ENABLED, FAULT, FORCE, DeviceCommand, DeviceState
 from haptic_sim.worlds.scenes import PegParameters
+from stand_ins import Fault
+from stand_ins.haply import Service
+from stand_ins.libraries import Library
 
 RATE = 200.0  # [Hz] as the driver counts; ticks come as soon as they can
 PUSH = np.array([1.0, -0.5, 0.7, 0.0, 0.0, 0.0])

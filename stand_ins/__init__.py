@@ -1,4 +1,4 @@
-"""Stand-ins for devices and their vendors' software, for tests, benchmarks and a first look at a driver.
+"""Stand-ins for devices and their vendors' software, for tests, benchmarks and a first look at a driver; not installed.
 
 Each keeps to the vendor's published interface more strictly than the real one: the first misuse is kept as a text, in
 `misuse`. Each can be late, jump, say NaN, answer twice, fall silent, vanish and come back (`Fault`), and be older.

@@ -21,7 +21,7 @@ from typing import Any
 from websockets.asyncio.server import Server, ServerConnection, serve
 from websockets.exceptions import ConnectionClosed
 
-from haptic_drivers.fakes import Fault
+from stand_ins import Fault
 
 LARGEST_FORCE = 50.0  # [N] more than any device of the vendor gives: another unit is meant
 KINDS = ("inverse3", "verse_grip", "wireless_verse_grip", "custom_verse_grip")

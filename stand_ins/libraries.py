@@ -12,7 +12,7 @@ from pathlib import Path
 
 import numpy as np
 
-from haptic_drivers.fakes import Fault
+from stand_ins import Fault
 
 HERE = Path(__file__).parent
 IDENTITY = np.eye(3)
