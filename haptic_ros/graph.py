@@ -7,7 +7,7 @@ recorded, and the processes on each side of a relay follow from this table. No R
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 
 from haptic_sim.messages import TOPICS, split_topic, topic_of
@@ -52,25 +52,18 @@ class Role:
     composed: bool = True
 
 
-_SENSED = ("operator_events", "device_reading", "device_state")
+_DRIVER = Role(
+    "driver",
+    publishes=("operator_events", "device_reading", "device_state"),
+    takes=("device_command", EVENTS, OPERATOR),
+    optional=("operator_events", "device_reading", OPERATOR),
+    rank=2,
+    beyond=False,
+)
 _ANSWERED = ("tool_state", "world_state")
 ROLES = {
-    "driver": Role(
-        "driver",
-        publishes=_SENSED,
-        takes=("device_command", EVENTS, OPERATOR),
-        optional=("operator_events", "device_reading", OPERATOR),
-        rank=2,
-        beyond=False,
-    ),
-    "further_driver": Role(
-        "driver",
-        publishes=_SENSED,
-        takes=("device_command", LEADING, OPERATOR),
-        optional=("operator_events", "device_reading", OPERATOR),
-        rank=2,
-        beyond=False,
-    ),
+    "driver": _DRIVER,
+    "further_driver": replace(_DRIVER, takes=("device_command", LEADING, OPERATOR)),
     "device_relay": Role(
         "relay device",
         publishes=("relay_forward", "relayed_device_command"),

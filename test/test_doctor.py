@@ -54,7 +54,7 @@ def test_without_an_environment(tmp_path: Path) -> None:
     """A fresh checkout, with the system's Python: nothing is made, and the rest is looked at."""
     for name in ("haptics", "requirements.lock", "CMakeLists.txt", "package.xml"):
         shutil.copy(ROOT / name, tmp_path)
-    for name in ("haptic_bench", "haptic_sim"):
+    for name in ("haptic_bench", "haptic_ros", "haptic_sim"):
         shutil.copytree(ROOT / name, tmp_path / name, ignore=shutil.ignore_patterns("__pycache__"))
     variables = {name: value for name, value in os.environ.items() if not name.startswith(("ROS_DISTRO", "PYTHON"))}
     command = [sys.executable, "-I", "-S", "-B", str(tmp_path / "haptics"), "doctor", "--json"]
