@@ -10,6 +10,7 @@ its subscriptions and the other way round; the driver starts the first tick when
 
 from __future__ import annotations
 
+import inspect
 import json
 import sys
 import threading
@@ -270,6 +271,9 @@ class ServoNode(LifecycleNode):
             return self._not_configured(f"\n{traceback.format_exc()}")
         self.live.open()
         self._diagnosis = Diagnosis(self)
+        # rclpy's logger asks this at every message. The first answer looks at all modules, which takes tens of
+        # milliseconds: not in the servo thread, in the middle of a trial.
+        inspect.getmodule(inspect.currentframe())
         return TransitionCallbackReturn.SUCCESS
 
     def on_activate(self, state: LifecycleState) -> TransitionCallbackReturn:
