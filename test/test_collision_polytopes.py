@@ -166,3 +166,38 @@ def test_coplanar_triangles_are_one_face() -> None:
         corners = points[loop]
         normal = np.cross(corners[1] - corners[0], corners[2] - corners[1])
         assert normal @ corners[0] > 0.0, "anticlockwise seen from outside"
+
+
+LEAN = 0.4  # [rad] of two plates that lean against each other, edge on edge
+
+
+def leaning_plates(overlap: float, higher: float) -> tuple[pin.SE3, pin.SE3]:
+    """Poses of plates 2 mm thick and 0.1 m high whose upper edges meet, the first one's `higher` than the other."""
+    s, c = np.sin(LEAN), np.cos(LEAN)
+    x, z = 0.05 * s + 0.001 * c - overlap / 2, 0.05 * c - 0.001 * s - higher / 2
+    return at(-x, 0.0, -z, turn=(0.0, LEAN, 0.0)), at(x, 0.0, -z - higher, turn=(0.0, -LEAN, 0.0))
+
+
+@pytest.mark.parametrize("overlap", [-1e-5, 0.0, 1e-7, 1e-5, 1e-3])
+def test_parallel_edges_that_coincide_push_along_the_mean_of_their_normals(overlap: float) -> None:
+    plates = Scene(coal.Box(0.002, 0.06, 0.1), coal.Box(0.002, 0.06, 0.1))
+    first, second = leaning_plates(overlap, 0.0)
+    found = plates.contacts(GENERIC * first, GENERIC * second)
+    assert len(found) == 2
+    np.testing.assert_allclose(found.separation, -overlap, rtol=0, atol=1e-12)
+    np.testing.assert_allclose(found.normal, np.tile(GENERIC.rotation[:, 0], (2, 1)), rtol=0, atol=1e-9)
+    np.testing.assert_allclose(np.sort(in_first_body(found.point)[:, 1]), [-0.03, 0.03], atol=1e-12)
+
+
+def test_the_normal_of_edges_that_slide_past_each_other_turns_continuously() -> None:
+    """From the face of the one plate to that of the other, within the normal cones of both edges."""
+    plates = Scene(coal.Box(0.002, 0.06, 0.1), coal.Box(0.002, 0.06, 0.1))
+    angles = []
+    for higher in np.linspace(-4e-4, 4e-4, 401):
+        first, second = leaning_plates(2e-4, float(higher))
+        found = plates.contacts(first, second)
+        normal = found.normal[np.argmin(found.separation)]
+        angles.append(np.arctan2(normal[2], normal[0]))
+    assert angles[0] == pytest.approx(LEAN, abs=1e-9)
+    assert angles[-1] == pytest.approx(-LEAN, abs=1e-9)
+    assert -0.02 < np.diff(angles).min() <= np.diff(angles).max() < 1e-9

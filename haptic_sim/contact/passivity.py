@@ -97,6 +97,7 @@ def find_gains(packed, count, period, rubs, part):
     _count_friction(a, count, period, rubs, part)
     for g in range(elastic.shape[0]):
         late[g] = min(late[g], LATE * elastic[g])
+        gains[1, g] += min(late[g], 0.0)
     start, size = a.scaled.start, a.scaled.size
     for tree in range(start.shape[0]):
         g = find_root(m.group, tree)

@@ -51,6 +51,7 @@ class Shapes(NamedTuple):
         dtype=np.int64,
     )
     edges: np.ndarray = shared("two vertices of the edges of all shapes", "edges", 2, dtype=np.int64)
+    sides: np.ndarray = shared("the two faces that meet at these edges", "edges", 2, dtype=np.int64)
 
 
 def box_vertices(half: np.ndarray) -> np.ndarray:
@@ -126,6 +127,7 @@ class _Tables:
         self.loop: list[int] = [0]
         self.loops: list[tuple[int, int]] = []
         self.edges: list[tuple[int, int]] = []
+        self.sides: list[list[int]] = []
 
     def add(self, item: pin.GeometryObject) -> None:
         shape = item.geometry
@@ -181,6 +183,8 @@ class _Tables:
                 edge = edges.setdefault(ends, len(self.edges))
                 if edge == len(self.edges):
                     self.edges.append(ends)
+                    self.sides.append([])
+                self.sides[edge].append(len(self.faces) - 1)
                 self.loops.append((number[u], edge))
             self.loop.append(len(self.loops))
         if max(len(used), len(loops), len(edges)) > FEATURES // 2:
@@ -203,4 +207,5 @@ class _Tables:
             np.array(self.loop, np.int64),
             np.array(self.loops, np.int64).reshape(-1, 2),
             np.array(self.edges, np.int64).reshape(-1, 2),
+            np.array(self.sides, np.int64).reshape(-1, 2),
         )

@@ -6,7 +6,8 @@
    not include the deepest point that coal finds, coal's nearest points are a contact as well. Where shapes just touch,
    coal's normal may have any direction (for the corner of a cube on an equal cube the shortest way out is sideways):
    then a face that is as good a separating plane to within 1e-3 of the shapes is the reference.
- - Two parallel lines (axes of capsules, sides of cylinders, edges): both ends of their common part.
+ - Two parallel lines (axes of capsules, sides of cylinders, edges): both ends of their common part (`edges`). Parallel
+   edges that are each within the other shape come before faces.
  - All other pairs, spheres among them: one contact at coal's nearest points.
 
 Where both shapes have a face along the normal, that of the larger shape is the reference (of equal shapes that with the
@@ -20,14 +21,13 @@ from __future__ import annotations
 
 import math
 
+from haptic_sim.geometry.collision.edges import WITNESS, axis_end, edges_meet, edges_near, side_by_side
 from haptic_sim.geometry.collision.features import (
     CAPSULE,
     CYLINDER,
     EDGE,
     FACE,
-    FEATURES,
     HALFSPACE,
-    OTHER,
     POLYTOPE,
     SPHERE,
     VERTEX,
@@ -53,15 +53,12 @@ from haptic_sim.geometry.collision.regions import (
 )
 from haptic_sim.geometry.collision.sink import Query, put
 from haptic_sim.kernels import kernel
-from haptic_sim.vectors import act, along, column, cross, dot, length, minus, times, triple, turn, turn_back
+from haptic_sim.vectors import act, along, column, dot, length, minus, times, triple, turn, turn_back
 
 SNAP = math.cos(math.radians(2.0))  # between coal's normal and that of a face
 BETTER = 1e-6  # by which the cosine of the smaller shape's face must be larger: 0.08 degrees
-PARALLEL = 1e-2  # sine of the angle between lines that are parallel
-ACROSS = 5e-2  # cosine of the angle between a line and the normal to which it is square
 GRAZING = 5.0  # tolerances by which a face may miss the separation of shapes that just touch
 SHALLOWER = 0.1  # part by which the contacts of a face may miss the separation of the shapes
-WITNESS = OTHER + FEATURES - 1  # nearest point of a shape
 
 
 @kernel(error_model="numpy")
@@ -217,6 +214,9 @@ def _solids(scene, pair, margin, a, b):
         return
     face_a, cosine_a = _flat(placement, shapes, a, n)
     face_b, cosine_b = _flat(placement, shapes, b, times(-1.0, n))
+    sharp = shapes.kind[a] == shapes.kind[b] == POLYTOPE and min(cosine_a, cosine_b) < SNAP
+    if sharp and s < slop and edges_meet(scene, query, a, face_a, b, face_b, n, s, slop):
+        return
     larger = shapes.size[a, 2] > shapes.size[b, 2] or (shapes.size[a, 2] == shapes.size[b, 2] and a < b)
     flat = max(cosine_a, cosine_b) > SNAP
     of_a = cosine_a > cosine_b - BETTER if larger else not cosine_b > cosine_a - BETTER
@@ -243,9 +243,9 @@ def _solids(scene, pair, margin, a, b):
             if before < sink.used[0] and deepest > s + SHALLOWER * abs(s) + tolerance:
                 put(scene, query, n, q, s, WITNESS, WITNESS)
             return
-    lines_a = _edges_near(placement, shapes, a, p, tolerance, edges, 0)
-    lines_b = _edges_near(placement, shapes, b, q, tolerance, edges, 1)
-    if _side_by_side(scene, query, a, b, n, lines_a, lines_b):
+    lines_a = edges_near(placement, shapes, a, p, tolerance, edges, 0)
+    lines_b = edges_near(placement, shapes, b, q, tolerance, edges, 1)
+    if side_by_side(scene, query, a, b, n, lines_a, lines_b):
         return
     code_a = code_b = WITNESS
     if shapes.kind[a] == POLYTOPE and shapes.kind[b] == POLYTOPE:
@@ -282,99 +282,7 @@ def _above(scene, query, a, face, b):
         kind_a, feature, sides = DISC, CAP + face, 0
         centre, radius = along(column(placement, a, 3), shapes.size[a, 1], n), shapes.size[a, 0]
     if kind == CAPSULE:
-        x0, x1, r = _axis_end(placement, shapes, b, 0), _axis_end(placement, shapes, b, 1), shapes.size[b, 0]
+        x0, x1, r = axis_end(placement, shapes, b, 0), axis_end(placement, shapes, b, 1), shapes.size[b, 0]
     else:
         x0, x1, r = rim_point(shapes, placement, b, 0, n), rim_point(shapes, placement, b, 1, n), 0.0
     return segment_on(scene, query, Region(kind_a, n, offset, feature, sides, centre, radius), x0, x1, r)
-
-
-@kernel(error_model="numpy")
-def _axis_end(placement, shapes, g, end):
-    return act(placement, g, (0.0, 0.0, shapes.size[g, 1] if end == 0 else -shapes.size[g, 1]))
-
-
-@kernel(error_model="numpy")
-def _edges_near(placement, shapes, g, p, tolerance, edges, which):
-    """List the edges of a polytope nearest to p, within a tolerance; returns how many.
-
-    A round shape has one line, its axis.
-    """
-    edges[which, 0] = 0
-    if shapes.kind[g] != POLYTOPE:
-        return 1
-    x = turn_back(placement, g, minus(p, column(placement, g, 3)))
-    nearest = math.inf
-    count = 0
-    for again in range(2):
-        for e in range(shapes.first[g, 2], shapes.first[g + 1, 2]):
-            u, v = triple(shapes.vertices, shapes.edges[e, 0]), triple(shapes.vertices, shapes.edges[e, 1])
-            d, w = minus(v, u), minus(x, u)
-            t = min(max(dot(d, w) / dot(d, d), 0.0), 1.0)
-            distance = length(along(w, -t, d))
-            if again == 0:
-                nearest = min(nearest, distance)
-            elif distance <= nearest + tolerance and count < edges.shape[1]:
-                edges[which, count] = e
-                count += 1
-    return count
-
-
-@kernel(error_model="numpy")
-def _line(placement, shapes, g, edge):
-    """Ends and thickness of a line on shape g: an edge, or an axis."""
-    if shapes.kind[g] == POLYTOPE:
-        u, v = shapes.edges[edge, 0], shapes.edges[edge, 1]
-        return act(placement, g, triple(shapes.vertices, u)), act(placement, g, triple(shapes.vertices, v)), 0.0
-    return _axis_end(placement, shapes, g, 0), _axis_end(placement, shapes, g, 1), shapes.size[g, 0]
-
-
-@kernel(error_model="numpy")
-def _side_by_side(scene, query, a, b, n, lines_a, lines_b):
-    """Contacts at both ends of where two parallel lines square to n lie side by side; whether there are any."""
-    shapes, placement, edges, tolerance = scene.shapes, scene.placement, scene.manifold.edges, query.tolerance
-    for i in range(lines_a):
-        edge_a = edges[0, i]
-        a0, a1, r_a = _line(placement, shapes, a, edge_a)
-        u = minus(a1, a0)
-        size = length(u)
-        if not size > tolerance:
-            continue
-        u = times(1.0 / size, u)
-        across = along(n, -dot(n, u), u)
-        if abs(dot(n, u)) > ACROSS:
-            continue
-        across = times(1.0 / length(across), across)
-        for j in range(lines_b):
-            edge_b = edges[1, j]
-            b0, b1, r_b = _line(placement, shapes, b, edge_b)
-            v = minus(b1, b0)
-            if length(cross(u, v)) > PARALLEL * length(v) or abs(dot(n, v)) > ACROSS * length(v):
-                continue
-            t0, t1 = dot(u, minus(b0, a0)), dot(u, minus(b1, a0))
-            low, high = max(0.0, min(t0, t1)), min(size, max(t0, t1))
-            if not high - low > 10.0 * tolerance:
-                continue
-            code_a, code_b = WITNESS, WITNESS
-            if shapes.kind[a] == POLYTOPE:
-                code_a = EDGE + edge_a - shapes.first[a, 2]
-            if shapes.kind[b] == POLYTOPE:
-                code_b = EDGE + edge_b - shapes.first[b, 2]
-            # the normal between parallel lines is theirs; coal's overlap of round shapes is right to 1e-6 m only
-            t = 0.5 * (low + high)
-            w = minus(along(b0, (t - t0) / (t1 - t0), v), along(a0, t, u))
-            w = along(w, -dot(u, w), u)
-            apart = length(w)
-            normal = across
-            if apart > tolerance and abs(dot(w, across)) > 0.99 * apart:
-                normal = times((1.0 if dot(w, across) > 0.0 else -1.0) / apart, w)
-            found = 0
-            for end in range(2):
-                t = low if end == 0 else high
-                x = along(b0, (t - t0) / (t1 - t0), v)
-                s = dot(normal, minus(x, along(a0, t, u))) - r_a - r_b
-                # the far end of the line of a has the edge's second number
-                code = code_a + end * (FEATURES // 2) if code_a != WITNESS else WITNESS - 1 + end
-                found += put(scene, query, normal, along(x, -r_b, normal), s, code, code_b)
-            if found > 0:
-                return True
-    return False
