@@ -4,10 +4,11 @@ Lines side by side touch at both ends of their common part. The normal of two ed
 That of parallel edges may have any direction across them which is in the normal cones of both: an arc between two
 directions, each of which is the normal of a face. Where the two overlap, the shortest way out is one of these, and
 which one it is changes as the edges slide past each other: of two cards that lean against each other either face would
-do, and with less friction than the tangent of their angle they would slide along it. So in the region of both edges the
-normal turns continuously from the one to the other, with the depths d1 and d2 along them: edges that coincide have the
-mean of the arc, and where one depth is less than a ninth of the other the normal is that of its face. Depths below
-1e-3 of the shapes turn it as if they were that: otherwise a bond of friction that yields a little would turn it, too.
+do, and with less friction than the tangent of their angle they would slide along it. So where edges meet the normal
+turns continuously, from that of the one face to that of the other. With the depth along the mean direction and the
+distance of the edges across it, it is turned from the mean by the part TURNING * distance / depth of half the arc;
+where that is more than all of it, an edge is on a face. A depth below ROUNDING counts as that, as if edges were
+rounded: a bond of friction that yields hardly turns the normal.
 """
 
 from __future__ import annotations
@@ -23,7 +24,8 @@ from haptic_sim.vectors import act, along, column, cross, dot, length, minus, ti
 PARALLEL = 1e-2  # sine of the angle between lines that are parallel
 ACROSS = 5e-2  # cosine of the angle between a line and the normal to which it is square
 ARC = math.radians(2.0)  # least angle between the faces' normals of edges that meet
-TURNING = 0.625  # part of the arc by which the normal turns where the depths change by their sum
+ROUNDING = 5e-5  # [m]
+TURNING = 1.25  # for arcs of up to a right angle; wider ones turn faster, as an edge that touches a face has its normal
 DEEPER = 0.1  # part by which edges that meet may miss the separation of the shapes
 WITNESS = OTHER + FEATURES - 1  # nearest point of a shape
 
@@ -182,14 +184,14 @@ def _arc(placement, shapes, a, edge_a, b, edge_b, u):
 
 
 @kernel(error_model="numpy")
-def edges_meet(scene, query, a, face_a, b, face_b, n, separation, slop):
+def edges_meet(scene, query, a, face_a, b, face_b, n, separation, rounding):
     """Contacts where an edge of a face of polytope a meets a parallel one of a face of b; whether there are any.
 
-    Such edges are within the other shape or nearer than `slop`, and their separation is that of the shapes, along
+    Such edges are within the other shape or nearer than `rounding`, and their separation is that of the shapes, along
     coal's normal n, too.
     """
     shapes, placement, tolerance = scene.shapes, scene.placement, query.tolerance
-    slack = DEEPER * abs(separation) + slop
+    slack = DEEPER * abs(separation) + rounding
     for i in range(shapes.loop[face_a], shapes.loop[face_a + 1]):
         edge_a = shapes.loops[i, 1]
         for j in range(shapes.loop[face_b], shapes.loop[face_b + 1]):
@@ -207,13 +209,15 @@ def edges_meet(scene, query, a, face_a, b, face_b, n, separation, slop):
             one = along(times(math.cos(first), x), math.sin(first), y)
             other = along(times(math.cos(last), x), math.sin(last), y)
             d0, d1 = -max(dot(w0, one), dot(w0, other)), -max(dot(w1, one), dot(w1, other))
-            w = w0 if d0 > d1 else w1
             if abs(max(d0, d1) + separation) > slack:
                 continue
-            depth_one, depth_other = -dot(w, one), -dot(w, other)
-            part = 0.5 + TURNING * (depth_one - depth_other) / max(slop, depth_one + depth_other)
-            if 0.0 < part < 1.0:
-                angle = first + part * (last - first)
+            w = w0 if d0 > d1 else w1
+            middle, half = 0.5 * (first + last), 0.5 * (last - first)
+            depth = -dot(w, along(times(math.cos(middle), x), math.sin(middle), y))
+            aside = dot(w, along(times(-math.sin(middle), x), math.cos(middle), y))
+            part = TURNING * max(1.0, math.tan(half)) * aside / max(depth, rounding)
+            if abs(part) < 1.0:
+                angle = middle + part * half
                 if _put_ends(scene, query, lines, along(times(math.cos(angle), x), math.sin(angle), y)) > 0:
                     return True
     return False

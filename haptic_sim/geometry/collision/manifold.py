@@ -21,7 +21,7 @@ from __future__ import annotations
 
 import math
 
-from haptic_sim.geometry.collision.edges import WITNESS, axis_end, edges_meet, edges_near, side_by_side
+from haptic_sim.geometry.collision.edges import ROUNDING, WITNESS, axis_end, edges_meet, edges_near, side_by_side
 from haptic_sim.geometry.collision.features import (
     CAPSULE,
     CYLINDER,
@@ -215,7 +215,7 @@ def _solids(scene, pair, margin, a, b):
     face_a, cosine_a = _flat(placement, shapes, a, n)
     face_b, cosine_b = _flat(placement, shapes, b, times(-1.0, n))
     sharp = shapes.kind[a] == shapes.kind[b] == POLYTOPE and min(cosine_a, cosine_b) < SNAP
-    if sharp and s < slop and edges_meet(scene, query, a, face_a, b, face_b, n, s, slop):
+    if sharp and s < ROUNDING and edges_meet(scene, query, a, face_a, b, face_b, n, s, min(ROUNDING, slop)):
         return
     larger = shapes.size[a, 2] > shapes.size[b, 2] or (shapes.size[a, 2] == shapes.size[b, 2] and a < b)
     flat = max(cosine_a, cosine_b) > SNAP
