@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 import math
 from typing import Any
@@ -56,6 +57,35 @@ def test_a_cradle_of_springs_is_that_of_penalties_without_damping() -> None:
     np.testing.assert_allclose(v, [-0.132, -0.075, -0.031, 0.296, 0.942], atol=2e-3)
 
 
+@functools.cache
+def spring_chain(masses: tuple[float, ...], velocities: tuple[float, ...], e: float) -> np.ndarray:
+    """Velocities of balls between springs that are released with e^2 of their force, by small steps of time."""
+    mass, v = np.array(masses), np.array(velocities, float)
+    x, longest, h = np.zeros(len(mass)), np.zeros(len(mass) - 1), 1e-3
+    for _ in range(20000):
+        strain = -np.diff(x)
+        force = np.maximum(0.0, strain) * np.where(strain >= longest, 1.0, e * e)
+        longest = np.maximum(longest, strain)
+        v = v + h * (np.append(0.0, force) - np.append(force, 0.0)) / mass
+        x = x + h * v
+    return v
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("e", [1.0, 0.6])
+def test_as_springs_impacts_share_out_as_between_penalties(method: str, e: float) -> None:
+    masses, before = (1.0, 1.0, 0.5, 1.0, 2.0), (1.0, 0.0, 0.0, 0.0, -0.5)
+    found = chain(masses, before, method, e, "springs")
+    np.testing.assert_allclose(found, spring_chain(masses, before, e), atol=4e-3)
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("e", [0.0, 0.1, 0.5, 1.0])
+def test_one_contact_obeys_its_restitution_as_a_spring(method: str, e: float) -> None:
+    expected = [(1.0 - 2.0 * e) / 3.0, (1.0 + e) / 3.0]
+    np.testing.assert_allclose(chain([1.0, 2.0], [1.0, 0.0], method, e, "springs"), expected, atol=1e-3)
+
+
 @pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize("e", [1.0, 0.8])
 def test_a_chain_of_growing_masses_hands_an_impulse_on(method: str, e: float) -> None:
@@ -82,7 +112,7 @@ def test_a_small_ball_on_a_large_one_is_thrown_up(method: str, mass: float) -> N
     assert simulation.v("large")[2] == pytest.approx((1.0 - 3.0 * mass) / (1.0 + mass), abs=1e-3)
 
 
-@pytest.mark.parametrize("law", ["simultaneous", "sequential"])
+@pytest.mark.parametrize("law", ["simultaneous", "sequential", "springs"])
 @pytest.mark.parametrize("method", ["frictional_impulses", "constraint"])
 def test_a_block_rocks_on_as_housner_says(method: str, law: str) -> None:
     """Housner 1963: from one edge to the other, w' / w = 1 - 3/2 sin^2 a with tan a = width / height."""
@@ -99,28 +129,30 @@ def test_a_block_rocks_on_as_housner_says(method: str, law: str) -> None:
     assert found / w == pytest.approx(1.0 - 1.5 * sine**2, abs=0.01)
 
 
-@pytest.mark.parametrize("method", METHODS)
-def test_a_face_that_lands_flat_rebounds_flat(method: str) -> None:
+@pytest.mark.parametrize(
+    ("method", "law"), [*((method, "sequential") for method in METHODS), ("impulse_augmented", "springs")]
+)
+def test_a_face_that_lands_flat_rebounds_flat(method: str, law: str) -> None:
     """Contacts of one pair of bodies collide at once, so that what is symmetric stays so."""
     bodies = {"floor": plane(), "box": box([0, 0, 0.05 - OVERLAP], [0.1, 0.2, 0.1], [0.3, 0, -1.0])}
-    contact = {"restitution": 0.5, "multiple_impacts": "sequential", "friction": COULOMB, "penalty": "consistent"}
+    contact = {"restitution": 0.5, "multiple_impacts": law, "friction": COULOMB, "penalty": "consistent"}
     simulation = Simulation(bodies, method, contact=contact).step(1)
     assert simulation.v("box")[2] == pytest.approx(0.5, abs=1e-3)
     if method == "impulse_augmented":
         np.testing.assert_allclose(simulation.spin("box"), 0.0, atol=1e-9)
 
 
-def struck(seed: int, count: int, method: str) -> tuple[Response, ContactRows, np.ndarray]:
-    """Random contacts of random bodies that collide in a sequence, and what that does to u."""
+def struck(seed: int, count: int, method: str, law: str) -> tuple[Response, ContactRows, np.ndarray]:
+    """Random contacts of random bodies that collide, and what that does to u."""
     rng = np.random.default_rng(seed)
     body = some_bodies(rng, 5)
     rows = some_rows(rng, 5, count, separation=-1e-9)
-    response = Response(body, method, multiple_impacts="sequential", friction=COULOMB)
+    response = Response(body, method, multiple_impacts=law, friction=COULOMB)
     return response, rows, response.respond(rows)
 
 
-def check_energy_and_cones(seed: int, count: int, method: str) -> None:
-    response, rows, du = struck(seed, count, method)
+def check_energy_and_cones(seed: int, count: int, method: str, law: str) -> None:
+    response, rows, du = struck(seed, count, method, law)
     u = np.array(response.body.arrays.u)
     p = response.impulses(rows)
     gained = 0.5 * (u + du) @ (u + du) - 0.5 * u @ u
@@ -135,18 +167,20 @@ def check_energy_and_cones(seed: int, count: int, method: str) -> None:
     assert normal[approached, 1].min(initial=0.0) > -1e-5 * np.abs(normal).max() or response.method.unresolved
 
 
+@pytest.mark.parametrize("law", ["sequential", "springs"])
 @pytest.mark.parametrize("method", METHODS)
-def test_no_sequence_adds_energy_and_each_impulse_is_one_of_contact(method: str) -> None:
+def test_no_sequence_adds_energy_and_each_impulse_is_one_of_contact(method: str, law: str) -> None:
     """Impulses act on both sides of a contact alike (W^T p), which is what keeps momentum."""
     for seed in range(12):
-        check_energy_and_cones(20310 + seed, 1 + seed, method)
+        check_energy_and_cones(20310 + seed, 1 + seed, method, law)
 
 
 @pytest.mark.exhaustive
+@pytest.mark.parametrize("law", ["sequential", "springs"])
 @pytest.mark.parametrize("method", METHODS)
-def test_no_sequence_adds_energy_of_many(method: str) -> None:
+def test_no_sequence_adds_energy_of_many(method: str, law: str) -> None:
     for seed in range(400):
-        check_energy_and_cones(20400 + seed, 1 + seed % 24, method)
+        check_energy_and_cones(20400 + seed, 1 + seed % 24, method, law)
 
 
 @pytest.mark.parametrize("method", METHODS)

@@ -184,7 +184,8 @@ class CompliantContact(ContactResponse):
     ):
         super().__init__(body, parameters, capacity)
         frictional, limited = method == "frictional_impulses", rendering in LIMITED
-        sequential = method != "penalty" and parameters.multiple_impacts == "sequential"
+        law = "simultaneous" if method == "penalty" else parameters.multiple_impacts
+        sequential = law != "simultaneous"
         self._respond, self.step_kernel = _RESPONSES[frictional, sequential]
         if limited and len(body.arrays.Q) > 0:
             raise ParameterError(
@@ -210,7 +211,7 @@ class CompliantContact(ContactResponse):
             consistent=method != "penalty"
             and (rendering == "spread" or (rendering != "printed_spread" and parameters.penalty == "consistent")),
             impacts=Impacts.allocate(capacity if frictional or sequential else 0, body),
-            sequence=Sequence.allocate(capacity if sequential else 0, body),
+            sequence=Sequence.allocate(capacity, body, law),
         )
 
     @property

@@ -43,11 +43,11 @@ def build_response(
                 f"{method}; use consistent"
             ]
         )
-    if parameters.self_collision == "printed" and parameters.multiple_impacts == "sequential":
+    if parameters.self_collision == "printed" and parameters.multiple_impacts != "simultaneous":
         raise ParameterError(
             [
-                "contact.multiple_impacts = sequential: is of pairs of bodies, which contact.self_collision = printed "
-                "splits; use consistent, or simultaneous"
+                f"contact.multiple_impacts = {parameters.multiple_impacts}: is of pairs of bodies, which "
+                "contact.self_collision = printed splits; use consistent, or simultaneous"
             ]
         )
     if method in RIGID:

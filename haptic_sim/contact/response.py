@@ -106,11 +106,12 @@ class ContactParameters(Parameters):
         "its damper pulls at a point that leaves",
     )
     restitution: float = quantity(0.0, description="Coefficient of restitution", live=True, ge=0.0, le=1.0)
-    multiple_impacts: Literal["simultaneous", "sequential"] = quantity(
+    multiple_impacts: Literal["simultaneous", "sequential", "springs"] = quantity(
         "simultaneous",
         description="How impacts that begin together share out: simultaneous: all contacts obey their restitution at "
         "once (THESIS 4.36); sequential: one pair of bodies after the other, the fastest approach first, so that an "
-        "impulse travels through a row of balls; hybrid always has one contact after the other",
+        "impulse travels through a row of balls; springs: as springs that are compressed and released together, each "
+        "of which returns the part e^2 of its energy; hybrid always has one contact after the other",
     )
     self_collision: Literal["consistent", "printed"] = quantity(
         "consistent",

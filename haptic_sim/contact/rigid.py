@@ -46,7 +46,7 @@ from haptic_sim.contact.response import (
     fill_scaled,
     set_up,
 )
-from haptic_sim.contact.sequential import Sequence, resolve_pair_by_pair
+from haptic_sim.contact.sequential import Sequence, resolve_several
 from haptic_sim.contact.solvers.frictional_impulses import choose_effort, resolve_frictional_impacts
 from haptic_sim.contact.solvers.gauss_seidel import MAX_SWEEPS, GaussSeidelMemory, gauss_seidel
 from haptic_sim.contact.solvers.mirtich import MirtichMemory, resolve_one_at_a_time
@@ -89,7 +89,7 @@ class RigidArrays(NamedTuple):
     chosen: np.ndarray = array("numbers of the contacts in an impact", "contacts", dtype=np.int64)
     e: np.ndarray = array("coefficient of restitution of the contacts in an impact", "contacts")
     mirtich: MirtichMemory = part(MirtichMemory, "memory of `resolve_one_at_a_time`")
-    sequence: Sequence = value("memory of `resolve_pair_by_pair`; of no contacts where impacts are simultaneous")
+    sequence: Sequence = value("memory of `resolve_several`; of no contacts where impacts are simultaneous")
 
     mu: np.ndarray = array("coefficient of friction of the contacts in an impact, then of all", "contacts")
     bias: np.ndarray = array("what is added to the normal velocity that must not be negative", "contacts", unit="m/s")
@@ -104,12 +104,12 @@ class RigidContact(ContactResponse):
 
     def __init__(self, body: Multibody, parameters: ContactParameters, capacity: int, method: Method):
         super().__init__(body, parameters, capacity)
-        sequential = method != "hybrid" and parameters.multiple_impacts == "sequential"
+        law = "simultaneous" if method == "hybrid" else parameters.multiple_impacts
         self._respond, self.step_kernel = (
             (_respond_one_at_a_time, _step_one_at_a_time)
             if method == "hybrid"
             else (_respond_in_sequence, _step_in_sequence)
-            if sequential
+            if law != "simultaneous"
             else (_respond, _step)
         )
         planar = not np.any(body.J_W[:, 2:5])  # nothing moves along z or turns about x or y
@@ -117,7 +117,7 @@ class RigidContact(ContactResponse):
             RigidArrays,
             self.scaled.sizes,
             impacts=Impacts.allocate(capacity, body),
-            sequence=Sequence.allocate(capacity if sequential else 0, body),
+            sequence=Sequence.allocate(capacity, body, law),
             problem=ContactProblem.allocate(max(parameters.most_lemke, 1), 2 if planar else parameters.facets),
         )
 
@@ -152,7 +152,7 @@ def _resolve_in_sequence(packed, n):
     a = packed.arrays
     m = a.method
     f = m.impacts
-    return int(not resolve_pair_by_pair(n, f.some, m.u, m.e, m.mu, a.material.bounce, m.sequence, f.p))
+    return int(not resolve_several(n, f.some, m.u, m.e, m.mu, a.material.bounce, m.sequence, f.p))
 
 
 def _build_response(resolve: Any, always: bool) -> Any:

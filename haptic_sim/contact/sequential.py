@@ -25,6 +25,7 @@ import numpy as np
 from haptic_sim.contact.impacts import Impacts, copy_contact, select_colliding
 from haptic_sim.contact.solvers.frictional_impulses import choose_effort, resolve_frictional_impacts
 from haptic_sim.contact.solvers.outcomes import NOT_CONVERGED
+from haptic_sim.contact.spring_impacts import ImpactSprings, resolve_as_springs
 from haptic_sim.dynamics.multibody import Multibody
 from haptic_sim.dynamics.scaled import contact_velocity, coupling
 from haptic_sim.kernels import kernel
@@ -36,22 +37,25 @@ REMAINDER = 1e-6  # of the fastest approach at first: slower ones count as none
 
 @record
 class Sequence(NamedTuple):
-    """Memory of `resolve_pair_by_pair`, for kernels."""
+    """Memory of `resolve_several`, for kernels."""
 
     pair: Impacts = value("contacts of the pair that collides, and their impulses")
     chosen: np.ndarray = array("numbers of these contacts", "contacts", dtype=np.int64)
     restitution: np.ndarray = array("coefficient of restitution of these contacts", "contacts")
     friction: np.ndarray = array("coefficient of friction of these contacts", "contacts")
+    springs: ImpactSprings = value("memory of impacts as springs")
 
     @classmethod
-    def allocate(cls, capacity: int, body: Multibody) -> Sequence:
-        """Memory for so many contacts of a model."""
-        return allocate(cls, {"contacts": capacity}, pair=Impacts.allocate(capacity, body))
+    def allocate(cls, capacity: int, body: Multibody, law: str) -> Sequence:
+        """Memory for so many contacts of a model; of none where all obey their restitution at once."""
+        sizes = {"contacts": 0 if law == "simultaneous" else capacity}
+        springs = allocate(ImpactSprings, sizes, used=law == "springs")
+        return allocate(cls, sizes, pair=Impacts.allocate(sizes["contacts"], body), springs=springs)
 
 
 @kernel
-def resolve_pair_by_pair(n, contacts, u, restitution, friction, slowest, memory, p):
-    """Let pairs of bodies collide one after the other; allocates and raises nothing.
+def resolve_several(n, contacts, u, restitution, friction, slowest, memory, p):
+    """Let pairs of bodies collide one after the other, or all contacts as springs; allocates and raises nothing.
 
     Args:
         n: number of contacts.
@@ -71,7 +75,10 @@ def resolve_pair_by_pair(n, contacts, u, restitution, friction, slowest, memory,
     converged = True
     first, approach = _fastest(n, contacts, u)
     slowest = max(slowest, REMAINDER * approach)
-    for _ in range(MOST * n):
+    if memory.springs.used:
+        resolve_as_springs(n, contacts, u, restitution, friction, slowest, memory.springs, p)
+        first, approach = _fastest(n, contacts, u)
+    for _ in range(0 if memory.springs.used else MOST * n):
         if not approach > slowest:
             break
         m = 0
@@ -109,7 +116,7 @@ def _collide_selected(packed, count, rubs):
     if not rubs:
         m.chosen_friction[:n] = 0.0
     restitution, friction = m.chosen_restitution, m.chosen_friction
-    converged = resolve_pair_by_pair(n, f.some, m.u, restitution, friction, 0.0, m.sequence, f.p)
+    converged = resolve_several(n, f.some, m.u, restitution, friction, 0.0, m.sequence, f.p)
     for k in range(n):
         i = m.chosen[k]
         for d in range(3):
