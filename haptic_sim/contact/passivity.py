@@ -19,7 +19,8 @@ change of K with the normal force, sliding and viscous friction gain is counted.
 **Other forces.** Gravity does its work on the path h v' of the step, not at the mean velocity. So the impulses e of the
 forces other than contacts gain -e.(u' - u)/2 in scaled coordinates, which belongs to X: without it a spring that
 carries a constant load would gain and lose in turns, to first order of the velocity. For penalties friction f is such a
-force, too: -f.(v' - v)/2 belongs to X, as far as it is below the part LATE of the elastic energy of the group.
+force, too: -f.(v' - v)/2 belongs to X, as far as it is below the part LATE of the elastic energy of the group. It is
+no gain of penalties and bonds together, of which the friction itself is a part.
 
 **Penalties.** A group takes the explicit step p = max(0, h (k d - b v)) where its penalties gain nothing, even if half
 of what the dampers take in continuous time counts as gain,
