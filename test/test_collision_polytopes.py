@@ -201,3 +201,13 @@ def test_the_normal_of_edges_that_slide_past_each_other_turns_continuously() -> 
     assert angles[0] == pytest.approx(LEAN, abs=1e-9)
     assert angles[-1] == pytest.approx(-LEAN, abs=1e-9)
     assert -0.02 < np.diff(angles).min() <= np.diff(angles).max() < 1e-9
+
+
+def test_edges_of_nearly_coplanar_triangles_may_lack_a_face() -> None:
+    """A disc of 200 points that are not quite where they should be: merged faces overlap, and three edges have one."""
+    rng = np.random.default_rng(39)
+    angle = rng.uniform(0.0, 2.0 * np.pi, 200)
+    points = np.column_stack([0.05 * np.cos(angle), 0.05 * np.sin(angle), rng.choice([-0.05, 0.05], 200)])
+    disc = convex(points + 2e-6 * rng.uniform(-1.0, 1.0, points.shape))
+    found = Scene(coal.Box(*CUBE), disc).contacts(GENERIC, GENERIC * at(z=0.1 - GAP))
+    np.testing.assert_allclose(found.separation.min(), -GAP, rtol=0, atol=1e-5)

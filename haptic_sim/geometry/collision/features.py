@@ -127,7 +127,7 @@ class _Tables:
         self.loop: list[int] = [0]
         self.loops: list[tuple[int, int]] = []
         self.edges: list[tuple[int, int]] = []
-        self.sides: list[list[int]] = []
+        self.sides: list[tuple[int, int]] = []
 
     def add(self, item: pin.GeometryObject) -> None:
         shape = item.geometry
@@ -183,8 +183,9 @@ class _Tables:
                 edge = edges.setdefault(ends, len(self.edges))
                 if edge == len(self.edges):
                     self.edges.append(ends)
-                    self.sides.append([])
-                self.sides[edge].append(len(self.faces) - 1)
+                    self.sides.append((len(self.faces) - 1, len(self.faces) - 1))
+                # of nearly coplanar triangles more than two faces, or only one, can have an edge
+                self.sides[edge] = (self.sides[edge][0], len(self.faces) - 1)
                 self.loops.append((number[u], edge))
             self.loop.append(len(self.loops))
         if max(len(used), len(loops), len(edges)) > FEATURES // 2:
