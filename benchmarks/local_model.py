@@ -27,7 +27,7 @@ from benchmarks.turns import Contestant, Figures, take_turns
 from haptic_bench import experiment
 from haptic_sim.contact.response import REMEMBERED, ContactParameters, Method
 from haptic_sim.messages import LocalGeometry, ToolCommand
-from haptic_sim.tool.local_model import LocalModelParameters, Proxy
+from haptic_sim.tool.local_model import FullParameters, Proxy
 from haptic_sim.tool.mujoco_surroundings import MujocoSurroundings
 from haptic_sim.tool.tool_side import build_surroundings
 from haptic_sim.worlds.building import World
@@ -106,17 +106,17 @@ class Runner:
         dynamics: str = "current",
         impact: bool = False,
     ):
-        parameters = LocalModelParameters.model_validate({"type": "full", "dynamics": dynamics})
+        parameters = FullParameters.model_validate({"type": "full", "dynamics": dynamics})
         given = material(count, 0.3 if impact else 0.0)
         self.proxy = Proxy(world, given, method, "full", np.full(6, np.inf), RATE, parameters)
         self.state, self.command = self.proxy.tool_state(), ToolCommand()
-        self._body, self._counts = self.proxy._tool.body, self.proxy._tool.contact.counts
+        self._body, self._counts = self.proxy.tool.body, self.proxy.tool.contact.counts
         self._q = self._body.q.copy()
         self.points = bottom(count)
         self.proxy.update(self._geometry(world, given), 0)
         self.command.wrench[:] = WRENCH
         self._put_back = self._strike if impact else None
-        self.proxy._tool.pushed |= impact  # what puts it back supplies energy
+        self.proxy.tool.pushed |= impact  # what puts it back supplies energy
 
     def _geometry(self, world: World, given: ContactParameters) -> LocalGeometry:
         """An update with planes at points of the tool's bottom."""

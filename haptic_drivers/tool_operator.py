@@ -9,7 +9,8 @@ from haptic_drivers.operators import AnyOperatorParameters, PointerParameters, b
 from haptic_drivers.pointer import mobility_of
 from haptic_sim.messages import OperatorEvent, ToolCommand
 from haptic_sim.tool.environment import Environment
-from haptic_sim.tool.tool_side import Start, ToolSide
+from haptic_sim.tool.protocol import ToolSide
+from haptic_sim.tool.tool_side import Start
 from haptic_sim.worlds.building import World
 
 

@@ -22,6 +22,7 @@ from haptic_bench.experiment import Experiment, Trial
 from haptic_bench.recording.samples import Samples
 from haptic_drivers.operators import ArmParameters
 from haptic_sim.messages import LocalGeometry, columns
+from haptic_sim.tool.local_model import LOCAL_MODELS
 
 KINDS = {"held": "constant hold", "extrapolated": "extrapolation", "full": "local model"}
 DELAYS = (0.0, 0.002, 0.005, 0.01, 0.02, 0.05)  # [s]
@@ -105,7 +106,7 @@ def variant(trial: Trial, kind: str, delay: float | None, duration: float) -> Tr
     environment = {"delay": delay} if delay is not None else {"delay": None, "rate": None}
     update = {
         "environment": experiment.environment.model_copy(update=environment),
-        "local_model": experiment.local_model.model_copy(update={"type": kind}),
+        "local_model": LOCAL_MODELS.changed(experiment.local_model, {"type": kind}),
         "duration": duration,
     }
     return replace(trial, experiment=experiment.model_copy(update=update), built=trial.start)

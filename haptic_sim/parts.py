@@ -15,7 +15,7 @@ import importlib.util
 import os
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Generic, NamedTuple, TypeVar
 
@@ -165,6 +165,13 @@ class Kind(Group, Generic[P]):
             return self.find(name)
         except (KeyError, TypeError, PartError):
             return None
+
+    def changed(self, part: P, keys: Mapping[str, Any]) -> P:
+        """A part with other keys; one of another type keeps those of its keys that the other has, too."""
+        name = keys.get("type", self.name_of(type(part)))
+        other = self.find(name)
+        kept = {key: getattr(part, key) for key in part.model_fields_set & other.model_fields.keys()}
+        return other.model_validate(kept | dict(keys) | {"type": _tag(other)})
 
     def name_of(self, part: type[P]) -> str:
         """The name by which an experiment finds a part again: its type if it is registered, else MODULE:CLASS."""

@@ -18,7 +18,7 @@ from world_builder import thesis_material
 
 from haptic_bench import experiment
 from haptic_sim.messages import COLLIDING, FREE, RESTING, LocalGeometry, MessageError, ToolCommand
-from haptic_sim.tool.local_model import LocalModelParameters
+from haptic_sim.tool.local_model import FullParameters
 from haptic_sim.tool.local_model import Proxy as LocalModel
 from haptic_sim.worlds.scenes import (
     EmptyParameters,
@@ -45,7 +45,7 @@ def rotation(angle: float) -> np.ndarray:
     return np.array([[np.cos(angle), -np.sin(angle)], [np.sin(angle), np.cos(angle)]])
 
 
-IMMEDIATE = LocalModelParameters(type="full", release="immediate")
+IMMEDIATE = FullParameters(release="immediate")
 
 
 class Proxy:

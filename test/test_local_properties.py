@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from world_builder import thesis_material
 
 from haptic_sim.messages import COLLIDING, LocalGeometry, MessageError, ToolCommand
-from haptic_sim.tool.local_model import LocalModelParameters, Proxy
+from haptic_sim.tool.local_model import FullParameters, Proxy
 from haptic_sim.tool.surroundings import WorldSurroundings
 from haptic_sim.worlds.building import World
 from haptic_sim.worlds.parameters import WorldParameters
@@ -89,11 +89,11 @@ def test_no_collision_adds_kinetic_energy_and_elastic_ones_keep_it(
     v = np.array(speeds)[: world.model.nv]
     moving = dataclasses.replace(world, v=v)
     contact = thesis_material(stiffness=1e-9, damping=0.0, restitution=e)
-    model = Proxy(moving, contact, "impulse_augmented", "full", UNLIMITED, RATE, LocalModelParameters(type="full"))
+    model = Proxy(moving, contact, "impulse_augmented", "full", UNLIMITED, RATE, FullParameters())
     state = model.tool_state()
     links = list(range(1, world.model.njoints))
     model.update(listed(state, rows, world.planar, links, e), 0)
-    body = model._tool.body
+    body = model.tool.body
     before = 0.5 * body.v @ body.D @ body.v
     D = body.D.copy()
     command = ToolCommand()
@@ -120,7 +120,7 @@ def test_what_collisions_dissipate_is_not_negative_and_nothing_if_elastic(
     world = TOOLS[tool]
     moving = dataclasses.replace(world, v=np.array(speeds)[: world.model.nv])
     contact = thesis_material(stiffness=1e-9, damping=0.0, restitution=e)
-    model = Proxy(moving, contact, "impulse_augmented", "full", UNLIMITED, RATE, LocalModelParameters(type="full"))
+    model = Proxy(moving, contact, "impulse_augmented", "full", UNLIMITED, RATE, FullParameters())
     state = model.tool_state()
     model.update(listed(state, rows, world.planar, list(range(1, world.model.njoints)), e), 0)
     command = ToolCommand()
@@ -159,7 +159,7 @@ def test_a_stream_that_lies_never_pushes_harder_than_the_walls_that_it_tells_of(
     """Walls stand still: each point is pushed by its depth in them, now or up to a period ago, and its damper."""
     world = build_world(PegParameters(), EnclosureParameters(gap=(0.004, 0.006)), thesis_material())
     contact = thesis_material(stiffness=STIFFNESS, damping=DAMPING)
-    parameters = LocalModelParameters.model_validate({"type": "full", "epsilon": 0.003, "release": release})
+    parameters = FullParameters.model_validate({"type": "full", "epsilon": 0.003, "release": release})
     model = Proxy(world, contact, "penalty", "full", UNLIMITED, RATE, parameters, PERIOD / RATE)
     surroundings = WorldSurroundings(world, contact, epsilon=0.003, rate=RATE, period=PERIOD / RATE)
     state, command, geometry = model.tool_state(), ToolCommand(), surroundings.local_geometry()
@@ -214,7 +214,7 @@ def test_with_deformation_updates_change_the_force_by_no_more_than_a_periods_par
     found = {}
     for deformation in (True, False):
         world = build_world(PegParameters(), EmptyParameters(), thesis_material())
-        parameters = LocalModelParameters(type="full", deformation=deformation)
+        parameters = FullParameters(deformation=deformation)
         contact = thesis_material(stiffness=soft, damping=0.0)
         model = Proxy(world, contact, "penalty", "full", UNLIMITED, RATE, parameters, PERIOD / RATE)
         state, command, force = model.tool_state(), ToolCommand(), []

@@ -15,7 +15,8 @@ from world_builder import thesis_material
 from haptic_sim.contact.response import ContactParameters
 from haptic_sim.messages import COLLIDING, LocalGeometry, MessageError, ToolCommand, ToolState
 from haptic_sim.parameters import ParameterError
-from haptic_sim.tool.local_model import HeldWrench, LocalModel, LocalModelParameters, Proxy, ResolvedContacts
+from haptic_sim.tool.local_model import LOCAL_MODELS, FullParameters, HeldWrench, LocalModel, Proxy, ResolvedContacts
+from haptic_sim.tool.local_model.baselines import HeldParameters, ResolveParameters
 from haptic_sim.tool.surroundings import WorldSurroundings
 from haptic_sim.worlds.building import World
 from haptic_sim.worlds.parameters import WorldParameters
@@ -44,7 +45,7 @@ def peg() -> World:
 
 
 def proxy(method: Any = "penalty", contact: ContactParameters = MATERIAL, **keys: Any) -> Proxy:
-    parameters = LocalModelParameters.model_validate({"type": "full"} | keys)
+    parameters: Any = LOCAL_MODELS.changed(FullParameters(), keys)
     return Proxy(peg(), contact, method, "full", UNLIMITED, RATE, parameters, PERIOD * T)
 
 
@@ -153,7 +154,7 @@ def test_planes_of_which_nothing_new_is_known_stop() -> None:
     depth = -run(model, 20 * PERIOD, model.tool_state(), 0)[:, 0] / SOFT
     np.testing.assert_allclose(depth[-1], 2e-3, rtol=1e-3)
     np.testing.assert_allclose(depth[2 * PERIOD :], depth[-1], rtol=1e-6)
-    assert proxy(constraints="static")._parameters.constraints == "static"
+    assert proxy(constraints="static").parameters.constraints == "static"
 
 
 def test_static_constraints_do_not_move() -> None:
@@ -209,7 +210,7 @@ def test_a_bad_update_is_refused_and_changes_nothing(kind: Any, change: str, mes
     """Two models in the same motion, one of which is told nonsense in between: the same bits."""
     found = []
     for told in (False, True):
-        model = proxy() if kind is Proxy else kind(peg(), MATERIAL, RATE, LocalModelParameters(), PERIOD * T)
+        model = proxy() if kind is Proxy else kind(peg(), MATERIAL, RATE, ResolveParameters(), PERIOD * T)
         state = model.tool_state()
         model.update(survey(10, {1: -1e-3}), 10)
         first = run(model, 5, state, 10, (0.1, 0, 0, 0, 0, 0))
@@ -227,7 +228,7 @@ def test_a_bad_update_is_refused_and_changes_nothing(kind: Any, change: str, mes
 
 
 def test_held_applies_the_wrench_of_the_environment_until_the_next() -> None:
-    model = HeldWrench(peg(), MATERIAL, RATE, LocalModelParameters(type="held"), PERIOD * T)
+    model = HeldWrench(peg(), MATERIAL, RATE, HeldParameters(), PERIOD * T)
     state, geometry = model.tool_state(), survey(0, {1: -1e-3})
     geometry.wrench[:] = -3.0, 0, 0, 0, 0, 0
     model.update(geometry, 0)
@@ -241,7 +242,7 @@ def test_held_applies_the_wrench_of_the_environment_until_the_next() -> None:
 @pytest.mark.parametrize("coefficient", [1.0, 0.03])
 def test_resolve_undoes_a_violation_within_a_step_of_the_environment(coefficient: float) -> None:
     """A f = d with A = h^2 / m: f = m d / h^2; and the displacement since the update is part of d."""
-    parameters = LocalModelParameters(type="resolve", force_coefficient=coefficient)
+    parameters = ResolveParameters(force_coefficient=coefficient)
     model = ResolvedContacts(peg(), MATERIAL, RATE, parameters, PERIOD * T)
     state = model.tool_state()
     model.update(survey(0, {1: -1e-3}), 0)
@@ -253,7 +254,7 @@ def test_resolve_undoes_a_violation_within_a_step_of_the_environment(coefficient
 
 
 def test_resolve_shares_a_force_and_keeps_to_the_cone_of_friction() -> None:
-    parameters = LocalModelParameters(type="resolve", force_coefficient=1.0)
+    parameters = ResolveParameters(force_coefficient=1.0)
     model = ResolvedContacts(peg(), MATERIAL, RATE, parameters, PERIOD * T)
     state, geometry = model.tool_state(), survey(0, {1: -1e-3, 2: -1e-3}, friction_kinetic=0.3)
     geometry.constraints["position"][:2, 1] = 0.01, -0.01
@@ -269,7 +270,7 @@ def test_resolve_shares_a_force_and_keeps_to_the_cone_of_friction() -> None:
 def test_resolve_is_refused_for_a_linkage() -> None:
     arm = build_world(ThreeLinksParameters(), EmptyParameters(), thesis_material())
     with pytest.raises(ParameterError, match="resolve: supports only tools of one body"):
-        ResolvedContacts(arm, MATERIAL, RATE, LocalModelParameters(type="resolve"), PERIOD * T)
+        ResolvedContacts(arm, MATERIAL, RATE, ResolveParameters(), PERIOD * T)
 
 
 # Transients
@@ -303,9 +304,7 @@ def test_an_impact_adds_a_decaying_sinusoid_to_what_is_rendered_and_not_to_the_m
 def test_surveyed_dynamics_are_those_of_the_update() -> None:
     """The hand accelerates by J D^-1 J^T F with the inertia of the message, which here is not the arm's."""
     arm = build_world(ThreeLinksParameters(), EmptyParameters(), thesis_material())
-    model = Proxy(
-        arm, MATERIAL, "penalty", "full", UNLIMITED, RATE, LocalModelParameters(type="full", dynamics="surveyed")
-    )
+    model = Proxy(arm, MATERIAL, "penalty", "full", UNLIMITED, RATE, FullParameters(dynamics="surveyed"))
     state, geometry = model.tool_state(), survey(0, {})
     geometry.q[:] = arm.q
     inertia = np.diag([0.5, 0.2, 0.1])
@@ -318,7 +317,7 @@ def test_surveyed_dynamics_are_those_of_the_update() -> None:
     np.testing.assert_allclose(state.v, T * np.linalg.solve(inertia, J.T @ force - [0.1, 0.2, 0.3]), rtol=1e-12)
     for _ in range(50):  # it moves: the inertia stays, and there are no Coriolis forces
         v = state.v.copy()
-        body = model._tool.body
+        body = model.tool.body
         J = body.J_H.copy()
         run(model, 1, state, 1, force)
         np.testing.assert_allclose(
@@ -384,7 +383,7 @@ def test_what_the_velocity_reaches_is_listed_too(horizon: float, listed: int) ->
 def struck(method: Any, mobility: float, e: float = 0.0, **keys: Any) -> tuple[ToolState, Proxy]:
     """A peg at 0.1 m/s that has met a plane of a mobility [1/kg] at rest."""
     world = dataclasses.replace(peg(), v=np.array([0.1, 0.0, 0.0]))
-    parameters = LocalModelParameters.model_validate({"type": "full", "constraints": "dynamic"} | keys)
+    parameters = FullParameters.model_validate({"type": "full", "constraints": "dynamic"} | keys)
     contact = thesis_material(stiffness=4000.0, damping=0.0)
     model = Proxy(world, contact, method, "full", UNLIMITED, RATE, parameters, PERIOD * T)
     state = model.tool_state()

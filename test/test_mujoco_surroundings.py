@@ -13,7 +13,7 @@ from world_builder import thesis_material
 from haptic_bench import experiment
 from haptic_sim.messages import LocalGeometry, ToolCommand
 from haptic_sim.parameters import ParameterError
-from haptic_sim.tool.local_model import LocalModelParameters, Proxy
+from haptic_sim.tool.local_model import FullParameters, Proxy
 from haptic_sim.tool.mujoco_surroundings import SAME, Features, MujocoSurroundings, band
 from haptic_sim.tool.surroundings import Surroundings, WorldSurroundings
 from haptic_sim.worlds.building import build
@@ -54,7 +54,7 @@ def listed(surroundings: Surroundings) -> np.ndarray:
 def feel(surroundings: Surroundings, world: Any, target: np.ndarray, seconds: float = 1.0, every: int = 17) -> Any:
     """A spring of 2000 N/m and a damper between a point [m] and the hand; the tool's state after that time."""
     contact = thesis_material(stiffness=5000.0, damping=20.0)
-    local = LocalModelParameters(type="full", epsilon=EPSILON)
+    local = FullParameters(epsilon=EPSILON)
     model = Proxy(world, contact, "penalty", "full", np.full(6, np.inf), RATE, local, every / RATE)
     state, command, geometry = model.tool_state(), ToolCommand(), surroundings.local_geometry()
     for tick in range(round(seconds * RATE)):

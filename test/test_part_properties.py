@@ -28,7 +28,7 @@ WITH_FILES = ("file", "arm")
 NOT_OFFLINE = ("none", "crtk", "external", "hardware")
 OURS = [
     (kind, name)
-    for kind in ("controllers", "operators", "devices")
+    for kind in ("controllers", "operators", "devices", "local_models")
     for name in groups()[kind].entries()
     if name not in (*WITH_FILES, *NOT_OFFLINE)
 ]

@@ -137,6 +137,7 @@ def test_a_class_needs_no_registration(installed: Path, monkeypatch: pytest.Monk
         "operator": {"type": "lab_parts.operator:RampParameters", "force": [1, 0, 0]},
         "device": {"type": "lab_parts.device:StageParameters"},
         "scene": {"type": "lab_parts.scene:BallBeforeWallParameters"},
+        "local_model": {"type": "lab_parts.local_model:SpringPlaneParameters"},
         "analysis": "lab_parts.analysis:ANALYSIS",
     }
     (trial,) = experiment.load_document(document(**changes), Path(WALL))
@@ -295,7 +296,7 @@ def test_pip_installs_the_example_as_the_tests_do(tmp_path: Path) -> None:
          for point in one.entry_points}
         for folder in (tmp_path / "target", ours)
     ]  # fmt: skip
-    assert found[0] == found[1] and len(found[0]) == 5
+    assert found[0] == found[1] and len(found[0]) == 6
 
 
 def test_a_kind_is_listed() -> None:

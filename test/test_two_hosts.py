@@ -18,7 +18,7 @@ from haptic_bench.recording.samples import Samples
 from haptic_experiments.two_hosts import ANALYSIS, DELAYS, KINDS, SYNCHRONOUS, label
 from haptic_sim.messages import LocalGeometry, ToolCommand
 from haptic_sim.parameters import ParameterError
-from haptic_sim.tool.local_model import ExtrapolatedWrench, LocalModelParameters
+from haptic_sim.tool.local_model.baselines import ExtrapolatedParameters, ExtrapolatedWrench
 
 pytest.importorskip("rclpy", reason="needs ROS 2")
 pytest.importorskip("haptics.msg", reason="needs the built messages")
@@ -95,7 +95,7 @@ def test_an_extrapolation_is_the_line_through_the_last_two_wrenches() -> None:
     """Of a wrench that is a line in time it is exact, however late the surveys are."""
     trial = load("two_hosts", "local_model.type=extrapolated")
     world = trial.world
-    model = ExtrapolatedWrench(world, thesis_material(), 1000.0, LocalModelParameters(type="extrapolated"), 0.002)
+    model = ExtrapolatedWrench(world, thesis_material(), 1000.0, ExtrapolatedParameters(), 0.002)
     state, command = model.tool_state(), ToolCommand()
     line, slope = np.array([1.0, -2.0, 0.0, 0.0, 0.0, 0.1]), np.array([0.01, 0.02, 0.0, 0.0, 0.0, -0.001])
     geometry = LocalGeometry(

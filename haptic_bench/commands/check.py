@@ -21,7 +21,13 @@ from haptic_sim.parameters import ParameterError
 from haptic_sim.parts import Kind, Part, PartError, groups
 from haptic_sim.worlds.scenes import tools_of
 
-SECTIONS = {"controllers": "controller", "operators": "operator", "devices": "device", "scenes": "scene"}
+SECTIONS = {
+    "controllers": "controller",
+    "operators": "operator",
+    "devices": "device",
+    "scenes": "scene",
+    "local_models": "local_model",
+}
 """Kinds whose parts are checked, and their sections of an experiment."""
 EXPERIMENT: dict[str, Any] = {
     "name": "check",
@@ -113,6 +119,8 @@ def _fitting(kind: str, part: Any) -> dict[str, Any]:
         found = {"device" if kind == "controllers" else "controller": {"type": "admittance"}}
     if getattr(part, "PLANAR", False):
         found |= IN_THE_PLANE
+    if kind == "local_models":
+        found |= {"environment": {"rate": 60.0}}
     if "none" not in (tools := tools_of(part)):
         found |= {"tool": {"type": tools[0]}}
     return found

@@ -22,7 +22,7 @@ from haptic_sim.parameters import Parameters, quantity
 from haptic_sim.random_numbers import stream
 from haptic_sim.scenes import AnySceneParameters
 from haptic_sim.tool.environment import EnvironmentParameters
-from haptic_sim.tool.local_model import LocalModelParameters
+from haptic_sim.tool.local_model import AnyLocalModelParameters, NoLocalModelParameters
 from haptic_sim.worlds.parameters import HoldParameters
 from haptic_sim.worlds.scenes import AnyToolParameters, NoToolParameters
 
@@ -111,7 +111,9 @@ class Experiment(Parameters):
     scene: AnySceneParameters = quantity(description="The virtual world")
     contact: ContactParameters = quantity(ContactParameters(), description="Properties of the contacts")
     environment: EnvironmentParameters = quantity(EnvironmentParameters(), description="How the world is simulated")
-    local_model: LocalModelParameters = quantity(LocalModelParameters(), description="The local model of interaction")
+    local_model: AnyLocalModelParameters = quantity(
+        NoLocalModelParameters(), description="The local model of interaction"
+    )
     constraint: ConstraintParameters = quantity(
         ConstraintParameters(), description="How the exact constraints of the tool are kept"
     )

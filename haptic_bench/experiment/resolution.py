@@ -28,16 +28,16 @@ from haptic_sim.contact.response import UNLIMITED
 from haptic_sim.messages import FORCE, ToolSizes
 from haptic_sim.motions.drives import unstable
 from haptic_sim.parameters import ParameterError, in_space
-from haptic_sim.tool.local_model.sprung import warn_of_sprung_objects
+from haptic_sim.tool.protocol import LocalModelCore, ToolSide
 from haptic_sim.tool.tool_side import (
     Start,
-    ToolSide,
     build_local_model,
     build_start,
     build_tool_side,
     hand_inertia,
     hand_mobility,
     hand_pose,
+    local_model_context,
     tool_sizes,
     world_of,
 )
@@ -116,8 +116,8 @@ class Trial:
         )
         if not isinstance(start, World):
             return unused
-        sprung = warn_of_sprung_objects(start, experiment.local_model, experiment.environment, experiment.rate)
-        return (*start.notes, *unused, *sprung)
+        context = local_model_context(start, experiment, experiment.limits, experiment.rate)
+        return (*start.notes, *unused, *experiment.local_model.notes(context))
 
     @property
     def tool_sizes(self) -> ToolSizes:
@@ -201,8 +201,13 @@ class Trial:
         """The tool's side, which answers the controller; without a device it has no limits of one."""
         experiment = self.experiment
         if experiment.asynchronous:
-            return build_local_model(self.world, experiment, experiment.limits, experiment.rate)
+            return self.local_model()
         return build_tool_side(experiment, experiment.limits, experiment.rate, start=self.start)
+
+    def local_model(self) -> LocalModelCore:
+        """The local model of an asynchronous experiment."""
+        experiment = self.experiment
+        return build_local_model(self.world, experiment, experiment.limits, experiment.rate)
 
     @property
     def label(self) -> str:
@@ -399,6 +404,9 @@ def _check_start(experiment: Experiment, start: Start) -> None:
         return
     if experiment.asynchronous:
         tool_alone(start)
+        context = local_model_context(start, experiment, experiment.limits, experiment.rate)
+        if wrong := experiment.local_model.problems(context):
+            raise ParameterError(wrong)
     period = 1.0 / experiment.rate
     if problems := list(unstable(start.bodies(period), start.motions, period)) if start.motions else []:
         raise ParameterError(problems)

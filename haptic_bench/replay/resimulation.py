@@ -36,7 +36,7 @@ from haptic_sim.messages import (
 )
 from haptic_sim.parameters import Parameters
 from haptic_sim.tool.environment import Environment
-from haptic_sim.tool.local_model import LocalModel
+from haptic_sim.tool.protocol import ToolSide
 from haptic_sim.tool.tool_side import build_surroundings
 from haptic_sim.tool.world_state import WorldStates
 
@@ -198,8 +198,9 @@ def _tool_side(
 ) -> None:
     """The tool from its commands and its surroundings; `others` is what was recorded of further hands."""
     experiment = trial.experiment
-    core = trial.tool_side()
-    geometry = _local_geometry(trial) if experiment.asynchronous else None
+    local_model = trial.local_model() if experiment.asynchronous else None
+    core: ToolSide = trial.tool_side() if local_model is None else local_model
+    geometry = None if local_model is None else _local_geometry(trial)
     state, then, command = core.tool_state(), core.tool_state(), ToolCommand()
     held = core.hands if isinstance(core, Environment) else ()
     hands = [
@@ -229,13 +230,13 @@ def _tool_side(
                 verdict.unverified.append(f"tool_state from tick {tick} on: tool_command {then.command_tick} is lost")
                 return
         if tick >= 0:
-            if isinstance(core, LocalModel) and geometry is not None and then.geometry_tick != state.geometry_tick:
+            if local_model is not None and geometry is not None and then.geometry_tick != state.geometry_tick:
                 surroundings = recorded["local_geometry"].get(then.geometry_tick)
                 if surroundings is None:
                     verdict.unverified.append(f"tool_state from {tick} on: local_geometry {then.geometry_tick} is lost")
                     return
                 geometry.load(surroundings)
-                core.update(geometry, tick)
+                local_model.update(geometry, tick)
             if contact.changed(tick):
                 core.configure(contact.parameters)
             core.step(command, state)

@@ -25,9 +25,9 @@ from haptic_sim.messages import (
     topic_of,
 )
 from haptic_sim.tool.environment import Environment
-from haptic_sim.tool.local_model import LocalModel
+from haptic_sim.tool.protocol import LocalModelCore, ToolSide
 from haptic_sim.tool.surroundings import Surroundings
-from haptic_sim.tool.tool_side import ToolSide, build_surroundings
+from haptic_sim.tool.tool_side import build_surroundings
 from haptic_sim.tool.world_state import WorldStates
 
 Sink = Callable[[str, int, bytes], object]
@@ -99,11 +99,15 @@ class LoopOfHands:
     def __init__(self, trial: Trial, sink: Sink):
         experiment = trial.experiment
         self.ticks = 0
-        self._tool_side = tool_side = trial.tool_side()
+        tool_side: ToolSide
         self._surveys = None
-        if isinstance(tool_side, LocalModel):
+        if experiment.asynchronous:
+            tool_side = local_model = trial.local_model()
             surroundings = build_surroundings(trial.world, experiment, experiment.rate)
-            self._surveys = _Surveys(surroundings, tool_side, experiment, sink)
+            self._surveys = _Surveys(surroundings, local_model, experiment, sink)
+        else:
+            tool_side = trial.tool_side()
+        self._tool_side = tool_side
         first, *others = self.hands = [HandLoop(name, each, sink) for name, each in trial.hands.items()]
         first.tool_command, first.tool_state = ToolCommand(), tool_side.tool_state()
         if isinstance(tool_side, Environment):
@@ -247,7 +251,7 @@ def _world_states(tool_side: ToolSide, experiment: Experiment, sink: Sink) -> Wo
 class _Surveys:
     """The asynchronous environment: makes the surveys, and passes each to the local model after its delay."""
 
-    def __init__(self, surroundings: Surroundings, local_model: LocalModel, experiment: Experiment, sink: Sink):
+    def __init__(self, surroundings: Surroundings, local_model: LocalModelCore, experiment: Experiment, sink: Sink):
         self._surroundings, self._local_model, self._sink = surroundings, local_model, sink
         self._schedule = experiment.environment.schedule(experiment.rate)
         self._geometry = surroundings.local_geometry()

@@ -20,6 +20,7 @@ from haptic_drivers.operators import build_operator
 from haptic_drivers.parameters import DeviceContext
 from haptic_sim.messages import DeviceCommand, DeviceState, ToolCommand, tick_time
 from haptic_sim.spatial import rotation_difference
+from haptic_sim.tool.tool_side import build_surroundings
 
 STEPS = 200  # with random inputs
 HELD = 4096  # [B] that a step may hold for itself: views and numbers of Python, no large arrays
@@ -48,6 +49,8 @@ def properties(kind: str, trial: Trial) -> Iterator[Finding]:
         yield from _of_steps(lambda: _controller_steps(trial))
     elif kind == "operators" and not trial.experiment.operator.EVENTS:  # a person moves a pointer
         yield from _of_steps(lambda: _operator_steps(trial))
+    elif kind == "local_models":
+        yield from _of_steps(lambda: _local_model_steps(trial))
     elif kind == "devices":
         yield from _of_steps(lambda: _device_steps(trial))
         yield Finding("passive: it gives back no more energy than it was given", _active(trial))
@@ -168,6 +171,24 @@ def _operator_steps(trial: Trial) -> Step:
 
     def step(tick: int) -> np.ndarray:
         operator.wrench(tick / experiment.rate, given.poses[tick], given.twists[tick], said)
+        return said
+
+    return step
+
+
+def _local_model_steps(trial: Trial) -> Step:
+    """A local model with the surroundings of the start, under random commands."""
+    experiment, given, said = trial.experiment, _Random(trial), np.zeros(19)
+    model, surroundings = trial.local_model(), build_surroundings(trial.world, experiment, experiment.rate)
+    state, geometry, command = model.tool_state(), surroundings.local_geometry(), ToolCommand()
+    surroundings.survey(state, 0, geometry)
+    model.update(geometry, 0)
+
+    def step(tick: int) -> np.ndarray:
+        command.stamp(tick, tick_time(tick, experiment.rate))
+        command.wrench[:] = given.wrenches[tick]
+        model.step(command, state)
+        said[:7], said[7:13], said[13:] = state.pose, state.twist, state.wrench
         return said
 
     return step

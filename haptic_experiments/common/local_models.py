@@ -21,6 +21,7 @@ from haptic_bench.recording.samples import Samples
 from haptic_control.direct import DirectParameters
 from haptic_control.four_channel import FourChannelParameters
 from haptic_sim.messages import columns
+from haptic_sim.parts import kind_of
 from haptic_sim.worlds.scenes import SlottedEnclosureParameters
 
 HORIZON = 10.0  # [s] of a trial that is compared
@@ -47,9 +48,11 @@ class Variant:
 
     def of(self, experiment: Experiment) -> Experiment:
         """An experiment with these settings."""
-        update: dict[str, Any] = {
-            name: getattr(experiment, name).model_copy(update=dict(keys)) for name, keys in self.sections.items()
-        }
+        update: dict[str, Any] = {}
+        for name, keys in self.sections.items():
+            section, kind = getattr(experiment, name), kind_of(type(experiment).model_fields[name])
+            changed = section.model_copy(update=dict(keys)) if kind is None else kind.changed(section, keys)
+            update[name] = changed
         if self.direct is not None and self.direct != isinstance(experiment.controller, DirectParameters):
             update["controller"] = DirectParameters() if self.direct else FourChannelParameters()
         return experiment.model_copy(update=update)

@@ -7,7 +7,7 @@ from typing import ClassVar
 from haptic_ros.process import run
 from haptic_sim.messages import Message, MessageError
 from haptic_sim.nodes.tool import ToolNode
-from haptic_sim.tool.local_model import LocalModel
+from haptic_sim.tool.protocol import LocalModelCore
 from haptic_sim.tool.tool_side import build_local_model, build_surroundings
 
 LATE = 3.0  # periods without an update after which the surroundings are old
@@ -17,7 +17,7 @@ class LocalModelNode(ToolNode):
     """The proxy as a node. In lockstep a tick waits for the survey that is due at it."""
 
     NAME: ClassVar[str] = "local_model"
-    core: LocalModel
+    core: LocalModelCore
 
     def build(self) -> None:
         """See ServoNode."""

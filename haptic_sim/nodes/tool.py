@@ -16,8 +16,9 @@ from haptic_sim.messages import HAND, Message, MessageError, ToolCommand
 from haptic_sim.parameters import quantity
 from haptic_sim.scenes import AnySceneParameters
 from haptic_sim.tool.environment import EnvironmentParameters
-from haptic_sim.tool.local_model import LocalModelParameters
-from haptic_sim.tool.tool_side import Start, ToolSide, world_of
+from haptic_sim.tool.local_model import AnyLocalModelParameters
+from haptic_sim.tool.protocol import ToolSide
+from haptic_sim.tool.tool_side import Start, world_of
 from haptic_sim.tool.world_state import WorldStates
 from haptic_sim.worlds.building import World
 from haptic_sim.worlds.description import describe
@@ -56,7 +57,7 @@ class WorldTrialParameters(TrialParameters):
 class ToolTrialParameters(WorldTrialParameters):
     """What environment and local model need to know of a trial."""
 
-    local_model: LocalModelParameters = quantity(description="The local model of interaction")
+    local_model: AnyLocalModelParameters = quantity(description="The local model of interaction")
     device: DeviceLimits = quantity(description="What the device can render")
 
 

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 from haptic_sim.contact.response import UNLIMITED, ContactParameters, Method
 from haptic_sim.messages import ToolCommand, ToolState, tick_time
 from haptic_sim.parameters import ParameterError
-from haptic_sim.tool.local_model import LocalModelParameters, Proxy
+from haptic_sim.tool.local_model import FullParameters, LocalModelContext, LocalModelParameters
 from haptic_sim.tool.mujoco_surroundings import MujocoSurroundings
 from haptic_sim.worlds.mujoco_files import find_tool
 from haptic_sim.worlds.parameters import MujocoParameters
@@ -58,7 +58,7 @@ class HapticTool:
         following: float = 50.0,
     ):
         contact = contact or ContactParameters()
-        local_model = local_model or LocalModelParameters(type="full")
+        local_model = local_model or FullParameters()
         tree = find_tool(model, data, MujocoParameters(file="", tool=tool, hold=hold), prefix="")
         self._surroundings = MujocoSurroundings(
             model,
@@ -70,9 +70,7 @@ class HapticTool:
             restitution=contact.restitution,
         )
         period = float(model.opt.timestep)
-        self._model = Proxy(
-            tree.world, contact, method, UNLIMITED.rendering, UNLIMITED.limit(), rate, local_model, period
-        )
+        self._model = local_model.build(LocalModelContext(tree.world, contact, method, UNLIMITED, rate, period))
         self.state = self._model.tool_state()
         self._command, self._rate = ToolCommand(), rate
         self._data, self._period, self._time = data, period, float(data.time)

@@ -10,20 +10,13 @@ import numpy as np
 from haptic_sim.constraints.scenes import CONSTRAINED, ConstrainedSetup, ConstraintParameters, build_setup
 from haptic_sim.constraints.tool import ConstrainedTool, initial_hand_pose
 from haptic_sim.contact.response import ContactParameters, DeviceLimits
-from haptic_sim.messages import ToolCommand, ToolSizes, ToolState
+from haptic_sim.messages import ToolSizes
 from haptic_sim.parameters import ParameterError
 from haptic_sim.tool.environment import Environment, EnvironmentParameters
-from haptic_sim.tool.local_model import (
-    ExtrapolatedWrench,
-    HeldWrench,
-    LocalModel,
-    LocalModelParameters,
-    Proxy,
-    ResolvedContacts,
-)
+from haptic_sim.tool.local_model import LocalModelContext, LocalModelParameters
 from haptic_sim.tool.mujoco_surroundings import MujocoSurroundings
+from haptic_sim.tool.protocol import LocalModelCore, ToolSide
 from haptic_sim.tool.surroundings import Surroundings, WorldSurroundings
-from haptic_sim.tool.world_state import Observer
 from haptic_sim.worlds.building import World
 from haptic_sim.worlds.mujoco_files import find_tool, load
 from haptic_sim.worlds.parameters import HoldParameters, MujocoParameters
@@ -34,26 +27,6 @@ Start = World | ConstrainedSetup
 
 What is built from it advances a state of its own.
 """
-
-
-class ToolSide(Protocol):
-    """Environment, LocalModel or ConstrainedTool; the controller cannot tell which.
-
-    It integrates the tool and all that moves with it, so its observer tells what the world looks like.
-    """
-
-    @property
-    def observer(self) -> Observer: ...
-
-    def warm_up(self) -> None: ...
-
-    def configure(self, contact: ContactParameters) -> None: ...
-
-    def tool_state(self) -> ToolState: ...
-
-    def prepare(self) -> None: ...
-
-    def step(self, command: ToolCommand, state: ToolState) -> None: ...
 
 
 class ToolSections(Protocol):
@@ -208,22 +181,21 @@ def build_environment(
     return Environment(world, contact, method, device.rendering, device.limit(), rate, integrator)
 
 
-def build_local_model(world: World, sections: LocalSections, device: DeviceLimits, rate: float) -> LocalModel:
+def local_model_context(world: World, sections: LocalSections, device: DeviceLimits, rate: float) -> LocalModelContext:
+    """What the local model of an experiment is built from, at the servo rate [Hz]."""
+    environment = sections.environment
+    schedule = environment.schedule(rate)
+    period, delay = schedule.period / rate, schedule.delay / rate
+    return LocalModelContext(world, sections.contact, environment.method, device, rate, period, delay)
+
+
+def build_local_model(world: World, sections: LocalSections, device: DeviceLimits, rate: float) -> LocalModelCore:
     """A local model at the servo rate [Hz], with the environment's contact method.
 
     Raises:
         ParameterError: it is not made for the tool.
     """
-    parameters, contact = sections.local_model, sections.contact
-    period = sections.environment.schedule(rate).period / rate
-    if parameters.type == "held":
-        return HeldWrench(world, contact, rate, parameters, period)
-    if parameters.type == "extrapolated":
-        return ExtrapolatedWrench(world, contact, rate, parameters, period)
-    if parameters.type == "resolve":
-        return ResolvedContacts(world, contact, rate, parameters, period)
-    method = sections.environment.method
-    return Proxy(world, contact, method, device.rendering, device.limit(), rate, parameters, period)
+    return sections.local_model.build(local_model_context(world, sections, device, rate))
 
 
 def build_surroundings(world: World, sections: LocalSections, rate: float) -> Surroundings:
@@ -254,5 +226,5 @@ def build_surroundings(world: World, sections: LocalSections, rate: float) -> Su
         rate=rate,
         period=schedule.period / rate,
         following=environment.following,
-        wrench=local_model.type in ("held", "extrapolated"),
+        wrench=local_model.WRENCH,
     )

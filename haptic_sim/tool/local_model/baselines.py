@@ -15,55 +15,57 @@ The tool moves freely otherwise: impulses, and contacts at the servo rate, it do
 
 from __future__ import annotations
 
+from typing import ClassVar, Literal
+
 import numpy as np
 import pinocchio as pin
 
-from haptic_sim.contact.response import UNLIMITED, ContactParameters
+from haptic_sim.contact.response import ContactParameters
 from haptic_sim.dynamics.multibody import Multibody
 from haptic_sim.kernels import kernel
-from haptic_sim.messages import FREE, RESTING, LocalGeometry, ToolCommand, ToolState
-from haptic_sim.parameters import ParameterError
-from haptic_sim.tool.local_model.model import LocalModel
-from haptic_sim.tool.local_model.parameters import LocalModelParameters
-from haptic_sim.tool.virtual_tool import VirtualTool
+from haptic_sim.messages import LocalGeometry, ToolCommand, ToolState
+from haptic_sim.parameters import ParameterError, quantity
+from haptic_sim.tool.local_model.applied import AppliedWrench
+from haptic_sim.tool.local_model.parameters import LocalModelContext, LocalModelParameters
 from haptic_sim.worlds.alone import tool_alone
 from haptic_sim.worlds.building import World
 
 SWEEPS = 50  # of projected Gauss-Seidel; each begins with the forces of the tick before
+ONE_BODY = "local_model.type = resolve: supports only tools of one body; a linkage needs full"
 REGULAR = 1e-9  # of the largest diagonal entry, added to it: rows that depend on each other share their force
 
 
-class HeldWrench(LocalModel):
-    """The type `held`.
+class HeldParameters(LocalModelParameters):
+    """The wrench of the environment's contacts in the last update."""
 
-    Args:
-        world, contact, rate, parameters, period: as of a `Proxy`.
-    """
+    WRENCH: ClassVar[bool] = True
 
-    def __init__(
-        self, world: World, contact: ContactParameters, rate: float, parameters: LocalModelParameters, period: float
-    ):
-        tool = VirtualTool(tool_alone(world), contact, "penalty", UNLIMITED.rendering, UNLIMITED.limit(), rate)
-        super().__init__(world, tool, parameters, period)
-        tool.pushed = True  # by a wrench that no contact at the servo rate explains
-        self._contacts = 0
-        self._wrench = np.zeros(6)
-        self._command = ToolCommand()
+    type: Literal["held"] = "held"
 
-    def _take(self, geometry: LocalGeometry, tick: int) -> None:
+    def build(self, context: LocalModelContext) -> HeldWrench:
+        """See LocalModelParameters."""
+        return HeldWrench(context.world, context.contact, context.rate, self, context.period)
+
+
+class HeldWrench(AppliedWrench):
+    """The type `held`; arguments as of an `AppliedWrench`."""
+
+    def take(self, geometry: LocalGeometry, tick: int) -> None:
         """See LocalModel."""
-        self._contacts = int(np.count_nonzero(geometry.constraints["separation"][: len(geometry)] < 0.0))
-        self._wrench[:] = geometry.wrench
+        self.contacts = int(np.count_nonzero(geometry.constraints["separation"][: len(geometry)] < 0.0))
+        self.wrench[:] = geometry.wrench
 
-    def _step(self, command: ToolCommand, state: ToolState) -> None:
-        """See LocalModel."""
-        total = self._command
-        total.stamp(command.tick, command.nanoseconds)
-        total.wrench[:] = command.wrench + self._wrench
-        self._tool.step(total, state, self._geometry_tick)
-        state.wrench[:] = self._wrench
-        state.impulse += self._tool.period * self._wrench
-        state.contacts, state.contact_state = self._contacts, RESTING if self._contacts else FREE
+
+class ExtrapolatedParameters(LocalModelParameters):
+    """A straight line through the wrenches of the last two updates."""
+
+    WRENCH: ClassVar[bool] = True
+
+    type: Literal["extrapolated"] = "extrapolated"
+
+    def build(self, context: LocalModelContext) -> ExtrapolatedWrench:
+        """See LocalModelParameters."""
+        return ExtrapolatedWrench(context.world, context.contact, context.rate, self, context.period)
 
 
 class ExtrapolatedWrench(HeldWrench):
@@ -82,22 +84,39 @@ class ExtrapolatedWrench(HeldWrench):
         self._last, self._slope, self._surveyed_at = np.zeros(6), np.zeros(6), -1
         self._ahead = round(self.LONGEST * rate)
 
-    def _take(self, geometry: LocalGeometry, tick: int) -> None:
+    def take(self, geometry: LocalGeometry, tick: int) -> None:
         """See LocalModel."""
-        super()._take(geometry, tick)
+        super().take(geometry, tick)
         ticks = geometry.tick - self._surveyed_at
         if self._surveyed_at >= 0 and ticks > 0:
             self._slope[:] = (geometry.wrench - self._last) / ticks
         self._last[:], self._surveyed_at = geometry.wrench, geometry.tick
 
-    def _step(self, command: ToolCommand, state: ToolState) -> None:
+    def answer(self, command: ToolCommand, state: ToolState) -> None:
         """See LocalModel."""
         ahead = min(max(state.tick + 1 - self._surveyed_at, 0), self._ahead)
-        self._wrench[:] = self._last + ahead * self._slope
-        super()._step(command, state)
+        self.wrench[:] = self._last + ahead * self._slope
+        super().answer(command, state)
 
 
-class ResolvedContacts(HeldWrench):
+class ResolveParameters(LocalModelParameters):
+    """The environment's last contact problem, solved again for the displaced tool."""
+
+    type: Literal["resolve"] = "resolve"
+    force_coefficient: float = quantity(
+        0.03, description="Share of the force that resolve renders (SOFA's forceCoef)", gt=0.0, le=1.0
+    )
+
+    def build(self, context: LocalModelContext) -> ResolvedContacts:
+        """See LocalModelParameters."""
+        return ResolvedContacts(context.world, context.contact, context.rate, self, context.period)
+
+    def problems(self, context: LocalModelContext) -> list[str]:
+        """See LocalModelParameters."""
+        return [ONE_BODY] if tool_alone(context.world).model.njoints > 2 else []
+
+
+class ResolvedContacts(AppliedWrench):
     """The type `resolve`.
 
     Raises:
@@ -105,19 +124,20 @@ class ResolvedContacts(HeldWrench):
     """
 
     def __init__(
-        self, world: World, contact: ContactParameters, rate: float, parameters: LocalModelParameters, period: float
+        self, world: World, contact: ContactParameters, rate: float, parameters: ResolveParameters, period: float
     ):
         super().__init__(world, contact, rate, parameters, period)
-        if not self._tool.body.held_alone:
-            raise ParameterError(["local_model.type = resolve: supports only tools of one body; a linkage needs full"])
-        body = self._tool.body
+        self._share = parameters.force_coefficient
+        if not self.tool.body.held_alone:
+            raise ParameterError([ONE_BODY])
+        body = self.tool.body
         self._surveyed = Multibody(body.model, body.hand, body.q, body.v)
         self._rotation = np.zeros((3, 3))
         self._rows = np.zeros((0, 6))  # a normal and two tangents of each constraint
         self._A, self._violation = np.zeros((0, 0)), np.zeros(0)
         self._friction, self._force = np.zeros(0), np.zeros(0)
 
-    def _take(self, geometry: LocalGeometry, tick: int) -> None:
+    def take(self, geometry: LocalGeometry, tick: int) -> None:
         """See LocalModel."""
         n, constraints, body = len(geometry), geometry.constraints[: len(geometry)], self._surveyed
         body.q[:] = geometry.q
@@ -136,15 +156,15 @@ class ResolvedContacts(HeldWrench):
         self._friction = constraints["friction_kinetic"].copy()
         self._force = np.zeros(3 * n)
 
-    def _step(self, command: ToolCommand, state: ToolState) -> None:
+    def answer(self, command: ToolCommand, state: ToolState) -> None:
         """See LocalModel."""
-        body, moved = self._tool.body, np.zeros(6)
+        body, moved = self.tool.body, np.zeros(6)
         moved[:3] = body.p_WH - self._surveyed.p_WH
         moved[3:] = pin.log3(body.R_WH @ self._rotation.T)
         solve_again(self._A, self._violation + self._rows @ moved, self._friction, self._force)
-        self._wrench[:] = self._parameters.force_coefficient * (self._force @ self._rows)
-        self._contacts = int(np.count_nonzero(self._force[::3] > 0.0))
-        super()._step(command, state)
+        self.wrench[:] = self._share * (self._force @ self._rows)
+        self.contacts = int(np.count_nonzero(self._force[::3] > 0.0))
+        super().answer(command, state)
 
 
 def _tangents(normals: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

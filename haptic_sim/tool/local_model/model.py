@@ -70,15 +70,21 @@ class LocalModel:
         tool: the tool without it.
         parameters: of the local model.
         period: expected of the updates [s].
+
+    A derived class has `take` and `answer`. It is called in the servo thread.
+
+    Attributes:
+        tool, parameters: as given.
+        geometry_tick: of the last survey, -1 before the first.
     """
 
     def __init__(self, world: World, tool: VirtualTool, parameters: LocalModelParameters, period: float):
-        self._tool, self._parameters = tool, parameters
+        self.tool, self.parameters = tool, parameters
         self.tool_state, self.observer = tool.tool_state, SeenWorld(tool.observer, world)
         self._period = UpdatePeriod(period)
         transient = parameters.transient
         self._transients = ImpactTransients(transient, tool.rate) if transient.amplitude else None
-        self._geometry_tick, self._tick = -1, 0  # of the last survey, and of the next step
+        self.geometry_tick, self._tick = -1, 0  # of the next step
 
     def warm_up(self) -> None:
         """Call every kernel once, so that none is loaded during a trial; the state is of no use afterwards."""
@@ -88,15 +94,15 @@ class LocalModel:
         geometry.resize(1)
         geometry.q[:], geometry.pose[:] = state.q, state.pose
         geometry.inertia[:] = np.eye(nv).ravel()
-        geometry.constraints["link"][0], geometry.constraints["normal"][0] = self._tool.body.hand_joint, (1, 0, 0)
+        geometry.constraints["link"][0], geometry.constraints["normal"][0] = self.tool.body.hand_joint, (1, 0, 0)
         for _ in range(2):
             self.update(geometry, 0)
             self.step(ToolCommand(), state)
-        self._tool.warm_up()
+        self.tool.warm_up()
 
     def configure(self, contact: ContactParameters) -> None:
         """Take another material, from the next step on."""
-        self._tool.configure(contact)
+        self.tool.configure(contact)
 
     def update(self, geometry: LocalGeometry, tick: int) -> None:
         """Take the surroundings of an update; to be called before `step` of `tick`.
@@ -106,15 +112,15 @@ class LocalModel:
                 the survey is older than the last one; the surroundings stay as they were.
         """
         self._check(geometry)
-        self._period.add(geometry.tick, self._tool.rate)
-        self._take(geometry, tick)
-        self._geometry_tick, self._tick = geometry.tick, tick
+        self._period.add(geometry.tick, self.tool.rate)
+        self.take(geometry, tick)
+        self.geometry_tick, self._tick = geometry.tick, tick
         self.observer.update(geometry)
 
     @property
     def age(self) -> float:
         """How old the surroundings are [s]."""
-        return (self._tick - max(self._geometry_tick, 0)) * self._tool.period
+        return (self._tick - max(self.geometry_tick, 0)) * self.tool.period
 
     @property
     def update_period(self) -> float:
@@ -128,18 +134,18 @@ class LocalModel:
         """Answer the command of a tick with the state after it."""
         self._tick += 1
         if self._transients is None:
-            self._step(command, state)
+            self.answer(command, state)
             return
         approach = self._transients.approach(state)
-        self._step(command, state)
+        self.answer(command, state)
         self._transients.add(approach, state)
 
-    def _take(self, geometry: LocalGeometry, tick: int) -> None:
-        """Take an update that is sound."""
+    def take(self, geometry: LocalGeometry, tick: int) -> None:
+        """Take an update that is sound, from the step of `tick` on."""
         raise NotImplementedError
 
-    def _step(self, command: ToolCommand, state: ToolState) -> None:
-        """As `step`, without transients."""
+    def answer(self, command: ToolCommand, state: ToolState) -> None:
+        """Turn the state before a tick into the state after it, under a command; as `step`, without transients."""
         raise NotImplementedError
 
     def _check(self, geometry: LocalGeometry) -> None:
@@ -147,9 +153,9 @@ class LocalModel:
         where, constraints = f"local_geometry {geometry.tick}", geometry.constraints[: len(geometry)]
         if not geometry.is_finite():
             raise MessageError(f"{where}: not finite")
-        if geometry.tick < self._geometry_tick:
-            raise MessageError(f"{where}: is of the past, after {self._geometry_tick}")
-        last = self._tool.body.model.njoints - 1
+        if geometry.tick < self.geometry_tick:
+            raise MessageError(f"{where}: is of the past, after {self.geometry_tick}")
+        last = self.tool.body.model.njoints - 1
         for link in constraints["link"]:
             if not 0 < link <= last:
                 raise MessageError(f"{where}: link = {link}: must be 1 to {last}")

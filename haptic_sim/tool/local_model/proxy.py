@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+from typing import ClassVar, Literal, NamedTuple
 
 import numpy as np
 import pinocchio as pin
@@ -14,6 +14,7 @@ from haptic_sim.contact_rows import CAPACITY, RowArrays
 from haptic_sim.kernels import kernel
 from haptic_sim.messages import LocalGeometry, ToolCommand, ToolState
 from haptic_sim.packed import Packed
+from haptic_sim.parameters import quantity
 from haptic_sim.records import allocate, array, part, record, shared, value
 from haptic_sim.tool.local_model.constraints import (
     INTERPOLATE,
@@ -27,14 +28,89 @@ from haptic_sim.tool.local_model.constraints import (
     recover,
 )
 from haptic_sim.tool.local_model.model import LocalModel
-from haptic_sim.tool.local_model.parameters import LocalModelParameters
+from haptic_sim.tool.local_model.parameters import LocalModelContext, LocalModelParameters
+from haptic_sim.tool.local_model.sprung import warn_of_sprung_objects
 from haptic_sim.tool.virtual_tool import VirtualTool
 from haptic_sim.worlds.alone import tool_alone
 from haptic_sim.worlds.building import World
 
 PLANES = 32  # constraints that move as masses; further ones keep the velocity of the update
 LONGEST_MOTION = 2.0  # periods after which a plane of which nothing new is known stands still
-FULL = LocalModelParameters(type="full")
+
+
+class ProxyParameters(LocalModelParameters):
+    """Parameters of a proxy: what constraints are, and what becomes of them when they are updated."""
+
+    INTERPOLATED: ClassVar[bool] = False
+    """Whether constraints are interpolated between updates, and felt as penalties alone."""
+
+    deformation: bool = quantity(
+        True,
+        description="The proxy is deformed where an update would deepen its penetration (THESIS 6.4 to 6.7), so that "
+        "the force does not jump",
+    )
+    release: Literal["gradual", "immediate"] = quantity(
+        "gradual",
+        description="What becomes of a penetration that an update lessens or ends. gradual: it fades during one period "
+        "of the updates; immediate: it ends at once, as the source has it, and the force falls in one tick",
+    )
+    constraints: Literal["static", "kinematic", "dynamic"] = quantity(
+        "kinematic",
+        description="Motion of the constraints between updates. static: none; kinematic: the normal velocity of the "
+        "update (THESIS 6.2); dynamic: the same, and contact accelerates a constraint on a body that moves as the mass "
+        "that the environment reports for it (THESIS 7.2)",
+    )
+    dynamics: Literal["surveyed", "current"] = quantity(
+        "current",
+        description="Inertia, gravity and singular directions of a linkage. surveyed: as of the last update, without "
+        "Coriolis forces (THESIS 6.15 to 6.22); current: of its present configuration",
+    )
+    coherence: Literal["identity", "geometry"] = quantity(
+        "identity",
+        description="Which constraints of two updates are the same. identity: those with the same number, and others "
+        "by geometry; geometry: those whose points and normals are near each other (THESIS 6.11, 6.12)",
+    )
+    max_speed: float = quantity(
+        0.5, unit="m/s", description="Fastest motion of a contact point, for coherence (THESIS 6.13)", gt=0.0, le=100.0
+    )
+    max_rotation: float = quantity(
+        2.0, unit="rad/s", description="Fastest rotation of a normal, for coherence (THESIS 6.14)", gt=0.0, le=1e3
+    )
+    max_facet_angle: float = quantity(
+        0.5,
+        unit="rad",
+        description="Largest angle between neighbouring facets that approximate one round surface (THESIS 6.14)",
+        ge=0.0,
+        le=1.5,
+    )
+
+    def build(self, context: LocalModelContext) -> Proxy:
+        """See LocalModelParameters."""
+        world, contact, method, device, rate, period, _ = context
+        return Proxy(world, contact, method, device.rendering, device.limit(), rate, self, period)
+
+    def notes(self, context: LocalModelContext) -> tuple[str, ...]:
+        """See LocalModelParameters."""
+        if self.constraints != "kinematic":
+            return ()
+        return warn_of_sprung_objects(context.world, context.period + context.delay)
+
+
+class FullParameters(ProxyParameters):
+    """A proxy with impulses, penalties and friction at the constraints (THESIS 6)."""
+
+    type: Literal["full"] = "full"
+
+
+class IntermediateParameters(ProxyParameters):
+    """Penalties at the constraints of the update, which are interpolated."""
+
+    INTERPOLATED: ClassVar[bool] = True
+
+    type: Literal["intermediate_representation"] = "intermediate_representation"
+
+
+FULL = FullParameters()
 
 
 @record
@@ -73,10 +149,10 @@ class Proxy(LocalModel):
         rendering: Rendering,
         wrench_limit: np.ndarray,
         rate: float,
-        parameters: LocalModelParameters = FULL,
+        parameters: ProxyParameters = FULL,
         period: float = 1.0 / 60.0,
     ):
-        interpolated = parameters.type == "intermediate_representation"
+        interpolated = parameters.INTERPOLATED
         if interpolated:
             method = "penalty"
         surveyed = parameters.dynamics == "surveyed"
@@ -86,6 +162,7 @@ class Proxy(LocalModel):
             alone, contact, method, rendering, wrench_limit, rate, surveyed, self._masses, find_rows=fill_rows
         )
         super().__init__(world, tool, parameters, period)
+        self.parameters: ProxyParameters = parameters
         # Updates that move constraints under a proxy in contact do work on it.
         tool.pushed |= interpolated or not parameters.deformation
         self._law = INTERPOLATE if interpolated else KEEP if parameters.release == "immediate" else RELEASE
@@ -118,9 +195,9 @@ class Proxy(LocalModel):
             planes.friction[:] = contact.friction.static, contact.friction.kinetic
             planes.restitution[:] = contact.restitution
 
-    def _take(self, geometry: LocalGeometry, tick: int) -> None:
+    def take(self, geometry: LocalGeometry, tick: int) -> None:
         """See LocalModel."""
-        tool, planes, parameters, n = self._tool, self._next.planes, self._parameters, len(geometry)
+        tool, planes, parameters, n = self.tool, self._next.planes, self.parameters, len(geometry)
         tool.survey(geometry)
         self._fill(geometry)
         age, period = (tick - geometry.tick) * tool.period, self._period.mean
@@ -144,20 +221,20 @@ class Proxy(LocalModel):
         for key in ("id", "body", "link", "restitution", "mobility"):
             getattr(planes, key)[:n] = constraints[key][:n]
         planes.c[:n], planes.n[:n] = constraints["position"][:n], constraints["normal"][:n]
-        planes.velocity[:n] = constraints["normal_velocity"][:n] if self._parameters.constraints != "static" else 0.0
+        planes.velocity[:n] = constraints["normal_velocity"][:n] if self.parameters.constraints != "static" else 0.0
         planes.friction[:n, 0] = constraints["friction_static"][:n]
         planes.friction[:n, 1] = constraints["friction_kinetic"][:n]
         planes.offset[:n], planes.leaving[:n], planes.plane[:n], planes.weight[:n] = 0.0, False, -1, 1.0
         corner = constraints["position"][:n] + constraints["separation"][:n, None] * constraints["normal"][:n]
-        pin.forwardKinematics(self._tool.body.model, self._surveyed, geometry.q)
+        pin.forwardKinematics(self.tool.body.model, self._surveyed, geometry.q)
         for link in np.unique(planes.link[:n]).tolist():  # THESIS (6.1), in the surveyed configuration
             placement, its = self._surveyed.oMi[link], planes.link[:n] == link
             planes.p[:n][its] = (corner[its] - placement.translation) @ placement.rotation
 
-    def _step(self, command: ToolCommand, state: ToolState) -> None:
+    def answer(self, command: ToolCommand, state: ToolState) -> None:
         """See LocalModel."""
-        tool = self._tool
-        tool.step(command, state, self._geometry_tick)
+        tool = self.tool
+        tool.step(command, state, self.geometry_tick)
         if self._masses:
             accelerate(self._packed, tool.rows.count)
 

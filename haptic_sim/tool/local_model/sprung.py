@@ -17,28 +17,21 @@ import math
 
 import numpy as np
 
-from haptic_sim.tool.environment import EnvironmentParameters
-from haptic_sim.tool.local_model.parameters import LocalModelParameters
 from haptic_sim.worlds.building import World
 
 FASTEST = 0.5  # [rad] of an object's oscillation that may pass until an update is replaced
 
 
-def warn_of_sprung_objects(
-    world: World, parameters: LocalModelParameters, environment: EnvironmentParameters, rate: float
-) -> tuple[str, ...]:
-    """Texts that name the objects of a world that may give energy behind a local model, and what to do.
+def warn_of_sprung_objects(world: World, lasts: float) -> tuple[str, ...]:
+    """Texts that name the objects of a world that may give energy behind kinematic constraints, and what to do.
 
     Args:
         world: at its start, which decides the masses.
-        parameters: of the local model; environment: whose updates it gets.
-        rate: of the servo [Hz].
+        lasts: time from the state of an update until another one replaces it [s].
     """
     springs = [law for law in world.laws if law.stiffness > 0.0 and law.position >= 0]
-    if parameters.type == "none" or parameters.constraints != "kinematic" or not springs:
+    if not springs:
         return ()
-    schedule = environment.schedule(rate)
-    lasts = (schedule.period + schedule.delay) / rate
     _, D = world.hand_dynamics()
     mobility = np.diag(np.linalg.inv(D))
     held = _hand_coordinates(world)
