@@ -8,7 +8,6 @@ from haptic_drivers.events import Bodies
 from haptic_drivers.operators import AnyOperatorParameters, PointerParameters, build_operator, events_of
 from haptic_drivers.pointer import mobility_of
 from haptic_sim.messages import OperatorEvent, ToolCommand
-from haptic_sim.tool.environment import Environment
 from haptic_sim.tool.protocol import ToolSide
 from haptic_sim.tool.tool_side import Start
 from haptic_sim.worlds.building import World
@@ -44,15 +43,16 @@ class ToolOperator:
     ):
         self._rate = rate
         self.command, self.state = ToolCommand(), tool_side.tool_state()
-        self.events = events_of(parameters, table, draggable(start))
+        self._bodies = draggable(start, alone=tool_side.look is not None)
+        self.events = events_of(parameters, table, self._bodies)
         mobility = look = None
         if isinstance(parameters, PointerParameters):
             mobility = self.state.inverse_inertia.reshape(6, 6)
             if parameters.mass is not None and parameters.inertia is not None:
                 mobility = mobility_of(parameters.mass, parameters.inertia, start.planar)
-            if isinstance(tool_side, Environment):
-                look = tool_side.look
-                for number, moves in enumerate(draggable(start).values()):
+            look = tool_side.look
+            if look is not None:
+                for number, moves in enumerate(self._bodies.values()):
                     if moves:
                         look(number)  # what it needs is made before the first tick
         self._operator = build_operator(parameters, table, seed, self.events, mobility, look)

@@ -30,6 +30,7 @@ from haptic_experiments.linkage_topology import (
     spared,
     spared_statement,
 )
+from haptic_sim.tool.local_model import FullParameters
 
 NOT_THE_SOURCES = (
     "not the experiment of the source, which holds inertia and directions between updates of the environment (5.25, "
@@ -128,7 +129,7 @@ class LinkageControlled(LinkageTopology):
 def of_source(trial: Trial) -> bool:
     """Whether a trial has the dynamics of the last update, as the source."""
     local_model = trial.experiment.local_model
-    return local_model.type == "full" and local_model.dynamics == "surveyed"
+    return isinstance(local_model, FullParameters) and local_model.dynamics == "surveyed"
 
 
 def _early(samples: Samples | None) -> float | None:

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated, Any, ClassVar
 
 from haptic_sim.parts import Kind, Part
 
 
 class SceneParameters(Part):
     """Parameters of a scene: a virtual world, as the keys of `scene.type: world` say it."""
+
+    ENGINE: ClassVar[str] = ""
+    """The engine that alone simulates it; empty: any that simulates worlds."""
+    CONSTRAINED: ClassVar[bool] = False
+    """Whether it is a tool under exact constraints alone, without a world."""
 
     def world(self, tool: Any, contact: Any, method: Any) -> dict[str, Any]:
         """The keys of a world (`haptic_sim.worlds.parameters.WorldParameters`), but for its type.

@@ -25,7 +25,7 @@ from haptic_sim.rotations import matrices
 from haptic_sim.scenes import AnySceneParameters
 from haptic_sim.snapshots import Snapshot
 from haptic_sim.tool.environment import Environment as Environment
-from haptic_sim.tool.environment import EnvironmentParameters
+from haptic_sim.tool.parameters import EnvironmentParameters
 from haptic_sim.tool.tool_side import build_environment, world_of
 from haptic_sim.tool.world_state import Contact as Contact
 from haptic_sim.worlds import building
@@ -144,6 +144,9 @@ class Model:
         if isinstance(sections.scene, MujocoParameters):
             reason = "MuJoCo simulates it; in a program, take haptic_sim.tool.haptic_tool.HapticTool"
             raise ParameterError([f"scene.type = mujoco: {reason}"])
+        if (engine := sections.environment.engine).type != "haptics":
+            reason = "a Model is simulated by haptics; leave it out, or take haptic_bench.Loop"
+            raise ParameterError([f"environment.engine = {engine.type}: {reason}"])
         if isinstance(sections.scene, WorldParameters):
             scene = with_absolute_paths(sections.scene, folder)
             sections = sections.model_copy(update={"scene": scene})

@@ -30,7 +30,7 @@ from haptic_sim.contact.response import DeviceLimits
 from haptic_sim.dynamics.energy import TERMS, UnstableError
 from haptic_sim.messages import FREE, ToolCommand, tick_time
 from haptic_sim.parameters import ParameterError, explain
-from haptic_sim.tool.environment import EnvironmentParameters
+from haptic_sim.tool.parameters import EnvironmentParameters
 from haptic_sim.tool.tool_side import build_start, build_tool_side, hand_pose, is_constrained, tool_sizes, world_of
 from haptic_sim.worlds.scenes import NoToolParameters
 

@@ -65,11 +65,11 @@ def test_a_world_of_mujoco_needs_no_keys_but_its_tool(tmp_path: Path, tool: str)
     pytest.importorskip("mujoco")
     (tmp_path / "slider.xml").write_text(SLIDER)
     found = loaded(tmp_path, {"type": "mujoco", "file": "slider.xml", "tool": tool}).experiment
-    assert (found.environment.engine, found.environment.rate, found.local_model.type) == ("mujoco", 60.0, "full")
+    assert (found.environment.engine.type, found.environment.rate, found.local_model.type) == ("mujoco", 60.0, "full")
     slower = loaded(
         tmp_path, {"type": "mujoco", "file": "slider.xml", "tool": tool}, environment={"rate": 30}
     ).experiment
-    assert (slower.environment.engine, slower.environment.rate) == ("mujoco", 30.0)
+    assert (slower.environment.engine.type, slower.environment.rate) == ("mujoco", 30.0)
 
 
 def test_a_world_of_mujoco_without_a_device_is_told_what_it_needs(tmp_path: Path) -> None:

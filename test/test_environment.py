@@ -15,7 +15,8 @@ from world_builder import thesis_material
 from haptic_sim.contact import compliant, impacts, response, rigid, spread
 from haptic_sim.dynamics.energy import UnstableError
 from haptic_sim.messages import COLLIDING, FREE, RESTING, ToolCommand, ToolState, tick_time
-from haptic_sim.tool.environment import Environment, EnvironmentParameters, SurveySchedule
+from haptic_sim.tool.environment import Environment
+from haptic_sim.tool.parameters import EnvironmentParameters, SurveySchedule
 from haptic_sim.tool.surroundings import WorldSurroundings
 from haptic_sim.worlds.scenes import EnclosureParameters, PegParameters, World, build_world
 

@@ -457,7 +457,7 @@ def test_a_list_of_parameters_has_gains_by_section_and_all_else_below_one_name(b
 
 @pytest.mark.parametrize("name", ["rattleback", "peaucellier"])  # a coordinate y; no velocities
 def test_a_node_reads_formulas(bench: Bench, name: str) -> None:
-    node = configured(bench.node("environment", of=name))
+    node = configured(bench.node("environment", change={"local_model": {"type": "none"}}, of=name))
     (trial,) = experiment.load(name, ())
     assert node.config.scene == trial.experiment.scene
 

@@ -20,7 +20,7 @@ from haptic_bench.running.offline import simulate
 from haptic_sim.messages import COLLIDING, DeviceCommand, DeviceState, ToolCommand, ToolState, WorldState
 from haptic_sim.spatial import planar_angle
 from haptic_sim.tool import tool_side
-from haptic_sim.tool.environment import SurveySchedule
+from haptic_sim.tool.parameters import SurveySchedule
 
 
 def trial(*settings: str, duration: float | None = None) -> Trial:

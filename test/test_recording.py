@@ -9,7 +9,7 @@ import pytest
 
 from haptic_bench.recording.recording import Recording
 from haptic_sim.messages import tick_time
-from haptic_sim.tool.environment import SurveySchedule
+from haptic_sim.tool.parameters import SurveySchedule
 
 RATE = 512.0  # [Hz]
 Stored = tuple[str, int, bytes]

@@ -21,8 +21,8 @@ from haptic_sim.messages import MOTION, topic_of
 from haptic_sim.parameters import Parameters, quantity
 from haptic_sim.random_numbers import stream
 from haptic_sim.scenes import AnySceneParameters
-from haptic_sim.tool.environment import EnvironmentParameters
 from haptic_sim.tool.local_model import AnyLocalModelParameters, NoLocalModelParameters
+from haptic_sim.tool.parameters import EnvironmentParameters
 from haptic_sim.worlds.parameters import HoldParameters
 from haptic_sim.worlds.scenes import AnyToolParameters, NoToolParameters
 

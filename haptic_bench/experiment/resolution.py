@@ -143,7 +143,8 @@ class Trial:
     @property
     def draggable(self) -> Bodies:
         """What a pointer can drag beside the hand."""
-        return draggable(self.start, alone=self.experiment.alone)
+        experiment = self.experiment
+        return draggable(self.start, alone=experiment.alone and not experiment.environment.engine.ONE_HAND)
 
     @property
     def moves_freely(self) -> bool:

@@ -47,9 +47,11 @@ def broken_rules(experiment: Experiment) -> list[str]:
                 else f"the scene {kind} is around a tool; give tool.type={' or '.join(tools)}"
             )
         )
-    if experiment.alone and experiment.scene.type == "mujoco":
+    engine = environment.engine
+    if experiment.alone and not engine.SERVO and engine.type == experiment.scene.ENGINE:
         problems.append(
-            "device.type = none: what MuJoCo simulates is felt through a device and a local model; set "
+            f"device.type = none: what {engine.LABEL or engine.type} simulates is felt through a device and a local "
+            "model; set "
             "device.type=inertial and controller.type=virtual_coupling"
         )
         return problems
@@ -174,7 +176,7 @@ def _hand_rules(experiment: Experiment) -> list[str]:
     if experiment.relayed:
         problems.append(f"relay.delay = {experiment.relay.delay:g} s: a relay is for one hand; set relay.delay=null")
     scene = experiment.scene
-    if is_constrained(experiment) or scene.type == "mujoco":
+    if is_constrained(experiment):
         problems.append(f"scene.type = {scene.type}: supports one hand only; leave out hands")
     if getattr(scene, "constraints", None):
         problems.append("scene.constraints: exact constraints are made for one hand; leave out hands")
@@ -190,22 +192,30 @@ def _rendering_rules(experiment: Experiment) -> list[str]:
 
 
 def _engine_rules(experiment: Experiment) -> list[str]:
-    engine, kind = experiment.environment.engine, experiment.scene.type
-    if (engine == "mujoco") != (kind == "mujoco"):
-        wanted = "mujoco" if kind == "mujoco" else "haptics"
+    engine, scene = experiment.environment.engine, experiment.scene
+    wanted = scene.ENGINE or ("" if engine.SCENES else "haptics")
+    if wanted not in ("", engine.type):
         return [
-            f"environment.engine = {engine}: the scene {kind} is simulated by {wanted}; set environment.engine={wanted}"
+            f"environment.engine = {engine.type}: the scene {scene.type} is simulated by {wanted}; "
+            f"set environment.engine={wanted}"
         ]
-    if engine == "haptics":
-        return []
     problems = []
-    if not experiment.asynchronous:
+    if experiment.hands and engine.ONE_HAND:
+        problems.append(f"environment.engine = {engine.type}: supports one hand only; leave hands out")
+    if experiment.asynchronous and not engine.SURVEYS:
         problems.append(
-            f"local_model.type = {experiment.local_model.type}: what MuJoCo simulates is felt through a local model; "
-            "set local_model.type=full"
+            f"local_model.type = {experiment.local_model.type}: environment.engine = {engine.type} answers at the "
+            "servo rate, and feeds no local model; set local_model.type=none"
         )
-    elif experiment.environment.rate is None:
-        problems.append("environment.rate = null: MuJoCo's world needs one; set environment.rate=60")
+    if not engine.SERVO and not experiment.asynchronous:
+        problems.append(
+            f"local_model.type = {experiment.local_model.type}: what {engine.LABEL or engine.type} simulates is felt "
+            "through a local model; set local_model.type=full"
+        )
+    elif not engine.SERVO and experiment.environment.rate is None:
+        problems.append(
+            f"environment.rate = null: {engine.LABEL or engine.type}'s world needs one; set environment.rate=60"
+        )
     return problems
 
 

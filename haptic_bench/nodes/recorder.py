@@ -23,7 +23,7 @@ from haptic_ros.servo import ServoNode
 from haptic_ros.trial import POLL, ServoError, TrialParameters
 from haptic_sim.messages import Message, MessageError, split_topic, tick_place, topic_of
 from haptic_sim.parameters import ParameterError, quantity
-from haptic_sim.tool.environment import EnvironmentParameters
+from haptic_sim.tool.parameters import EnvironmentParameters
 
 ACKNOWLEDGE = 16  # ticks between two reports of what is recorded, in lockstep
 GATHER = 0.005  # [s] to let messages gather in the queues: waking for each would take the servo path's time

@@ -26,7 +26,7 @@ from haptic_bench.recording.bag import (
 from haptic_bench.recording.recording import RELAYED, Recording, row_of
 from haptic_ros.graph import EVENTS
 from haptic_sim.messages import TOPICS, MessageError, read_text, split_topic, tick_place
-from haptic_sim.tool.environment import SurveySchedule
+from haptic_sim.tool.parameters import SurveySchedule
 
 FLUSH = 256  # ticks between two chunks at most: what a killed recorder can lose
 

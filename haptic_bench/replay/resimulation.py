@@ -35,7 +35,6 @@ from haptic_sim.messages import (
     topic_of,
 )
 from haptic_sim.parameters import Parameters
-from haptic_sim.tool.environment import Environment
 from haptic_sim.tool.protocol import ToolSide
 from haptic_sim.tool.tool_side import build_surroundings
 from haptic_sim.tool.world_state import WorldStates
@@ -202,10 +201,9 @@ def _tool_side(
     core: ToolSide = trial.tool_side() if local_model is None else local_model
     geometry = None if local_model is None else _local_geometry(trial)
     state, then, command = core.tool_state(), core.tool_state(), ToolCommand()
-    held = core.hands if isinstance(core, Environment) else ()
     hands = [
         (recorded, command, state),
-        *((own, h.command, h.state) for own, h in zip(others.values(), held, strict=True)),
+        *((own, h.command, h.state) for own, h in zip(others.values(), core.hands, strict=True)),
     ]
     worlds, shown = recorded["world_state"], experiment.environment.publish_every(experiment.rate)
 

@@ -24,7 +24,6 @@ from haptic_sim.messages import (
     tick_time,
     topic_of,
 )
-from haptic_sim.tool.environment import Environment
 from haptic_sim.tool.protocol import LocalModelCore, ToolSide
 from haptic_sim.tool.surroundings import Surroundings
 from haptic_sim.tool.tool_side import build_surroundings
@@ -110,9 +109,8 @@ class LoopOfHands:
         self._tool_side = tool_side
         first, *others = self.hands = [HandLoop(name, each, sink) for name, each in trial.hands.items()]
         first.tool_command, first.tool_state = ToolCommand(), tool_side.tool_state()
-        if isinstance(tool_side, Environment):
-            for hand, held in zip(others, tool_side.hands, strict=True):
-                hand.tool_command, hand.tool_state = held.command, held.state
+        for hand, held in zip(others, tool_side.hands, strict=True):
+            hand.tool_command, hand.tool_state = held.command, held.state
         self._worlds = _world_states(tool_side, experiment, sink)
         self.tool_state = first.tool_state
         for hand in self.hands:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
 from pydantic import Field, model_validator
@@ -103,7 +103,14 @@ class ConstrainedSetup:
         return self.system.driven
 
 
-class _DiskParameters(SceneParameters):
+class ConstrainedParameters(SceneParameters):
+    """Parameters of a tool under exact constraints alone."""
+
+    ENGINE: ClassVar[str] = "haptics"
+    CONSTRAINED: ClassVar[bool] = True
+
+
+class _DiskParameters(ConstrainedParameters):
     """The rigid body of FAULRING III-A and B."""
 
     mass: float = quantity(0.25, unit="kg", description="Mass of the disk", gt=0.0, le=1e3)
@@ -188,7 +195,7 @@ class DiskOnSphereParameters(_DiskParameters):
         )
 
 
-class TwoLinkCircleParameters(SceneParameters):
+class TwoLinkCircleParameters(ConstrainedParameters):
     """Two uniform links whose end point stays on a circle (FAULRING III-C)."""
 
     type: Literal["two_link_circle"] = "two_link_circle"
@@ -235,7 +242,7 @@ class TwoLinkCircleParameters(SceneParameters):
         )
 
 
-class RollingSpheresParameters(SceneParameters):
+class RollingSpheresParameters(ConstrainedParameters):
     """A sphere that rolls on a large fixed one (YUN V-A); a displacement of the large one breaks the contact."""
 
     type: Literal["rolling_spheres"] = "rolling_spheres"
@@ -273,7 +280,7 @@ class RollingSpheresParameters(SceneParameters):
         return replace(setup, disturbance=jump, disturbance_time=self.disturbance_time)
 
 
-class TwoLinkClosedLoopParameters(SceneParameters):
+class TwoLinkClosedLoopParameters(ConstrainedParameters):
     """A hinged and a free link, joined by constraints, whose end stays on a circle about the pivot (YUN V-B)."""
 
     type: Literal["two_link_closed_loop"] = "two_link_closed_loop"
@@ -373,7 +380,7 @@ class DrawingFormulas(Parameters):
     circles: tuple[CircleFormulas, ...] = quantity((), description="Circles, as of wheels")
 
 
-class FormulasParameters(SceneParameters):
+class FormulasParameters(ConstrainedParameters):
     """A constrained tool that is given by formulas."""
 
     type: Literal["formulas"] = "formulas"

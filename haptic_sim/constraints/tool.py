@@ -116,6 +116,9 @@ class ConstrainedTool:
         ParameterError: as `build_solver`.
     """
 
+    hands: tuple[()] = ()
+    look: None = None
+
     def __init__(self, setup: ConstrainedSetup, constraint: ConstraintParameters, rate: float):
         self.setup, self.rate, self.period = setup, rate, 1.0 / rate
         self.solver: Solver = build_solver(setup, constraint, rate)

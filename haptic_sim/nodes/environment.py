@@ -15,7 +15,6 @@ from haptic_ros.realtime import Deadlines
 from haptic_ros.trial import POLL
 from haptic_sim.messages import Message, MessageError, ToolCommand, split_topic, topic_of
 from haptic_sim.nodes.tool import ToolNode, check_command
-from haptic_sim.tool.environment import Environment
 from haptic_sim.tool.further_hand import FurtherHand
 from haptic_sim.tool.tool_side import build_start, build_surroundings, build_tool_side
 from haptic_sim.worlds.alone import tool_alone
@@ -49,10 +48,8 @@ class EnvironmentNode(ToolNode):
 
     def _open_hands(self) -> None:
         """Prepare to answer further hands."""
-        self._others: dict[str, FurtherHand] = {}
-        if isinstance(self.core, Environment):
-            names = (hand.name for hand in self.config.hands)
-            self._others = dict(zip(names, self.core.hands, strict=True))
+        names = (hand.name for hand in self.config.hands)
+        self._others: dict[str, FurtherHand] = dict(zip(names, self.core.hands, strict=True))
         self._commands = {"": self._command} | {name: hand.command for name, hand in self._others.items()}
         self._states = {"": self._state} | {name: hand.state for name, hand in self._others.items()}
         for command in self._commands.values():

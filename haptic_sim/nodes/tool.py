@@ -15,8 +15,8 @@ from haptic_sim.contact.response import ContactParameters, DeviceLimits
 from haptic_sim.messages import HAND, Message, MessageError, ToolCommand
 from haptic_sim.parameters import quantity
 from haptic_sim.scenes import AnySceneParameters
-from haptic_sim.tool.environment import EnvironmentParameters
 from haptic_sim.tool.local_model import AnyLocalModelParameters
+from haptic_sim.tool.parameters import EnvironmentParameters
 from haptic_sim.tool.protocol import ToolSide
 from haptic_sim.tool.tool_side import Start, world_of
 from haptic_sim.tool.world_state import WorldStates

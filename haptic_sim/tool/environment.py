@@ -6,9 +6,7 @@ THESIS figure 3.2. *Synchronous*: it runs at the servo rate and answers each Too
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cached_property
-from typing import Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -19,89 +17,11 @@ from haptic_sim.dynamics.energy import TERMS
 from haptic_sim.dynamics.multibody import Multibody
 from haptic_sim.geometry.collision import CollisionDetector
 from haptic_sim.messages import ToolCommand, ToolState, WorldState, tick_time
-from haptic_sim.parameters import ParameterError, Parameters, quantity
+from haptic_sim.parameters import ParameterError
 from haptic_sim.snapshots import Memory, Snapshot
 from haptic_sim.tool.virtual_tool import SEMI_IMPLICIT, VirtualTool
 from haptic_sim.tool.world_state import Contact, contacts_of
 from haptic_sim.worlds.building import World
-
-
-class EnvironmentParameters(Parameters):
-    """How the world is simulated."""
-
-    engine: Literal["haptics", "mujoco"] = quantity(
-        "haptics",
-        description="Engine that simulates the world. haptics: ours; mujoco: MuJoCo, for the scene of that type, felt "
-        "through a local model; that scene needs and sets it, with environment.rate=60 and local_model.type=full",
-    )
-    method: Method = quantity("impulse_augmented", description="Method that computes contact forces and impulses")
-    integrator: int = quantity(
-        SEMI_IMPLICIT,
-        description="How a tool's position follows from its velocity v, a method of BROWN Table 1. 1: by v before the "
-        "step; 2: by v after it; 3: by their mean. 1 and 3 are for one free rigid tool whose contacts are penalties, "
-        "and its twist is then that with which it moved",
-        ge=1,
-        le=3,
-    )
-    rate: float | None = quantity(
-        None,
-        unit="Hz",
-        description="Rate of an asynchronous environment; null: the servo rate",
-        gt=0.0,
-    )
-    delay: float | None = quantity(
-        None,
-        unit="s",
-        description="Computing delay of an asynchronous environment; null: one period",
-        ge=0.0,
-    )
-    following: float = quantity(
-        20.0,
-        unit="1/s",
-        description="Rate at which the tool of an asynchronous environment makes up for its distance from the proxy, "
-        "among bodies that move",
-        gt=0.0,
-        le=1e4,
-    )
-    publish: float | None = quantity(
-        60.0,
-        unit="Hz",
-        description="Rate of the world states (bodies and contacts), which are recorded; above the servo rate: every "
-        "tick; null: none",
-        gt=0.0,
-        le=1e6,
-    )
-
-    def publish_every(self, servo_rate: float) -> int:
-        """Ticks from one world state to the next, 0: there are none."""
-        return 0 if self.publish is None else max(1, round(servo_rate / self.publish))
-
-    def schedule(self, servo_rate: float) -> SurveySchedule:
-        """When an asynchronous environment surveys and when that is known, where time is counted in ticks."""
-        period = max(1, round(servo_rate / self.rate)) if self.rate is not None else 1
-        return SurveySchedule(period, period if self.delay is None else round(self.delay * servo_rate))
-
-
-@dataclass(frozen=True)
-class SurveySchedule:
-    """Surveys every `period` ticks, from the state at tick 0 on; the local model knows each `delay` ticks later.
-
-    The first survey is made before the trial starts and is known from tick 0 on.
-    """
-
-    period: int
-    delay: int
-
-    def surveys(self, tick: int) -> bool:
-        """Whether the state at the beginning of `tick` is surveyed."""
-        return tick % self.period == 0
-
-    def due(self, tick: int) -> int | None:
-        """The tick whose survey the local model takes at `tick`, None if it takes none."""
-        if tick == 0:
-            return 0
-        surveyed = tick - self.delay
-        return surveyed if surveyed > 0 and self.surveys(surveyed) else None
 
 
 def detector(world: World, contact: ContactParameters) -> CollisionDetector:

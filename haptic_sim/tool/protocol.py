@@ -1,11 +1,14 @@
-"""What answers a controller at the servo rate, whatever it is: an environment, a local model, a part of a user's own."""
+"""What answers a controller at the servo rate: an environment, a local model, or a part of another package."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from haptic_sim.contact.response import ContactParameters
 from haptic_sim.messages import LocalGeometry, ToolCommand, ToolState
+from haptic_sim.tool.dragged import Seen
+from haptic_sim.tool.further_hand import FurtherHand
 from haptic_sim.tool.world_state import Observer
 
 
@@ -19,6 +22,14 @@ class ToolSide(Protocol):
     @property
     def observer(self) -> Observer:
         """Tells what the simulated world looks like."""
+
+    @property
+    def hands(self) -> Sequence[FurtherHand]:
+        """Further hands on the same bodies; empty where the tool is all that is held."""
+
+    @property
+    def look(self) -> Callable[[int], Seen] | None:
+        """How a body other than the tool is placed and moves, by its number in world states; None: none is dragged."""
 
     def warm_up(self) -> None:
         """Call every kernel once, so that none is loaded during a trial; the state is of no use afterwards."""

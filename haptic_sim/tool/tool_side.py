@@ -7,26 +7,20 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from haptic_sim.constraints.scenes import CONSTRAINED, ConstrainedSetup, ConstraintParameters, build_setup
+from haptic_sim.constraints.scenes import ConstraintParameters, build_setup
 from haptic_sim.constraints.tool import ConstrainedTool, initial_hand_pose
 from haptic_sim.contact.response import ContactParameters, DeviceLimits
 from haptic_sim.messages import ToolSizes
 from haptic_sim.parameters import ParameterError
-from haptic_sim.tool.environment import Environment, EnvironmentParameters
+from haptic_sim.tool.engines import EngineContext, Start, SurroundingsContext
+from haptic_sim.tool.environment import Environment
 from haptic_sim.tool.local_model import LocalModelContext, LocalModelParameters
-from haptic_sim.tool.mujoco_surroundings import MujocoSurroundings
+from haptic_sim.tool.parameters import EnvironmentParameters
 from haptic_sim.tool.protocol import LocalModelCore, ToolSide
-from haptic_sim.tool.surroundings import Surroundings, WorldSurroundings
+from haptic_sim.tool.surroundings import Surroundings
 from haptic_sim.worlds.building import World
-from haptic_sim.worlds.mujoco_files import find_tool, load
-from haptic_sim.worlds.parameters import HoldParameters, MujocoParameters
+from haptic_sim.worlds.parameters import HoldParameters
 from haptic_sim.worlds.scenes import build_world
-
-Start = World | ConstrainedSetup
-"""What the tool's side starts from: the virtual world, or a tool under exact constraints alone.
-
-What is built from it advances a state of its own.
-"""
 
 
 class ToolSections(Protocol):
@@ -63,7 +57,7 @@ class LocalSections(ToolSections, Protocol):
 
 def is_constrained(sections: ToolSections) -> bool:
     """Whether the scene is a tool under exact constraints alone, without a world."""
-    return isinstance(sections.scene, CONSTRAINED)
+    return bool(sections.scene.CONSTRAINED)
 
 
 def build_start(sections: ToolSections) -> Start:
@@ -112,9 +106,10 @@ def build_tool_side(
         ParameterError: it cannot be built; names what is wrong.
     """
     start = build_start(sections) if start is None else start
-    if not isinstance(start, World):
-        return ConstrainedTool(start, sections.constraint, rate)
-    return build_environment(start, sections.contact, sections.environment, device, rate)
+    environment = sections.environment
+    method, integrator = environment.method, environment.integrator
+    context = EngineContext(start, sections.contact, method, integrator, sections.constraint, device, rate)
+    return environment.engine.build(context)
 
 
 def tool_sizes(start: Start) -> ToolSizes:
@@ -204,27 +199,16 @@ def build_surroundings(world: World, sections: LocalSections, rate: float) -> Su
     schedule = environment.schedule(rate)
     # what is surveyed now acts until the update after it is known
     ahead = (schedule.period + schedule.delay) / rate if local_model.prediction == "velocity" else 0.0
-    if isinstance(sections.scene, MujocoParameters):
-        model, data = load(sections.scene)
-        return MujocoSurroundings(
-            model,
-            data,
-            find_tool(model, data, sections.scene),
-            epsilon=local_model.epsilon,
-            horizon=ahead,
-            rate=rate,
-            period=schedule.period / rate,
-            following=environment.following,
-            restitution=sections.contact.restitution,
-        )
-    return WorldSurroundings(
+    context = SurroundingsContext(
         world,
+        sections.scene,
         sections.contact,
         environment.method,
+        environment.following,
         epsilon=local_model.epsilon,
         horizon=ahead,
         rate=rate,
         period=schedule.period / rate,
-        following=environment.following,
         wrench=local_model.WRENCH,
     )
+    return environment.engine.surroundings(context)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
 from pydantic import AfterValidator, Field, model_validator
@@ -299,6 +299,8 @@ class HoldParameters(Parameters):
 
 class MujocoParameters(SceneParameters):
     """A world that MuJoCo simulates, from its own file."""
+
+    ENGINE: ClassVar[str] = "mujoco"
 
     type: Literal["mujoco"] = "mujoco"
     file: str = quantity(description=".xml (MJCF) or .urdf, here or in the experiment's folder, as MuJoCo loads it")

@@ -78,6 +78,9 @@ class LocalModel:
         geometry_tick: of the last survey, -1 before the first.
     """
 
+    hands: tuple[()] = ()
+    look: None = None
+
     def __init__(self, world: World, tool: VirtualTool, parameters: LocalModelParameters, period: float):
         self.tool, self.parameters = tool, parameters
         self.tool_state, self.observer = tool.tool_state, SeenWorld(tool.observer, world)

@@ -1,0 +1,155 @@
+"""Engines as parts: how a world is simulated, at the servo rate or behind a local model."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, ClassVar, Literal, NamedTuple
+
+from haptic_sim.constraints.scenes import ConstrainedSetup, ConstraintParameters
+from haptic_sim.constraints.tool import ConstrainedTool
+from haptic_sim.contact.response import ContactParameters, DeviceLimits, Method
+from haptic_sim.parts import Kind, Part
+from haptic_sim.tool.environment import Environment
+from haptic_sim.tool.mujoco_surroundings import MujocoSurroundings
+from haptic_sim.tool.protocol import ToolSide
+from haptic_sim.tool.surroundings import Surroundings, WorldSurroundings
+from haptic_sim.worlds.building import World
+from haptic_sim.worlds.mujoco_files import find_tool, load
+
+Start = World | ConstrainedSetup
+"""What the tool's side starts from: the virtual world, or a tool under exact constraints alone.
+
+What is built from it advances a state of its own.
+"""
+
+
+class EngineContext(NamedTuple):
+    """What an engine that answers a controller is built from.
+
+    Attributes:
+        start: what the scene describes: a Pinocchio model, shapes, and the state at the start. Several engines may
+            share it: it is not to be changed.
+        contact: material of the contacts.
+        method, integrator: of contact, and of the tool's position, `environment.method` and `.integrator`.
+        constraint: how exact constraints are kept.
+        device: what the device can render.
+        rate: of the servo [Hz].
+    """
+
+    start: Start
+    contact: ContactParameters
+    method: Method
+    integrator: int
+    constraint: ConstraintParameters
+    device: DeviceLimits
+    rate: float
+
+
+class SurroundingsContext(NamedTuple):
+    """What an engine behind a local model is built from.
+
+    Attributes:
+        world: at its start.
+        scene: parameters of the scene.
+        contact: material of the contacts.
+        method: of contact, `environment.method`.
+        following: `environment.following` [1/s].
+        epsilon: distance below which a constraint is to be reported [m].
+        horizon: constraints that the present velocities reach in this time are to be reported, too [s].
+        rate: of the servo [Hz].
+        period: of the surveys [s].
+        wrench: whether updates have to carry the wrench of the contacts.
+    """
+
+    world: World
+    scene: Any
+    contact: ContactParameters
+    method: Method
+    following: float
+    epsilon: float
+    horizon: float
+    rate: float
+    period: float
+    wrench: bool
+
+
+class EngineParameters(Part):
+    """Parameters of an engine that simulates a world."""
+
+    LABEL: ClassVar[str] = ""
+    """What it is called in texts; empty: its type."""
+    SCENES: ClassVar[bool] = True
+    """Whether it simulates every scene that names no engine itself (`SceneParameters.ENGINE`)."""
+    SERVO: ClassVar[bool] = True
+    """Whether it answers a controller at the servo rate: it has `build`."""
+    SURVEYS: ClassVar[bool] = False
+    """Whether it can be behind a local model: it has `surroundings`."""
+    ONE_HAND: ClassVar[bool] = True
+    """Whether the tool is all that can be held: there are no further hands, and a pointer drags no other body."""
+
+    def build(self, context: EngineContext) -> ToolSide:
+        """The tool among its surroundings, at the servo rate."""
+        raise TypeError(f"{type(self).__name__}: does not answer at the servo rate")
+
+    def surroundings(self, context: SurroundingsContext) -> Surroundings:
+        """What a local model is fed by."""
+        raise TypeError(f"{type(self).__name__}: does not survey for a local model")
+
+
+ENGINES = Kind("engines", EngineParameters)
+AnyEngineParameters = Annotated[EngineParameters, ENGINES]
+
+
+class HapticsParameters(EngineParameters):
+    """The engine of this package; tools under exact constraints alone have solvers of their own."""
+
+    SURVEYS: ClassVar[bool] = True
+    ONE_HAND: ClassVar[bool] = False
+
+    type: Literal["haptics"] = "haptics"
+
+    def build(self, context: EngineContext) -> ToolSide:
+        """See EngineParameters."""
+        start, contact, method, integrator, constraint, device, rate = context
+        if not isinstance(start, World):
+            return ConstrainedTool(start, constraint, rate)
+        return Environment(start, contact, method, device.rendering, device.limit(), rate, integrator)
+
+    def surroundings(self, context: SurroundingsContext) -> WorldSurroundings:
+        """See EngineParameters."""
+        return WorldSurroundings(
+            context.world,
+            context.contact,
+            context.method,
+            epsilon=context.epsilon,
+            horizon=context.horizon,
+            rate=context.rate,
+            period=context.period,
+            following=context.following,
+            wrench=context.wrench,
+        )
+
+
+class MujocoEngineParameters(EngineParameters):
+    """MuJoCo, for the scene of that type, felt through a local model; that scene needs and sets it."""
+
+    LABEL: ClassVar[str] = "MuJoCo"
+    SCENES: ClassVar[bool] = False
+    SERVO: ClassVar[bool] = False
+    SURVEYS: ClassVar[bool] = True
+
+    type: Literal["mujoco"] = "mujoco"
+
+    def surroundings(self, context: SurroundingsContext) -> MujocoSurroundings:
+        """See EngineParameters."""
+        model, data = load(context.scene)
+        return MujocoSurroundings(
+            model,
+            data,
+            find_tool(model, data, context.scene),
+            epsilon=context.epsilon,
+            horizon=context.horizon,
+            rate=context.rate,
+            period=context.period,
+            following=context.following,
+            restitution=context.contact.restitution,
+        )
