@@ -209,7 +209,7 @@ def planned(experiment: Experiment, body: str) -> Path:
 
 def _material(experiment: Experiment) -> tuple[float, float]:
     friction = experiment.contact.friction
-    return experiment.contact.restitution, friction.kinetic if friction.model != "none" else 0.0
+    return experiment.contact.restitution, friction.kinetic if friction.model.type != "none" else 0.0
 
 
 @dataclass(frozen=True)

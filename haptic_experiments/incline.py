@@ -34,7 +34,7 @@ from haptic_bench.analysis.figures import (
 )
 from haptic_bench.experiment import Experiment, Trial
 from haptic_bench.recording.samples import Samples
-from haptic_sim.contact.friction import NONE
+from haptic_sim.contact.friction_models import NONE
 from haptic_sim.contact.response import RIGID, Method
 from haptic_sim.worlds.scenes import SlopeParameters
 

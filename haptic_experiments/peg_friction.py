@@ -37,7 +37,7 @@ from haptic_bench.analysis.figures import (
 from haptic_bench.experiment import Experiment, Trial
 from haptic_bench.recording.samples import Samples
 from haptic_drivers.operators import FileParameters, Operator, SineParameters, build_operator, wrench_at_rest
-from haptic_sim.contact.friction import NONE, FrictionModel
+from haptic_sim.contact.friction_models import FRICTION_MODELS, NONE
 from haptic_sim.contact.response import RIGID
 from haptic_sim.worlds.scenes import PegParameters, SlotParameters
 
@@ -60,7 +60,7 @@ Form = Literal["consistent", "printed"]
 class Variant(NamedTuple):
     """Model, damping [N s/m] (only the reset integrator has one) and form of `contact.friction`."""
 
-    model: FrictionModel
+    model: str
     damping: float = 0.0
     form: Form = "consistent"
 
@@ -270,13 +270,14 @@ class Slot:
 def variant(experiment: Experiment) -> str | None:
     """Which of the variants an experiment is."""
     friction = experiment.contact.friction
-    damping = friction.damping if friction.model == "reset_integrator" else 0.0
-    own = (friction.model, damping, friction.form)
+    damping = friction.damping if friction.model.type == "reset_integrator" else 0.0
+    own = (friction.model.type, damping, friction.form)
     return next((name for name, setting in VARIANTS.items() if setting == own), None)
 
 
 def _as_variant(trial: Trial, name: str) -> Trial:
-    return _with_friction(trial, **VARIANTS[name]._asdict())
+    model, damping, form = VARIANTS[name]
+    return _with_friction(trial, model=FRICTION_MODELS.find(model)(), damping=damping, form=form)
 
 
 def _with_friction(trial: Trial, **settings: object) -> Trial:
@@ -879,7 +880,7 @@ class PegFriction(Analysis):
         made = [
             _motion("runs", "Motion and friction", f"Beside figures 4.7 and 4.9 of THESIS. {_FORCE}", curves),
         ]
-        classical = [curve for curve in curves if curve.trial.experiment.contact.friction.model == "coulomb"]
+        classical = [curve for curve in curves if curve.trial.experiment.contact.friction.model.type == "coulomb"]
         if classical:
             made.append(_characteristics(classical))
         energies = energy_figure(curves)
@@ -895,7 +896,7 @@ class PegFriction(Analysis):
         if slip is not None:
             known["first_slip_time"] = (slip, "slow force: reaches the static friction")
         if slot.static > LOAD:
-            if experiment.contact.friction.model == "coulomb":
+            if experiment.contact.friction.model.type == "coulomb":
                 creep = slot.creep * LOAD * (DRIFT_TO - DRIFT_FROM)
                 known["drift_under_static_load"] = (creep, "dead band · load / static friction · 8 s")
             else:

@@ -22,15 +22,6 @@ from scipy.spatial.transform import Rotation
 
 from haptic_sim.contact import friction
 from haptic_sim.contact.friction import (
-    BREAKS_AWAY,
-    COULOMB,
-    DAHL,
-    KARNOPP,
-    MODEL_CODES,
-    NONE,
-    RESET_INTEGRATOR,
-    SLIDES,
-    STICKS,
     Bonds,
     FrictionLaw,
     FrictionParameters,
@@ -43,6 +34,17 @@ from haptic_sim.contact.friction import (
     tangential_mobility,
     tangential_norms,
 )
+from haptic_sim.contact.friction_models import (
+    BREAKS_AWAY,
+    COULOMB,
+    DAHL,
+    FRICTION_MODELS,
+    KARNOPP,
+    NONE,
+    RESET_INTEGRATOR,
+    SLIDES,
+    STICKS,
+)
 from haptic_sim.dynamics.scaled import ScaledContacts
 from haptic_sim.packed import Packed
 from haptic_sim.parameters import Parameters, explain
@@ -50,7 +52,7 @@ from haptic_sim.records import allocate
 
 MODELS = [RESET_INTEGRATOR, KARNOPP, DAHL, COULOMB]
 BONDED = [RESET_INTEGRATOR, KARNOPP, DAHL]
-NAMES = {code: name for name, code in MODEL_CODES.items()}
+NAMES = {FRICTION_MODELS.find(name).CODE: name for name in FRICTION_MODELS.entries()}
 all_models = pytest.mark.parametrize("model", MODELS, ids=NAMES.get)
 bonded_models = pytest.mark.parametrize("model", BONDED, ids=NAMES.get)
 
@@ -61,6 +63,12 @@ STATIC_LIMIT, KINETIC_LIMIT = CONTACTS * STATIC * NORMAL_FORCE, CONTACTS * KINET
 STICTION_STIFFNESS = STATIC * NORMAL_FORCE / BREAKAWAY  # of each contact: 4375 N/m
 STICTION_FREQUENCY = math.sqrt(CONTACTS * STICTION_STIFFNESS / MASS)  # 66 rad/s
 TURN = Rotation.from_rotvec(0.7 * np.array([0.3, -0.5, 0.8]) / np.linalg.norm([0.3, -0.5, 0.8])).as_matrix()
+
+
+def law_of(model: int, printed: bool, breakaway: float, deadband: float, damping: float) -> Any:
+    """A law, as kernels have it."""
+    values = {"model": model, "printed": printed, "breakaway": breakaway, "deadband": deadband, "damping": damping}
+    return Packed(FrictionLaw.of(FrictionParameters())._replace(**values)).arrays
 
 
 @dataclass
@@ -95,7 +103,7 @@ class Rows:
 
     @property
     def law(self) -> Any:
-        return Packed(FrictionLaw(self.model, self.printed, self.breakaway, self.deadband, self.damping)).arrays
+        return law_of(self.model, self.printed, self.breakaway, self.deadband, self.damping)
 
     def step(self, velocity: np.ndarray) -> np.ndarray:
         n, rubbing = len(self.normal), self.rubbing
@@ -213,7 +221,7 @@ def swing(t: float) -> float:
 
 def test_friction_is_on_by_default() -> None:
     parameters = FrictionParameters()
-    assert (parameters.model, parameters.static, parameters.kinetic) == ("reset_integrator", 0.25, 0.2)
+    assert (parameters.model.type, parameters.static, parameters.kinetic) == ("reset_integrator", 0.25, 0.2)
     assert (parameters.breakaway, parameters.deadband, parameters.damping) == (1e-5, 1e-4, 0.0)
     assert parameters.code == RESET_INTEGRATOR
     assert FrictionParameters(model="none").code == NONE
@@ -239,7 +247,8 @@ def test_friction_is_on_by_default() -> None:
         ({"damping": -118}, "contact.friction.damping = -118 N s/m: must be >= 0 N s/m"),
         (
             {"model": "viscous"},
-            "contact.friction.model = viscous: must be 'none', 'reset_integrator', 'karnopp', 'dahl' or 'coulomb'",
+            "contact.friction.model.type = viscous: must be one of 'none', 'reset_integrator', 'karnopp', 'dahl', "
+            "'coulomb'",
         ),
         (
             {"breakway": 1e-5},
@@ -867,7 +876,7 @@ def test_any_system_of_contacts_comes_to_rest(model: int) -> None:
         u = np.linalg.pinv(flat) @ (flat @ (0.02 * rng.normal(size=W.shape[2])))
         begin, most = 0.5 * float(u @ u), 0.0
         blocks, viscous = np.zeros((n, 3)), np.zeros((n, 2))
-        law = Packed(FrictionLaw(model, False, BREAKAWAY, DEADBAND, rows.damping)).arrays
+        law = law_of(model, False, BREAKAWAY, DEADBAND, rows.damping)
         packed = Packed(contacts).arrays
         for _ in range(3000):
             rubbing.slip[:, :2] = (flat @ u).reshape(n, 2)
@@ -933,7 +942,7 @@ def test_forces_do_not_depend_on_the_order_of_contacts(model: int) -> None:
     rows, shuffled = random_rows(rng, model, n), Memory(n)
     id = rng.integers(-(2**62), 2**62, n)
     mu, rubbing = np.tile((STATIC, KINETIC), (n, 1)), Packed(allocate(Rubbing, {"contacts": n})).arrays
-    law = Packed(FrictionLaw(model, False, BREAKAWAY, DEADBAND, rows.damping)).arrays
+    law = law_of(model, False, BREAKAWAY, DEADBAND, rows.damping)
     for _ in range(40):
         v, order = random_velocity(rng, n), rng.permutation(n)
         expected = rows.step(v)
@@ -1003,7 +1012,7 @@ def test_the_kernel_is_its_python_function(model: int, monkeypatch: pytest.Monke
     plain = Rows(
         model, compiled.normal, compiled.normal_force, damping=compiled.damping, kernel=friction_forces.py_func
     )
-    monkeypatch.setattr(friction, "_release", friction._release.py_func)
+    monkeypatch.setattr(friction, "release", friction.release.py_func)
     for _ in range(30):
         v = random_velocity(rng, 8)
         np.testing.assert_allclose(plain.step(v), compiled.step(v), rtol=0, atol=1e-12)

@@ -36,7 +36,8 @@ from haptic_bench import experiment
 from haptic_bench.recording.samples import MessageStore, Samples
 from haptic_bench.running.offline import simulate
 from haptic_sim.contact import friction
-from haptic_sim.contact.friction import COULOMB, DAHL, KARNOPP, RESET_INTEGRATOR, SLIDES, STICKS, friction_forces
+from haptic_sim.contact.friction import friction_forces
+from haptic_sim.contact.friction_models import COULOMB, DAHL, KARNOPP, RESET_INTEGRATOR, SLIDES, STICKS
 from haptic_sim.dynamics.energy import UnstableError
 
 H = 1 / 512  # [s]

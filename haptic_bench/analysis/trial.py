@@ -87,7 +87,7 @@ def _size(name: str, values: np.ndarray | None) -> Iterator[tuple[str, float | N
 
 def _has_friction(trial: Trial) -> bool:
     """Whether contacts have friction, so that they can stick."""
-    return trial.experiment.contact.friction.model != "none"
+    return trial.experiment.contact.friction.model.type != "none"
 
 
 def _work(trial: Trial, samples: Samples, period: float) -> float | None:

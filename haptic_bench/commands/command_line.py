@@ -23,7 +23,10 @@ from haptic_bench.set_up.failures import BAD_INPUT, DONE, FAILED
 
 MODES = ("offline", "lockstep", "realtime")
 DESCRIBE = "haptic_bench.commands.cli:describe"
-KINDS = ("controllers", "operators", "devices", "hardware", "scenes", "local_models", "engines", "analyses")  # of parts
+KINDS = (  # of parts
+    *("controllers", "operators", "devices", "hardware", "scenes", "analyses"),
+    *("local_models", "engines", "friction_models"),
+)
 VIEW = "haptic_bench.commands.view:view"
 DOCTOR = "haptic_bench.commands.doctor:doctor"  # runs before the environment is prepared, which it looks at
 PROBLEMS = 20  # lines that are said of bad input

@@ -23,7 +23,7 @@ def unused_keys(experiment: Experiment) -> Iterator[str]:
 
 def _groups(experiment: Experiment) -> Iterator[tuple[str, set[str] | None, str]]:
     """Sections, names in them (None: all) that are not used, and why."""
-    if experiment.contact.friction.model == "none":
+    if experiment.contact.friction.model.type == "none":
         others = set(type(experiment.contact.friction).model_fields) - {"model"}
         yield "contact.friction", others, "contact.friction.model = none; name a model for friction"
     if not experiment.asynchronous:

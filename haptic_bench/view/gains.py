@@ -81,7 +81,7 @@ def _is_set(value: Any) -> bool:
 
 def _used_of_contact(trial: Trial) -> set[str]:
     """The keys of contacts that the trial's method and friction model use."""
-    method, friction = trial.experiment.environment.method, trial.experiment.contact.friction.model
+    method, friction = trial.experiment.environment.method, trial.experiment.contact.friction.model.type
     if isinstance(trial.start, ConstrainedSetup):
         return set()
     penalties = method not in RIGID

@@ -19,10 +19,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from haptic_sim.contact.foreign_friction import foreign_forces
 from haptic_sim.contact.friction import (
-    COULOMB,
-    NONE,
-    STICKS,
     Bonds,
     Rubbing,
     bond_energy,
@@ -33,6 +31,7 @@ from haptic_sim.contact.friction import (
     tangential_mobility,
     tangential_norms,
 )
+from haptic_sim.contact.friction_models import COULOMB, FOREIGN, NONE, STICKS
 from haptic_sim.contact.groups import find_place, find_root, group_of
 from haptic_sim.contact.impacts import (
     Impacts,
@@ -605,14 +604,18 @@ def _apply_friction(packed, count, period):
     else:
         tangential_norms(a.scaled, count, m.norms)
     tangential_mobility(a.scaled, count, r.normal_force, m.norms, m.sums, r.mobility)
-    friction_forces(law, count, a.rows.normal, a.rows.friction, period, bonds, r)
+    if law.model == FOREIGN:
+        foreign_forces(law, count, a.rows.normal, a.rows.friction, period, bonds, r)
+    else:
+        friction_forces(law, count, a.rows.normal, a.rows.friction, period, bonds, r)
     counts[SLIDING] = _add_friction(count, a.rows.normal, a.tangent, r.force, bonds.sliding, r.normal_force, period, p)
     _loosen(count, bonds, r.slip, m.energy, period, a.impulses)
-    if law.printed or law.damping > 0.0 or law.model == COULOMB:
+    damps = law.damping > 0.0 or law.model == COULOMB or law.model == FOREIGN
+    if law.printed or damps:
         fill_scaled(packed)
     if law.printed:
         _damp_explicitly(count, a.scaled, r.viscosity, period, a.body.u, p)
-    elif law.damping > 0.0 or law.model == COULOMB:
+    elif damps:
         for j in range(u.shape[0]):
             u[j] = a.body.u[j] + a.external[j]
         _damp(count, a.scaled, r.viscosity, r.viscous_limit, period, u, m.viscous, m.blocks, p)

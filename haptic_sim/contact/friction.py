@@ -75,37 +75,39 @@ which N grows faster than the bond is stretched, `reset_integrator` and `dahl` s
 from __future__ import annotations
 
 import math
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
-from pydantic import model_validator
+from pydantic import field_validator, model_validator
 
+from haptic_sim.contact.friction_models import (
+    BREAKS_AWAY,
+    COULOMB,
+    DAHL,
+    FOREIGN,
+    KARNOPP,
+    NONE,
+    RESET_INTEGRATOR,
+    SLIDES,
+    STICKS,
+    AnyFrictionModelParameters,
+    ResetIntegratorParameters,
+)
 from haptic_sim.dynamics.scaled import apply_impulse, contact_velocity
 from haptic_sim.kernels import kernel
 from haptic_sim.parameters import Parameters, quantity
 from haptic_sim.records import array, record, value
 
-FrictionModel = Literal["none", "reset_integrator", "karnopp", "dahl", "coulomb"]
-
-NONE, RESET_INTEGRATOR, KARNOPP, DAHL, COULOMB = range(5)
-MODEL_CODES: dict[FrictionModel, int] = {
-    "none": NONE,
-    "reset_integrator": RESET_INTEGRATOR,
-    "karnopp": KARNOPP,
-    "dahl": DAHL,
-    "coulomb": COULOMB,
-}
-
 DAMPING_SWEEPS, DAMPING_TOLERANCE = 50, 1e-8  # of the largest impulse
-
-
-STICKS, BREAKS_AWAY, SLIDES = 0, 1, 2  # sliding: slower than the dead band ever since it broke away, or faster once
 
 
 class FrictionParameters(Parameters):
     """Friction of all contacts."""
 
-    model: FrictionModel = quantity("reset_integrator", description="Friction model of sustained contact")
+    model: AnyFrictionModelParameters = quantity(
+        ResetIntegratorParameters(),
+        description="Friction model of sustained contact; its type alone, or a mapping with its keys",
+    )
     form: Literal["consistent", "printed"] = quantity(
         "consistent",
         description="Law of the model: consistent: bonds follow the displacement, keep their force where they begin to "
@@ -129,6 +131,17 @@ class FrictionParameters(Parameters):
         le=1e6,
     )
 
+    @field_validator("model", mode="before")
+    @classmethod
+    def _a_name_is_a_type(cls, value: Any) -> Any:
+        return {"type": value} if isinstance(value, str) else value
+
+    @model_validator(mode="after")
+    def _no_foreign_law_is_printed(self) -> FrictionParameters:
+        if self.form == "printed" and self.model.CODE == FOREIGN:
+            raise ValueError(f".form = printed: model = {self.model.type} has one form only; leave it out")
+        return self
+
     @model_validator(mode="after")
     def _kinetic_is_not_larger(self) -> FrictionParameters:
         if self.kinetic > self.static:
@@ -144,18 +157,22 @@ class FrictionParameters(Parameters):
     @property
     def code(self) -> int:
         """The model as kernels know it."""
-        return MODEL_CODES[self.model]
+        return self.model.CODE
 
 
 @record
 class FrictionLaw(NamedTuple):
     """`FrictionParameters` as kernels have them."""
 
-    model: int = value("NONE, RESET_INTEGRATOR, KARNOPP, DAHL or COULOMB")
+    model: int = value("NONE, RESET_INTEGRATOR, KARNOPP, DAHL, COULOMB or FOREIGN")
     printed: bool = value("whether the form of the law is the printed one")
     breakaway: float = value("strain z0 at which a bond breaks", unit="m")
     deadband: float = value("sliding speed v_min of a contact at rest", unit="m/s")
     damping: float = value("damping beta of a bond", unit="N s/m")
+    address: int = value("of a law of another package, else 0")
+    keys: np.ndarray = value("numbers for that law")
+    bond: np.ndarray = value("its memory during a call, (5,)")
+    friction: np.ndarray = value("what it answers, (4,)")
 
     @classmethod
     def of(cls, parameters: FrictionParameters) -> FrictionLaw:
@@ -165,6 +182,10 @@ class FrictionLaw(NamedTuple):
             breakaway=parameters.breakaway,
             deadband=parameters.deadband,
             damping=parameters.damping,
+            address=parameters.model.address(),
+            keys=np.array(parameters.model.keys(), float),
+            bond=np.zeros(5),
+            friction=np.zeros(4),
         )
 
 
@@ -294,14 +315,14 @@ def friction_forces(law, count, normal, mu, period, bonds, rubbing):
         static = mu[i, 0] * N  # largest friction at rest, and friction of sliding [N]
         kinetic = min(mu[i, 1], mu[i, 0]) * N
         if model == NONE or not (0.0 < static < math.inf and speed < math.inf):  # no number counts as no contact
-            _release(bonds, i)
+            release(bonds, i)
             continue
         if law.printed:
             velocity, unit = (vx, vy, vz, speed), (nx, ny, nz)
             _apply_printed_law(law, i, unit, velocity, static, kinetic, h, bonds, rubbing)
             continue
         if model == COULOMB:
-            _release(bonds, i)
+            release(bonds, i)
             band = max(deadband, h * w * kinetic)
             if speed > band:
                 bond_sliding[i] = SLIDES
@@ -379,7 +400,7 @@ def _apply_printed_law(law, i, normal, velocity, static, kinetic, h, bonds, rubb
     vx, vy, vz, speed = velocity
     z0, deadband = law.breakaway, law.deadband
     if law.model == COULOMB:  # figure 4.8
-        _release(bonds, i)
+        release(bonds, i)
         if speed > deadband:
             bonds.sliding[i] = SLIDES
             force[i, 0], force[i, 1], force[i, 2] = -kinetic * vx / speed, -kinetic * vy / speed, -kinetic * vz / speed
@@ -528,7 +549,8 @@ def damp(contacts, count, viscosity, limit, period, u, force, blocks):
 
 
 @kernel
-def _release(bonds, i):
+def release(bonds, i):
+    """Let a bond go."""
     bonds.strain[i, 0] = bonds.strain[i, 1] = bonds.strain[i, 2] = 0.0
     bonds.stiffness[i] = 0.0
     bonds.sliding[i] = STICKS

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from haptic_sim.contact.friction import NONE
+from haptic_sim.contact.friction_models import NONE
 from haptic_sim.contact.groups import find_root, group_of
 from haptic_sim.contact.solvers.frictional_impulses import (
     FrictionalMemory,

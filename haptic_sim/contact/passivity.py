@@ -44,7 +44,7 @@ energy rises by no more than this part, and a light body between bonds that are 
 
 from __future__ import annotations
 
-from haptic_sim.contact.friction import STICKS
+from haptic_sim.contact.friction_models import STICKS
 from haptic_sim.contact.groups import find_root, group_of
 from haptic_sim.contact.response import NOW, foresee
 from haptic_sim.kernels import kernel

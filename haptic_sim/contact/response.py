@@ -412,7 +412,7 @@ class ContactResponse:
         printed = [
             f"contact.{key} = printed"
             for key, is_printed in (
-                ("friction.form", parameters.friction.model != "none" and parameters.friction.form == "printed"),
+                ("friction.form", parameters.friction.code != 0 and parameters.friction.form == "printed"),
                 ("penalty", parameters.penalty == "printed"),
             )
             if is_printed

@@ -26,7 +26,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from haptic_sim.contact.friction import NONE
+from haptic_sim.contact.friction_models import NONE
 from haptic_sim.contact.groups import find_place
 from haptic_sim.contact.impacts import Impacts, copy_contact
 from haptic_sim.contact.response import (
