@@ -41,6 +41,10 @@ class Part(Parameters):
 
     type: str = ""
 
+    def entries(self) -> tuple[Entry, ...]:
+        """Registrations of what the part uses beside its class, as a driver of hardware."""
+        return ()
+
 
 P = TypeVar("P", bound=Part)
 
@@ -301,9 +305,8 @@ def packages_of(parameters: BaseModel) -> dict[str, str]:
     for name, field in type(parameters).model_fields.items():
         value = getattr(parameters, name)
         if (kind := kind_of(field)) is not None:
-            entry = kind.entry_of(type(value))
-            if entry.package != OWN:
-                found[entry.package] = entry.version
+            used = (kind.entry_of(type(value)), *value.entries())
+            found |= {entry.package: entry.version for entry in used if entry.package != OWN}
         for one in value if isinstance(value, tuple) else (value,):
             if isinstance(one, BaseModel):
                 found |= packages_of(one)

@@ -50,7 +50,7 @@ def refusal(document: dict[str, Any], **changes: Any) -> str:
 def test_a_name_is_an_engine_with_its_defaults() -> None:
     for given in ("haptics", {"type": "haptics"}):
         assert EnvironmentParameters.model_validate({"engine": given}).engine == HapticsParameters()
-    assert set(ENGINES.entries()) == {"haptics", "mujoco"}
+    assert set(ENGINES.entries()) == {"haptics", "mujoco", "external"}
 
 
 def test_an_engine_of_another_package_moves_the_tool() -> None:

@@ -238,7 +238,8 @@ class Experiment(Parameters):
     def external(self) -> tuple[str, ...]:
         """Names of the nodes of the graph that the user starts, in the namespace of the trial."""
         hands = {"": self.controller, **{hand.name: hand.controller for hand in self.hands}}
-        return tuple(topic_of(name, "controller") for name, controller in hands.items() if controller.EXTERNAL)
+        found = tuple(topic_of(name, "controller") for name, controller in hands.items() if controller.EXTERNAL)
+        return (*found, "environment") if self.environment.engine.EXTERNAL else found
 
     @property
     def relay_guard(self) -> Guard:

@@ -111,7 +111,7 @@ class Trial:
         if left_out := not_analysed(experiment.controller, self.coupled_inertias):
             unused += (left_out,)
         unused += tuple(
-            f"controller.type = external: the trial begins when a node {name} of yours is ready in its namespace"
+            f"{_external_key(name)} = external: the trial begins when a node {name} of yours is ready in its namespace"
             for name in experiment.external
         )
         if not isinstance(start, World):
@@ -176,7 +176,8 @@ class Trial:
                 [f"--mode {mode}: {names[0]} is hardware, which runs in real time only; add --mode realtime"]
             )
         if mode == "offline" and experiment.external:
-            experiment.controller.build(experiment.rate)  # says why it cannot
+            why = "is a node of your own, which only the ROS graph has; add --mode lockstep"
+            raise ParameterError([f"{_external_key(name)} = external: {why}" for name in experiment.external])
         acts = guard.acts or (mode == "realtime" and guard.type is None and guard.at_device is None)
         update: dict[str, Any] = {}
         if experiment.relayed:
@@ -222,6 +223,11 @@ class Trial:
         if len(name) <= LONGEST_FOLDER:
             return self.label
         return f"{name[:LONGEST_FOLDER].decode(errors='ignore')}~{hashlib.sha256(name).hexdigest()[:12]}"
+
+
+def _external_key(node: str) -> str:
+    """The key by which a node is the user's own."""
+    return "environment.engine" if node == "environment" else "controller.type"
 
 
 def resolve(experiment: Experiment, *, again: bool = False) -> tuple[Experiment, Start]:

@@ -200,6 +200,8 @@ def _engine_rules(experiment: Experiment) -> list[str]:
             f"set environment.engine={wanted}"
         ]
     problems = []
+    if engine.EXTERNAL and experiment.alone:
+        problems.append("device.type = none: environment.engine = external answers a controller; give a device")
     if experiment.hands and engine.ONE_HAND:
         problems.append(f"environment.engine = {engine.type}: supports one hand only; leave hands out")
     if experiment.asynchronous and not engine.SURVEYS:

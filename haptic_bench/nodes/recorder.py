@@ -56,7 +56,10 @@ class RecorderNode(ServoNode):
         hand, kind = split_topic(topic)
         if kind == "device_reading":
             return hand in self.config.hardware
-        return self.config.pointed if kind == "operator_events" else self.config.environment.publish is not None
+        if kind == "operator_events":
+            return self.config.pointed
+        environment = self.config.environment
+        return environment.publish is not None and not environment.engine.EXTERNAL
 
     def build(self) -> None:
         config, graph = self.config, self.config.graph
@@ -71,7 +74,7 @@ class RecorderNode(ServoNode):
                 realtime=config.realtime,
                 alone=graph.alone,
                 relayed=graph.relayed,
-                world_every=config.environment.publish_every(config.rate),
+                world_every=0 if config.environment.engine.EXTERNAL else config.environment.publish_every(config.rate),
                 hands=tuple(filter(None, graph.hands)),
                 pointed=config.pointed,
                 hardware=config.hardware,

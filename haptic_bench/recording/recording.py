@@ -14,7 +14,6 @@ from collections.abc import Callable, Collection, Iterable
 
 from haptic_ros.graph import graph_of
 from haptic_sim.messages import split_topic, stamp_of, time_between, topic_of
-from haptic_sim.messages import OF_HAND, split_topic, stamp_of, time_between, topic_of
 from haptic_sim.tool.parameters import SurveySchedule
 
 ROW = graph_of(("driver", "controller", "environment")).row

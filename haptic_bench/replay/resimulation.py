@@ -96,7 +96,10 @@ def resimulate(trial: Trial, messages: Mapping[str, Sequence[bytes]], *, whole: 
         if not each.experiment.alone:
             _driver(each, own, f"{arrived}device_command", verdict)
     others = {hand: own for hand, (_, own) in of_hands.items() if hand}
-    _tool_side(trial, recorded, others, Live(experiment.contact, tool_side, "contact", events), verdict)
+    if experiment.environment.engine.EXTERNAL:
+        verdict.unverified.append("environment: is a node of the user's own")
+    else:
+        _tool_side(trial, recorded, others, Live(experiment.contact, tool_side, "contact", events), verdict)
     if not experiment.alone:
         for hand, (each, own) in of_hands.items():
             if each.experiment.controller.EXTERNAL:

@@ -103,7 +103,7 @@ def node_specs(
     if experiment.bridged:
         return _bridge_specs(trial, directory, progress=progress, endless=endless and not (record or composed or side))
     if composed and experiment.external:
-        raise ParameterError(["--composed: controller.type = external is a node of its own; leave it out"])
+        raise ParameterError([f"--composed: {', '.join(experiment.external)} is a node of its own; leave it out"])
     names = _names(trial, record)
     common = {
         "rate": experiment.rate,

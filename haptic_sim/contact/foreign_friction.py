@@ -41,7 +41,7 @@ def foreign_forces(law, count, normal, mu, period, bonds, rubbing):
         touch = Touch(
             vx, vy, vz, speed, N, static, kinetic, law.breakaway, law.deadband, law.damping, mobility[i], period
         )
-        call_law(law.address, touch, law.keys, law.bond, law.friction)
+        call_law(law.address, touch, law.keys, law.bond, law.friction)  # type: ignore[call-arg]  # as call_terms
         _take(law.bond, law.friction, i, n, touch, bonds, rubbing)
 
 

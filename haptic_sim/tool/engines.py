@@ -83,6 +83,8 @@ class EngineParameters(Part):
     """Whether it answers a controller at the servo rate: it has `build`."""
     SURVEYS: ClassVar[bool] = False
     """Whether it can be behind a local model: it has `surroundings`."""
+    EXTERNAL: ClassVar[bool] = False
+    """Whether it is a node that the user starts, and `build` makes none."""
     ONE_HAND: ClassVar[bool] = True
     """Whether the tool is all that can be held: there are no further hands, and a pointer drags no other body."""
 
@@ -153,3 +155,11 @@ class MujocoEngineParameters(EngineParameters):
             following=context.following,
             restitution=context.contact.restitution,
         )
+
+
+class ExternalEngineParameters(EngineParameters):
+    """A node of one's own, named environment, in place of ours; the scene says where its tool is at the start."""
+
+    EXTERNAL: ClassVar[bool] = True
+
+    type: Literal["external"] = "external"
