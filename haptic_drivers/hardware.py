@@ -12,12 +12,13 @@ from haptic_control.parameters import KnownDevice
 from haptic_drivers.devices.hardware import HardwareDevice, limits_of
 from haptic_drivers.devices.interface import DeviceError
 from haptic_drivers.devices.link import Link
-from haptic_drivers.devices.parameters import HardwareParameters, build_hardware, check_driver
+from haptic_drivers.devices.parameters import HardwareParameters, build_hardware, check_driver, entry_of
 from haptic_drivers.parameters import BuiltDevice, DeviceContext, DeviceStart, ForceDeviceParameters
 from haptic_sim import rotations
 from haptic_sim.inputs import LARGEST
 from haptic_sim.messages import FORCE
 from haptic_sim.parameters import ParameterError
+from haptic_sim.parts import Entry
 
 
 class HardwareDeviceParameters(HardwareParameters, ForceDeviceParameters):  # type: ignore[misc]  # never no soft start
@@ -51,6 +52,10 @@ class HardwareDeviceParameters(HardwareParameters, ForceDeviceParameters):  # ty
     def check_driver(self) -> None:
         """See DeviceParameters."""
         check_driver(self)
+
+    def entries(self) -> tuple[Entry, ...]:
+        """See Part."""
+        return (entry_of(self.module),)
 
     def known(self) -> KnownDevice:
         """See DeviceParameters."""

@@ -19,11 +19,14 @@ from conftest import ROOT, Haptics, answer
 from haptic_bench import experiment
 from haptic_bench.commands import command_line
 from haptic_bench.commands.command_line import KINDS
+from haptic_bench.replay.resimulation import resimulate
+from haptic_bench.running.offline import simulate
 from haptic_control.parameters import CONTROLLERS, ControllerParameters
-from haptic_drivers.parameters import DeviceContext
+from haptic_drivers.hardware import HardwareDeviceParameters
+from haptic_drivers.parameters import AnyDeviceParameters, DeviceContext
 from haptic_sim import parts
 from haptic_sim.messages import FORCE, DeviceCommand
-from haptic_sim.parameters import ParameterError
+from haptic_sim.parameters import ParameterError, Parameters
 
 OWN = ROOT / "examples" / "own_parts"
 SPRING = "lab_parts.controller:SaturatingSpringParameters"
@@ -63,6 +66,12 @@ def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]
     forget(monkeypatch)
     yield folder
     parts._all_registered.cache_clear()
+
+
+class FurtherDevice(Parameters):
+    """A section with a device."""
+
+    device: AnyDeviceParameters
 
 
 def document(**changes: Any) -> dict[str, Any]:
@@ -255,6 +264,28 @@ def test_a_controller_that_builds_none_is_said() -> None:
         NothingParameters().build(1000.0)
 
 
+def test_the_package_of_a_driver_of_hardware_is_recorded(installed: Path) -> None:
+    data = yaml.safe_load((ROOT / "config" / "devices" / "haply_2diy.yaml").read_text())
+    for module, packages in (("haply_2diy", {}), ("lab_parts.device", {"lab_parts": "0.1.0"})):
+        device = HardwareDeviceParameters.model_validate(data | {"type": "hardware", "module": module})
+        assert parts.packages_of(FurtherDevice(device=device)) == packages
+
+
+def test_a_local_model_of_another_package_is_verified_message_by_message(installed: Path) -> None:
+    """Simulated again from the recorded inputs: the same bits; and its wrench is that of the spring."""
+    changes = {"environment": {"rate": 60}, "local_model": {"type": "spring_plane", "stiffness": 2000}}
+    (trial,) = experiment.load_document(document(duration=0.3, **changes), Path(WALL))
+    trial, messages = trial.in_mode("offline"), dict[str, list[bytes]]()
+    simulate(trial, lambda topic, tick, data: messages.setdefault(topic, []).append(data))
+    verdict = resimulate(trial, messages, whole=True)
+    assert verdict.compared > 1000 and not verdict.difference and not verdict.unverified
+    state, most = trial.tool_sizes.tool_state(), 0.0
+    for data in messages["tool_state"]:
+        state.load(data)
+        most = max(most, -state.wrench[0])
+    assert most > 0.5
+
+
 @pytest.mark.long
 def test_a_package_of_parts_runs_in_every_mode_and_is_replayed(
     haptics: Callable[..., Haptics], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -276,6 +307,8 @@ def test_a_package_of_parts_runs_in_every_mode_and_is_replayed(
     for kind, name in (("controllers", "saturating_spring"), ("devices", "stage")):
         listed = haptics("list", kind)
         assert listed.wait() == 0 and name in listed.out and "lab_parts 0.1.0" in listed.out
+    checked = haptics("check", "spring_plane")
+    assert checked.wait() == 0 and "failed" not in checked.out, checked.out + checked.err
     checked = haptics("check", "stage")
     assert checked.wait() == 0 and "failed" not in checked.out, checked.out + checked.err
     assert "passed  the same bits offline and in lockstep" in checked.out
@@ -296,7 +329,7 @@ def test_pip_installs_the_example_as_the_tests_do(tmp_path: Path) -> None:
          for point in one.entry_points}
         for folder in (tmp_path / "target", ours)
     ]  # fmt: skip
-    assert found[0] == found[1] and len(found[0]) == 6
+    assert found[0] == found[1] and len(found[0]) == 7
 
 
 def test_a_kind_is_listed() -> None:

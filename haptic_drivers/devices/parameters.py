@@ -15,7 +15,7 @@ from haptic_drivers.devices.interface import Hardware
 from haptic_sim.contact.response import DeviceLimits
 from haptic_sim.messages import MOST_BUTTONS
 from haptic_sim.parameters import NotNegativePair, ParameterError, Parameters, explain, quantity
-from haptic_sim.parts import USERS_PATH, Group, add_users_folders
+from haptic_sim.parts import USERS_PATH, Entry, Group, add_users_folders
 
 DIRECTIONS = ("x", "y", "z", "rx", "ry", "rz")
 MOTION_SCALES, FORCE_SCALES = (0.01, 100.0), (0.0, 10.0)  # smallest and largest
@@ -212,6 +212,11 @@ def check_driver(device: HardwareParameters) -> tuple[ModuleType, Any]:
         return module, module.Connection.model_validate(device.connection)
     except ValidationError as error:
         raise ParameterError(explain(error, module.Connection, "device.connection.")) from error
+
+
+def entry_of(module: str) -> Entry:
+    """The registration of a driver, by its name or that of its module."""
+    return DRIVERS.registration(module, module)
 
 
 def _module(name: str) -> ModuleType:
