@@ -147,6 +147,7 @@ def test_a_class_needs_no_registration(installed: Path, monkeypatch: pytest.Monk
         "device": {"type": "lab_parts.device:StageParameters"},
         "scene": {"type": "lab_parts.scene:BallBeforeWallParameters"},
         "local_model": {"type": "lab_parts.local_model:SpringPlaneParameters"},
+        "contact": {"friction": {"model": "lab_parts.friction:StribeckParameters"}},
         "analysis": "lab_parts.analysis:ANALYSIS",
     }
     (trial,) = experiment.load_document(document(**changes), Path(WALL))
@@ -267,7 +268,7 @@ def test_a_controller_that_builds_none_is_said() -> None:
 def test_the_package_of_a_driver_of_hardware_is_recorded(installed: Path) -> None:
     data = yaml.safe_load((ROOT / "config" / "devices" / "haply_2diy.yaml").read_text())
     for module, packages in (("haply_2diy", {}), ("lab_parts.device", {"lab_parts": "0.1.0"})):
-        device = HardwareDeviceParameters.model_validate(data | {"type": "hardware", "module": module})
+        device = HardwareDeviceParameters.model_validate(data | {"name": "mine", "type": "hardware", "module": module})
         assert parts.packages_of(FurtherDevice(device=device)) == packages
 
 
