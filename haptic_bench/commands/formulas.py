@@ -48,7 +48,7 @@ def find(name: str, settings: list[str]) -> System:
     if path is None:
         (trial,) = experiment.load(name, settings)[:1]
         scene, constraint = trial.experiment.scene, trial.experiment.constraint
-        if not isinstance(scene, CONSTRAINED):
+        if not scene.CONSTRAINED:
             kinds = ", ".join(kind.model_fields["type"].default for kind in CONSTRAINED)
             raise ParameterError([f"scene.type = {scene.type}: is no constrained tool: must be of {kinds}"])
         return build_setup(scene, constraint).system
