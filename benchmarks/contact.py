@@ -31,7 +31,7 @@ from haptic_sim.contact.response import ContactParameters, Method
 from haptic_sim.geometry.shapes import BoxParameters, Placed, PlaneParameters, SphereParameters
 from haptic_sim.messages import ToolCommand
 from haptic_sim.tool.environment import Environment
-from haptic_sim.worlds.building import World, build
+from haptic_sim.worlds.building import WorldSetup, build
 from haptic_sim.worlds.parameters import FreeBodyParameters, WorldParameters
 
 RATE = 1000.0  # [Hz] of the simulated time, and of the steps once a millisecond
@@ -232,7 +232,7 @@ class MuJoCo:
         self._data.qacc_warmstart[:] = 0.0
 
 
-def build_world(scene: Scene) -> World:
+def build_world(scene: Scene) -> WorldSetup:
     """The world of a scene."""
     return build(scene.world, Path(), friction=(scene.friction, scene.friction))
 

@@ -30,7 +30,7 @@ from haptic_sim.messages import LocalGeometry, ToolCommand
 from haptic_sim.tool.local_model import FullParameters, Proxy
 from haptic_sim.tool.mujoco_surroundings import MujocoSurroundings
 from haptic_sim.tool.tool_side import build_surroundings
-from haptic_sim.worlds.building import World
+from haptic_sim.worlds.building import WorldSetup
 from haptic_sim.worlds.compiled import library
 from haptic_sim.worlds.parameters import WorldParameters
 from haptic_sim.worlds.scenes import NoToolParameters, build_world
@@ -60,14 +60,14 @@ def material(count: int, restitution: float = 0.0) -> ContactParameters:
     )
 
 
-def free_world() -> World:
+def free_world() -> WorldSetup:
     """A cube that moves freely."""
     body = {"joint": "free", "mass": MASS, "shapes": [{"type": "box", "size": [SIDE] * 3}]}
     scene = WorldParameters.model_validate({"tool": "cube", "gravity": [0, 0, 0], "bodies": {"cube": body}})
     return build_world(NoToolParameters(), scene, material(1))
 
 
-def arm_world() -> World:
+def arm_world() -> WorldSetup:
     """An arm of six hinges, held by its last link."""
     axes = ((0, 0, 1), (0, 1, 0), (0, 1, 0), (1, 0, 0), (0, 1, 0), (1, 0, 0))
     bodies = {
@@ -100,7 +100,7 @@ class Runner:
 
     def __init__(
         self,
-        world: World,
+        world: WorldSetup,
         count: int,
         method: Method = "impulse_augmented",
         dynamics: str = "current",
@@ -118,7 +118,7 @@ class Runner:
         self._put_back = self._strike if impact else None
         self.proxy.tool.pushed |= impact  # what puts it back supplies energy
 
-    def _geometry(self, world: World, given: ContactParameters) -> LocalGeometry:
+    def _geometry(self, world: WorldSetup, given: ContactParameters) -> LocalGeometry:
         """An update with planes at points of the tool's bottom."""
         body, n = self._body, len(self.points)
         nq, nv = body.q.size, body.nv

@@ -68,11 +68,11 @@ class AdmittanceParameters(ControllerParameters):
     COMMANDS: ClassVar[int] = MOTION
 
     def build(self, rate: float) -> Admittance:
-        """See ControllerParameters."""
+        """The controller, at the servo rate [Hz]."""
         return Admittance(self, rate)
 
     def loop_problem(self, inertias: CoupledInertias, rate: float) -> str:
-        """See ControllerParameters."""
+        """As `stability_problem`, of a device whose inertia is known; empty too where nobody has analysed the loop."""
         return admittance_problem(self, inertias, rate)
 
 

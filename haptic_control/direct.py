@@ -24,7 +24,7 @@ class DirectParameters(OperatorWrenchParameters):
     force_scale: float = force_scale_quantity()
 
     def build(self, rate: float) -> FourChannel:
-        """See ControllerParameters."""
+        """The controller, at the servo rate [Hz]."""
         return FourChannel(self, rate)
 
     @property

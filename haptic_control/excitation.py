@@ -72,7 +72,7 @@ class ExcitationParameters(ControllerParameters):
         return self.turn * len(self.directions)
 
     def build(self, rate: float) -> Excitation:
-        """See ControllerParameters."""
+        """The controller, at the servo rate [Hz]."""
         return Excitation(self, rate)
 
 

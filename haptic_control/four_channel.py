@@ -179,18 +179,18 @@ class FourChannelParameters(OperatorWrenchParameters):
     GAINS: ClassVar[tuple[str, ...]] = ("stiffness", "damping")
 
     def build(self, rate: float) -> FourChannel:
-        """See ControllerParameters."""
+        """The controller, at the servo rate [Hz]."""
         return FourChannel(self, rate)
 
     def completed(self, device: KnownDevice, pose: tuple[float, ...]) -> ControllerParameters:
-        """See ControllerParameters."""
+        """The same with the keys left out that depend on the device, or on the pose of the tool's hand (7,)."""
         completed = super().completed(device, pose)
         if self.needs_reference and self.reference is None:
             return completed.model_copy(update={"reference": pose})
         return completed
 
     def loop_problem(self, inertias: CoupledInertias, rate: float) -> str:
-        """See ControllerParameters."""
+        """As `stability_problem`, of a device whose inertia is known; empty too where nobody has analysed the loop."""
         return coupling_problem(self, inertias, rate)
 
 

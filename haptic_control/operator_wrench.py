@@ -50,7 +50,7 @@ class OperatorWrenchParameters(DeviceModelParameters):
 
     @property
     def needs_device(self) -> bool:
-        """See DeviceModelParameters."""
+        """Whether the controller uses the inertia of the device."""
         return self.operator_wrench == "observed"
 
     @property

@@ -97,22 +97,22 @@ class ShapingParameters(OperatorWrenchParameters):
 
     @property
     def needs_device(self) -> bool:
-        """See DeviceModelParameters."""
+        """Whether the controller uses the inertia of the device."""
         return True
 
     @property
     def compensates(self) -> bool:
-        """See OperatorWrenchParameters."""
+        """Whether `device_damping` is compensated for, instead of known to an observer."""
         return True
 
     GAINS: ClassVar[tuple[str, ...]] = ("stiffness", "damping")
 
     def build(self, rate: float) -> ImpedanceShaping:
-        """See ControllerParameters."""
+        """The controller, at the servo rate [Hz]."""
         return ImpedanceShaping(self, rate)
 
     def loop_problem(self, inertias: CoupledInertias, rate: float) -> str:
-        """See ControllerParameters."""
+        """As `stability_problem`, of a device whose inertia is known; empty too where nobody has analysed the loop."""
         return shaping_problem(self, inertias, rate)
 
 
@@ -148,7 +148,7 @@ class ImpedanceShaping(FourChannel):
         super().__init__(parameters, rate)
 
     def configure(self, parameters: ShapingParameters) -> None:
-        """See FourChannel."""
+        """Take new gains, from the next tick on; the wrench of the integral does not jump with its gain."""
         super().configure(parameters)
         a = self._arrays
         a.model.fill(parameters)
@@ -164,7 +164,7 @@ class ImpedanceShaping(FourChannel):
         )
 
     def coordinate(self, device: DeviceState, tool: ToolState, command: ToolCommand) -> None:
-        """See FourChannel."""
+        """Fill the tool's command of the device's tick from both states at t_k."""
         super().coordinate(device, tool, command)
         _accelerate(
             self._packed,
@@ -180,7 +180,7 @@ class ImpedanceShaping(FourChannel):
         )
 
     def command(self, tool: ToolState, command: DeviceCommand) -> None:
-        """See FourChannel."""
+        """Fill the device's command of the tick that the tool has answered, with the same coordination wrench."""
         super().command(tool, command)
         _shape(self._packed, tool.wrench, command.wrench)
 

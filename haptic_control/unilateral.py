@@ -42,11 +42,11 @@ class UnilateralParameters(OperatorWrenchParameters):
     GAINS: ClassVar[tuple[str, ...]] = ("stiffness", "damping")
 
     def build(self, rate: float) -> UnilateralCoupling:
-        """See ControllerParameters."""
+        """The controller, at the servo rate [Hz]."""
         return UnilateralCoupling(self, rate)
 
     def loop_problem(self, inertias: CoupledInertias, rate: float) -> str:
-        """See ControllerParameters."""
+        """As `stability_problem`, of a device whose inertia is known; empty too where nobody has analysed the loop."""
         return coupling_problem(as_four_channel(self), inertias, rate)
 
 
@@ -54,6 +54,6 @@ class UnilateralCoupling(FourChannel):
     """As `FourChannel`, without the channel of the environment's force, and only in contact."""
 
     def command(self, tool: ToolState, command: DeviceCommand) -> None:
-        """See FourChannel."""
+        """Fill the device's command of the tick that the tool has answered, with the same coordination wrench."""
         super().command(tool, command)
         command.wrench[:] = 0.0 if tool.contact_state == FREE else self._coordination

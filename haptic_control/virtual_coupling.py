@@ -68,11 +68,11 @@ class VirtualCouplingParameters(AnalysedControllerParameters):
     PASSES_FORCES: ClassVar[bool] = False
 
     def build(self, rate: float) -> VirtualCoupling:
-        """See ControllerParameters."""
+        """The controller, at the servo rate [Hz]."""
         return VirtualCoupling(self)
 
     def loop_problem(self, inertias: CoupledInertias, rate: float) -> str:
-        """See ControllerParameters."""
+        """As `stability_problem`, of a device whose inertia is known; empty too where nobody has analysed the loop."""
         return virtual_coupling_problem(self, inertias, rate)
 
 

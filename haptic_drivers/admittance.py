@@ -131,11 +131,11 @@ class AdmittanceDeviceParameters(SensorParameters, CommandedDeviceParameters):
         return BuiltDevice(AdmittanceDevice(self, start, context.seed, port), noise)
 
     def inertia_at_hand(self, start: DeviceStart) -> tuple[float, float]:
-        """See DeviceParameters."""
+        """Mass [kg] and inertia [kg m^2] that a hand moves at the start, once it is completed; None: not known."""
         return self.apparent_inertia
 
     def coupled(self, start: DeviceStart) -> dict[str, Any]:
-        """See DeviceParameters."""
+        """The keys of `haptic_control.stability.CoupledInertias` that are about the device; empty: nothing is known."""
         inertia, obeyed, drag = self.follows(start.rate)
         felt = tuple(self.sensed_inertia(np.array(start.hand.pose)).ravel().tolist())
         return {"device": inertia, "obeyed": obeyed, "drag": drag, "felt": felt}

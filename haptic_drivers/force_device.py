@@ -98,11 +98,11 @@ class ForceDevice:
         return self._body.fault
 
     def measure(self, tick: int, operator: np.ndarray, sensed: np.ndarray) -> None:
-        """See Device."""
+        """Fill `sensed` (6,) with what the device knows of the operator's wrench `operator` (6,) [N, N m] in a tick."""
         sensed[:] = operator
 
     def apply_command(self, command: DeviceCommand, operator: np.ndarray, period: float) -> int:
-        """See Device."""
+        """Advance by `period` [s] as commanded; whether a limit was reached, -1 (and nothing done) if not finite."""
         port = self.port
         if port.acts[0]:
             self._body.predict(port.twist, port.operator, period, port.free, port.compliance)
@@ -152,7 +152,7 @@ class SimulatedForceDeviceParameters(SensorParameters, ForceDeviceParameters):
         return None
 
     def build(self, context: DeviceContext) -> BuiltDevice:
-        """See DeviceParameters."""
+        """The device, at rest."""
         body, inertias = self.body(context)
         guard, planar = context.guard, context.hand.planar
         port = Port.of(guard, FORCE, 1.0 / context.rate, inertias, acts=guard.acts)
@@ -168,7 +168,7 @@ class SimulatedForceDeviceParameters(SensorParameters, ForceDeviceParameters):
         return pose
 
     def problems(self, start: DeviceStart) -> list[str]:
-        """See DeviceParameters."""
+        """Why it cannot take part in a trial, before keys are completed; lines that begin with a key."""
         if start.hand.planar and any(self.offset[2:]):
             return [f"device.offset[2] = {self.offset[2]:g} m: must be 0 in the plane of x and y"]
         return []

@@ -40,7 +40,7 @@ class HardwareDeviceParameters(HardwareParameters, ForceDeviceParameters):  # ty
         return BuiltDevice(held, hardware=held)
 
     def connect(self, rate: float, say: Callable[[str], None]) -> Link:
-        """See DeviceParameters."""
+        """The open connection to hardware at a servo rate [Hz], for `DeviceContext.source`; None: it is simulated."""
         link = Link(build_hardware(self), self, 1.0 / rate, say=say)
         try:
             link.open()
@@ -50,15 +50,15 @@ class HardwareDeviceParameters(HardwareParameters, ForceDeviceParameters):  # ty
         return link
 
     def check_driver(self) -> None:
-        """See DeviceParameters."""
+        """Make sure that everything is installed which the device needs."""
         check_driver(self)
 
     def entries(self) -> tuple[Entry, ...]:
-        """See Part."""
+        """Registrations of what the part uses beside its class, as a driver of hardware."""
         return (entry_of(self.module),)
 
     def known(self) -> KnownDevice:
-        """See DeviceParameters."""
+        """What it says of itself to a controller, once it is completed."""
         return KnownDevice(self.type, self.mass, self.inertia, True, self.damping)
 
     def coupled(self, start: DeviceStart) -> dict[str, Any]:
@@ -77,7 +77,7 @@ class HardwareDeviceParameters(HardwareParameters, ForceDeviceParameters):  # ty
 
     @property
     def label(self) -> str:
-        """See DeviceParameters."""
+        """What it is called in a report."""
         return self.name
 
     def unchecked(self) -> str:

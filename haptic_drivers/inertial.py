@@ -76,11 +76,11 @@ class InertialParameters(EncoderParameters, SimulatedForceDeviceParameters):
         return with_inertia_of_tool(self, start).limited(start)
 
     def inertia_at_hand(self, start: DeviceStart) -> tuple[float, float] | None:
-        """See DeviceParameters."""
+        """Mass [kg] and inertia [kg m^2] that a hand moves at the start, once it is completed; None: not known."""
         return None if self.mass is None or self.inertia is None else (self.mass, self.inertia)
 
     def coupled(self, start: DeviceStart) -> dict[str, Any]:
-        """See DeviceParameters."""
+        """The keys of `haptic_control.stability.CoupledInertias` that are about the device; empty: nothing is known."""
         known = [float(one is not None) for one in (self.mass, self.inertia)]
         if not any(known):
             return {}
@@ -92,7 +92,7 @@ class InertialParameters(EncoderParameters, SimulatedForceDeviceParameters):
         }
 
     def body(self, context: DeviceContext) -> tuple[Body, tuple[float, float]]:
-        """See SimulatedForceDeviceParameters."""
+        """The body at rest at its start (`start_pose`), and the mass and inertia that the guard takes it to have."""
         mass, inertia = self.inertia_with(context.tool)
         if mass is None or inertia is None:
             raise TypeError("a device with the tool's inertia needs a tool that has one")
@@ -100,7 +100,7 @@ class InertialParameters(EncoderParameters, SimulatedForceDeviceParameters):
         return InertialDevice(mass, inertia, pose, planar=context.hand.planar, damping=self.damping), (mass, inertia)
 
     def encoders(self, context: DeviceContext, body: Body) -> Encoders | None:
-        """See SimulatedForceDeviceParameters."""
+        """What measures the body's motion; None: it is measured exactly, but for the noise."""
         measured = any(self.resolution) or self.differentiates
         return Encoder(self, body.pose, context.rate) if measured else None
 

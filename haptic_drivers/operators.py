@@ -99,7 +99,7 @@ class ConstantParameters(OperatorParameters):
     wrench: Wrench = quantity(unit="N, N m", description="Constant wrench [fx, fy, fz, tx, ty, tz] of the operator")
 
     def build(self, held: Held) -> Operator:
-        """See OperatorParameters."""
+        """The operator, which neither trembles nor lets go."""
         return Constant(self)
 
 
@@ -117,7 +117,7 @@ class SineParameters(OperatorParameters):
     )
 
     def build(self, held: Held) -> Operator:
-        """See OperatorParameters."""
+        """The operator, which neither trembles nor lets go."""
         return Sine(self)
 
 
@@ -129,11 +129,11 @@ class FileParameters(OperatorParameters):
 
     @property
     def file_key(self) -> str:
-        """See OperatorParameters."""
+        """The key that names its file; empty if it has none."""
         return "path"
 
     def build(self, held: Held) -> Operator:
-        """See OperatorParameters."""
+        """The operator, which neither trembles nor lets go."""
         if held.table is None:
             raise TypeError("a file operator needs its table")
         return Recorded(held.table)
@@ -182,7 +182,7 @@ class ArmParameters(OperatorParameters):
     )
 
     def build(self, held: Held) -> Operator:
-        """See OperatorParameters."""
+        """The operator, which neither trembles nor lets go."""
         return Arm(self)
 
 
@@ -196,7 +196,7 @@ class TangentialParameters(OperatorParameters):
     )
 
     def build(self, held: Held) -> Operator:
-        """See OperatorParameters."""
+        """The operator, which neither trembles nor lets go."""
         return Tangential(self)
 
 
@@ -230,19 +230,19 @@ class PointerParameters(SpringParameters, OperatorParameters):
 
     @property
     def file_key(self) -> str:
-        """See OperatorParameters."""
+        """The key that names its file; empty if it has none."""
         return "" if self.events is None else "events"
 
     def read_file(self, lines: Iterable[str], name: str, bodies: Bodies | None = None) -> np.ndarray:
-        """See OperatorParameters."""
+        """The rows of its file; `bodies`: that a pointer can drag, if known."""
         return read_events(lines, name, bodies)
 
     def write_file(self, table: np.ndarray) -> str:
-        """See OperatorParameters."""
+        """The text of its file, which `read_file` reads to the same bits."""
         return write_events(table)
 
     def build(self, held: Held) -> Operator:
-        """See OperatorParameters."""
+        """The operator, which neither trembles nor lets go."""
         if held.events is None or held.mobility is None:
             raise TypeError("a pointer needs its events and the mobility of what it moves")
         return Pointer(self, held.events, held.mobility, self.release, held.look)
@@ -260,7 +260,7 @@ class Constant:
         self._wrench = np.array(parameters.wrench)
 
     def wrench(self, time: float, pose: np.ndarray, twist: np.ndarray, out: np.ndarray) -> None:
-        """See Operator."""
+        """Fill `out` (6,) [N, N m] for `time` [s], with the hand at `pose` (7,), moving with `twist` (6,)."""
         out[:] = self._wrench
 
 
@@ -272,7 +272,7 @@ class Sine:
         self._frequency, self._phase = 2 * math.pi * parameters.frequency, parameters.phase
 
     def wrench(self, time: float, pose: np.ndarray, twist: np.ndarray, out: np.ndarray) -> None:
-        """See Operator."""
+        """Fill `out` (6,) [N, N m] for `time` [s], with the hand at `pose` (7,), moving with `twist` (6,)."""
         np.multiply(self._amplitude, math.sin(self._frequency * time + self._phase), out=out)
         out += self._offset
 
@@ -285,7 +285,7 @@ class Recorded:
         self._row = 0  # times are asked for in order: the search starts at the last row
 
     def wrench(self, time: float, pose: np.ndarray, twist: np.ndarray, out: np.ndarray) -> None:
-        """See Operator."""
+        """Fill `out` (6,) [N, N m] for `time` [s], with the hand at `pose` (7,), moving with `twist` (6,)."""
         times = self._times
         if not times[0] <= time <= times[-1]:
             out[:] = 0.0
@@ -416,7 +416,7 @@ class Trembling:
         self._operator, self._tremor = operator, tremor
 
     def wrench(self, time: float, pose: np.ndarray, twist: np.ndarray, out: np.ndarray) -> None:
-        """See Operator."""
+        """Fill `out` (6,) [N, N m] for `time` [s], with the hand at `pose` (7,), moving with `twist` (6,)."""
         self._operator.wrench(time, pose, twist, out)
         self._tremor.add(time, out)
 
@@ -428,7 +428,7 @@ class Released:
         self._operator, self._release = operator, release
 
     def wrench(self, time: float, pose: np.ndarray, twist: np.ndarray, out: np.ndarray) -> None:
-        """See Operator."""
+        """Fill `out` (6,) [N, N m] for `time` [s], with the hand at `pose` (7,), moving with `twist` (6,)."""
         if time < self._release:
             self._operator.wrench(time, pose, twist, out)
         else:

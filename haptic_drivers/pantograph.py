@@ -135,7 +135,7 @@ class PantographParameters(MotorEncoderParameters, SimulatedForceDeviceParameter
         return with_inertia_of_tool(mounted, start) if self.shaped else mounted
 
     def known(self) -> KnownDevice:
-        """See DeviceParameters."""
+        """What it says of itself to a controller, once it is completed."""
         linkage = None if self.mount is None else self.linkage.numbers(self.mount)
         return KnownDevice(self.type, self.mass, self.inertia, self.shaped, linkage=linkage)
 
@@ -146,21 +146,21 @@ class PantographParameters(MotorEncoderParameters, SimulatedForceDeviceParameter
         return self.least_inertia(self.start_pose(start.hand, start.seed))
 
     def coupled(self, start: DeviceStart) -> dict[str, Any]:
-        """See DeviceParameters."""
+        """The keys of `haptic_control.stability.CoupledInertias` that are about the device; empty: nothing is known."""
         return {"device": self.inertia_at_hand(start), "difference": self.difference_part(start.rate)}
 
     def body(self, context: DeviceContext) -> tuple[Body, tuple[float, float]]:
-        """See SimulatedForceDeviceParameters."""
+        """The body at rest at its start (`start_pose`), and the mass and inertia that the guard takes it to have."""
         pose = self.start_pose(context.hand, context.seed)
         mounted = self.mounted_at(np.array(context.hand.pose))
         return Pantograph(mounted, pose), mounted.least_inertia(pose)
 
     def encoders(self, context: DeviceContext, body: Body) -> Encoders:
-        """See SimulatedForceDeviceParameters."""
+        """What measures the body's motion; None: it is measured exactly, but for the noise."""
         return MotorEncoders(self.mounted_at(np.array(context.hand.pose)), context.rate)
 
     def unused(self) -> Iterator[tuple[set[str], str]]:
-        """See DeviceParameters."""
+        """Names of keys that have no effect because of other keys of the device, and why."""
         if not self.shaped:
             yield {"mass", "inertia", "friction_compensation"}, "device.shaped = false"
         if self.measured_velocity != "observed":

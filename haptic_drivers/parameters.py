@@ -239,11 +239,11 @@ class CommandedDeviceParameters(DeviceParameters):
 
     @property
     def last_bound(self) -> BoundParameters:
-        """See DeviceParameters."""
+        """The last bound of what it renders."""
         return self.bound
 
     def completed(self, start: DeviceStart) -> DeviceParameters:
-        """See DeviceParameters."""
+        """The same with the keys that were left out and depend on the virtual world."""
         return self.limited(start)
 
     def limited(self: C, start: DeviceStart) -> C:
@@ -255,7 +255,7 @@ class CommandedDeviceParameters(DeviceParameters):
         return self.model_copy(update={"bound": self.bound.model_copy(update=bound)})
 
     def facts(self) -> list[str]:
-        """See DeviceParameters."""
+        """What a report says of what it renders."""
         bound = self.bound
         said = [] if bound.wrench is None else [f"bounded at {_listed(bound.wrench)} N, N m"]
         return said if bound.rate is None else [*said, f"changing by at most {_listed(bound.rate)} N/s, N m/s"]
@@ -269,7 +269,7 @@ class ForceDeviceParameters(DeviceLimits, CommandedDeviceParameters):
 
     @property
     def limits(self) -> DeviceLimits:
-        """See DeviceParameters."""
+        """What it renders, and what is done about impulses beyond that; None: they are not limited for it."""
         return self
 
     def limited(self: F, start: DeviceStart) -> F:
@@ -282,7 +282,7 @@ class ForceDeviceParameters(DeviceLimits, CommandedDeviceParameters):
         return super().limited(start).model_copy(update=update)
 
     def facts(self) -> list[str]:
-        """See DeviceParameters."""
+        """What a report says of what it renders."""
         if self.impulse_rendering == "full":
             return ["its limitations ignored (device.impulse_rendering: full)", *super().facts()]
         return [f"renders up to {_listed(self.wrench_limit)} N, N m", *super().facts()]

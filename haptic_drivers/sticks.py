@@ -80,7 +80,7 @@ class Keyboard:
         self._descriptor, self._rest = descriptor, ""
 
     def read(self, elapsed: float) -> Motion:
-        """See Source."""
+        """The motion in the last `elapsed` [s]; never waits."""
         try:
             data = os.read(self._descriptor, 1024)
         except BlockingIOError:
@@ -157,7 +157,7 @@ class Gamepad:
         return (least, largest) if largest > least else (0, 255) if code in _TRIGGERS else (-32768, 32767)
 
     def read(self, elapsed: float) -> Motion:
-        """See Source."""
+        """The motion in the last `elapsed` [s]; never waits."""
         lets_go = False
         while True:
             try:
@@ -248,7 +248,7 @@ class SpaceMouse:
         self._device = device
 
     def read(self, elapsed: float) -> Motion:
-        """See Source."""
+        """The motion in the last `elapsed` [s]; never waits."""
         try:
             for _ in range(8):  # reports of 8 ms that have come since the last time
                 state = self._device.read()

@@ -10,12 +10,12 @@ from haptic_drivers.pointer import mobility_of
 from haptic_sim.messages import OperatorEvent, ToolCommand
 from haptic_sim.tool.protocol import ToolSide
 from haptic_sim.tool.tool_side import Start
-from haptic_sim.worlds.building import World
+from haptic_sim.worlds.building import WorldSetup
 
 
 def draggable(start: Start, *, alone: bool = True) -> Bodies:
     """What a pointer can drag beside the hand: where the tool is `alone`, without a device, the bodies of its world."""
-    return start.moving if alone and isinstance(start, World) else {}
+    return start.moving if alone and isinstance(start, WorldSetup) else {}
 
 
 class ToolOperator:

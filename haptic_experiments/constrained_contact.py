@@ -42,7 +42,7 @@ from haptic_experiments.common.exact_tools import held_to
 from haptic_experiments.common.held_ticks import ticks_held
 from haptic_sim.constraints.in_worlds import AXIS_ALONG, FRAME_ON_FRAME, WorldConstraint
 from haptic_sim.contact.response import RIGID
-from haptic_sim.worlds.building import World, find_overlaps
+from haptic_sim.worlds.building import WorldSetup, find_overlaps
 from haptic_sim.worlds.parameters import WorldParameters
 
 RESIDUAL = 1e-10  # [m, rad] of a rigid constraint
@@ -119,7 +119,7 @@ class Row:
         return self.constraint.name
 
 
-def rows_of(world: World, samples: Samples) -> list[Row]:
+def rows_of(world: WorldSetup, samples: Samples) -> list[Row]:
     """The rows that ever had a multiplier."""
     rows, column = [], 0
     for constraint in world.constraints:
@@ -145,7 +145,7 @@ def switched(constraint: WorldConstraint, time: np.ndarray, period: float) -> np
     return mask
 
 
-def slopes(experiment: Experiment, world: World, samples: Samples) -> dict[bool, float | None]:
+def slopes(experiment: Experiment, world: WorldSetup, samples: Samples) -> dict[bool, float | None]:
     """Steepest slope of a force (True) and of a torque (False) of constraint [N/s, N m/s], while switched.
 
     Ticks with a collision, and those after them, do not count: there forces are impulses.
@@ -162,7 +162,7 @@ def slopes(experiment: Experiment, world: World, samples: Samples) -> dict[bool,
     return found
 
 
-def overlap(world: World, samples: Samples) -> float:
+def overlap(world: WorldSetup, samples: Samples) -> float:
     """Deepest overlap [m]."""
     q = np.stack([samples[f"q{i}"] for i in range(world.model.nq)], axis=-1)
     touching = (find_overlaps(replace(world, q=x)) for x in q[samples["contacts"] > 0])
@@ -184,7 +184,7 @@ def rebound(samples: Samples) -> tuple[float, float] | None:
     return -float(after @ before) / square, 4.0 * usual / square**0.5
 
 
-def _metrics(trial: Trial, world: World, samples: Samples) -> dict[str, float | None]:
+def _metrics(trial: Trial, world: WorldSetup, samples: Samples) -> dict[str, float | None]:
     found = slopes(trial.experiment, world, samples)
     return {
         "residual": float(samples["residual_holonomic"].max()),

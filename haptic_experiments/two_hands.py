@@ -18,7 +18,7 @@ from haptic_bench.analysis.figures import BLACK, BLUE, VERMILION, Figure, Line, 
 from haptic_bench.experiment import Experiment, Trial
 from haptic_bench.recording.samples import Samples
 from haptic_drivers.operators import ArmParameters
-from haptic_sim.worlds.building import World
+from haptic_sim.worlds.building import WorldSetup
 from haptic_sim.worlds.parameters import WorldParameters
 
 ALOFT = 5e-3  # [m] higher than at the start
@@ -101,7 +101,7 @@ class Carried:
         return height
 
 
-def between(world: World, names: tuple[str, ...]) -> str:
+def between(world: WorldSetup, names: tuple[str, ...]) -> str:
     """Name of the only free body that is not held; empty if there is not one."""
     found = (str(world.model.names[joint]) for joint in world.free_joints.tolist())
     others = [name for name in found if name not in names]

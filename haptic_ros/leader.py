@@ -282,7 +282,7 @@ class LeaderNode(ServoNode):
             self.get_logger().error(f"the timing cannot be recorded: {error.filename or folder}: {error.strerror}")
 
     def health(self) -> tuple[str, dict[str, object]]:
-        """See ServoNode."""
+        """What /diagnostics says of this node: its trouble (empty: none) and values."""
         trouble, values = super().health()
         done = self._done
         if self.realtime and done > 1:

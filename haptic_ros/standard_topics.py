@@ -123,7 +123,7 @@ class DeviceTopics(StandardTopics):
             self.publish("/tf_static", TFMessage(transforms=[fixed]))
 
     def show(self, data: bytes) -> None:
-        """See StandardTopics."""
+        """Publish what a message of the source says."""
         state = self._state
         state.load(data)
         header = self._header(state, self._base)
@@ -185,7 +185,7 @@ class WorldTopics(StandardTopics):
             self.publish("robot_description", String(data=description))
 
     def show(self, data: bytes) -> None:
-        """See StandardTopics."""
+        """Publish what a message of the source says."""
         if self._state is None:
             self._state = WorldState.of_layout(data, MOST_CONTACTS)
             names = [name for name in self._state.q_names if name in self._joints]

@@ -156,7 +156,7 @@ class Kind(Group, Generic[P]):
         return part
 
     def check(self, name: str, value: str, found: Any) -> None:
-        """See Group."""
+        """Make sure that what was imported is of this group."""
         if not (isinstance(found, type) and issubclass(found, self.base)):
             base = f"{self.base.__module__}.{self.base.__name__}"
             raise PartError([f"{value} is none of the {self.name}; must be derived from {base}"])

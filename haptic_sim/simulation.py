@@ -155,7 +155,7 @@ class Model:
         self._q_names, self._v_names = coordinate_names(self._start.model)
 
     def __repr__(self) -> str:
-        return f"{type(self).__name__}{str(self._start)[len('World') :]}"
+        return f"{type(self).__name__}{str(self._start)[len('WorldSetup') :]}"
 
     @property
     def rate(self) -> float:
@@ -163,7 +163,7 @@ class Model:
         return self._sections.rate
 
     @property
-    def start(self) -> building.World:
+    def start(self) -> building.WorldSetup:
         """Its bodies and shapes at the start, to make an `Environment` of."""
         return self._start
 
@@ -189,7 +189,7 @@ class Model:
 
     def starting(
         self, coordinates: Mapping[str, float] | None = None, velocities: Mapping[str, float] | None = None
-    ) -> building.World:
+    ) -> building.WorldSetup:
         """Its bodies and shapes with some other coordinates and velocities at the start.
 
         Raises:
@@ -200,7 +200,7 @@ class Model:
         v = _replaced("velocities", self._v_names, start.v, velocities)
         return replace(start, q=pin.normalize(start.model, q), v=v)
 
-    def environment(self, start: building.World | None = None) -> Environment:
+    def environment(self, start: building.WorldSetup | None = None) -> Environment:
         """An environment of its own state.
 
         Raises:
@@ -458,7 +458,7 @@ class World:
         return self.model.rate
 
     @property
-    def start(self) -> building.World:
+    def start(self) -> building.WorldSetup:
         """Its bodies and shapes at the start, to make an `Environment` of."""
         return self.model.start
 

@@ -11,7 +11,7 @@ from haptic_sim.dynamics.energy import DAMPING, ELASTIC, INJECTED, KINETIC, NUME
 from haptic_sim.messages import FREE, RESTING, ToolCommand, ToolState, WorldState, stamp_next
 from haptic_sim.parameters import quantity
 from haptic_sim.tool.engines import EngineContext, EngineParameters
-from haptic_sim.worlds.building import World
+from haptic_sim.worlds.building import WorldSetup
 
 
 class PointMassParameters(EngineParameters):
@@ -24,7 +24,7 @@ class PointMassParameters(EngineParameters):
 
     def build(self, context: EngineContext) -> PointMass:
         """See EngineParameters."""
-        assert isinstance(context.start, World)
+        assert isinstance(context.start, WorldSetup)
         return PointMass(self, context.start, context.rate)
 
 
@@ -34,7 +34,7 @@ class PointMass:
     hands: tuple[()] = ()
     look: None = None
 
-    def __init__(self, parameters: PointMassParameters, world: World, rate: float):
+    def __init__(self, parameters: PointMassParameters, world: WorldSetup, rate: float):
         self._of, self._rate, self._period = parameters, rate, 1.0 / rate
         self._sizes, self._names = world.tool_sizes(), tuple(world.moving)
         self._mass = 1.0 / world.hand_mobility()[0, 0]
@@ -109,7 +109,7 @@ class JumpingParameters(PointMassParameters):
 
     def build(self, context: EngineContext) -> Jumping:
         """See EngineParameters."""
-        assert isinstance(context.start, World)
+        assert isinstance(context.start, WorldSetup)
         return Jumping(self, context.start, context.rate)
 
 

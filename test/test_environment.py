@@ -18,7 +18,7 @@ from haptic_sim.messages import COLLIDING, FREE, RESTING, ToolCommand, ToolState
 from haptic_sim.tool.environment import Environment
 from haptic_sim.tool.parameters import EnvironmentParameters, SurveySchedule
 from haptic_sim.tool.surroundings import WorldSurroundings
-from haptic_sim.worlds.scenes import EnclosureParameters, PegParameters, World, build_world
+from haptic_sim.worlds.scenes import EnclosureParameters, PegParameters, WorldSetup, build_world
 
 RATE = 512.0  # [Hz]
 T = 1.0 / RATE
@@ -27,12 +27,12 @@ MASS, INERTIA, K = TOOL.mass, TOOL.inertia, 4000.0
 HALF = 0.5 * np.array(TOOL.size)
 
 
-def world(q: Any = (0, 0, 0), v: Any = (0, 0, 0)) -> World:
+def world(q: Any = (0, 0, 0), v: Any = (0, 0, 0)) -> WorldSetup:
     whole = build_world(TOOL, SCENE, thesis_material())
     return dataclasses.replace(whole, q=np.array(q, float), v=np.array(v, float))
 
 
-def environment(world: World, method: Any = "impulse_augmented", **material: Any) -> Environment:
+def environment(world: WorldSetup, method: Any = "impulse_augmented", **material: Any) -> Environment:
     parameters = thesis_material(**{"stiffness": K, **material})
     return Environment(world, parameters, method, "full", np.full(6, np.inf), RATE)
 

@@ -12,7 +12,7 @@ from world_builder import thesis_material
 from haptic_sim.messages import LocalGeometry, ToolState
 from haptic_sim.tool.mujoco_surroundings import MujocoSurroundings
 from haptic_sim.tool.surroundings import SimulatedSurroundings, WorldSurroundings
-from haptic_sim.worlds.building import World, build
+from haptic_sim.worlds.building import WorldSetup, build
 from haptic_sim.worlds.mujoco_files import find_tool
 from haptic_sim.worlds.parameters import MujocoParameters, WorldParameters
 
@@ -22,7 +22,7 @@ GAP = 1e-4  # [m]
 ENGINES = ("haptics", "mujoco")
 
 
-def cubes(**tool: Any) -> World:
+def cubes(**tool: Any) -> WorldSetup:
     """The tool, a cube of 0.5 kg at the origin, one of 1 kg at its right, and a wall behind that; no weight."""
     cube = [{"type": "box", "size": [SIDE] * 3}]
     bodies = {

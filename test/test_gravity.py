@@ -11,7 +11,7 @@ import pytest
 
 from haptic_sim import World as Program
 from haptic_sim.worlds.alone import tool_alone
-from haptic_sim.worlds.building import World, build
+from haptic_sim.worlds.building import WorldSetup, build
 from haptic_sim.worlds.parameters import MujocoParameters, WorldParameters
 
 HERE = Path(__file__).parent
@@ -27,7 +27,7 @@ ROD = {
 }
 
 
-def world(**document: Any) -> World:
+def world(**document: Any) -> WorldSetup:
     return build(WorldParameters.model_validate({"ignore": [["arm", "arm"]], "files": ARM, **document}), HERE)
 
 

@@ -19,7 +19,7 @@ from haptic_bench.experiment import Trial
 from haptic_sim.contact.response import Method
 from haptic_sim.parameters import ParameterError
 from haptic_sim.tool.environment import Environment
-from haptic_sim.worlds.building import World
+from haptic_sim.worlds.building import WorldSetup
 from haptic_sim.worlds.parameters import HoldParameters, WorldParameters
 from haptic_sim.worlds.scenes import NoToolParameters, build_world
 
@@ -32,7 +32,7 @@ def cube(x: float, mass: float, **more: Any) -> dict[str, Any]:
     return {"joint": "free", "position": [x, 0, 0], "mass": mass, "shapes": [shape], **more}
 
 
-def world_of(bodies: dict[str, Any], hands: Sequence[dict[str, Any]], tool: str = "a", **scene: Any) -> World:
+def world_of(bodies: dict[str, Any], hands: Sequence[dict[str, Any]], tool: str = "a", **scene: Any) -> WorldSetup:
     parameters = WorldParameters.model_validate({"gravity": [0, 0, 0], "bodies": bodies, "tool": tool, **scene})
     holds = [HoldParameters.model_validate({"name": f"hand_{i}", **hand}) for i, hand in enumerate(hands)]
     return build_world(NoToolParameters(), parameters, thesis_material(), hands=holds)

@@ -19,7 +19,7 @@ from haptic_sim.packed import Packed
 from haptic_sim.tool.environment import Environment
 from haptic_sim.tool.local_model import Proxy as LocalModel
 from haptic_sim.tool.surroundings import WorldSurroundings
-from haptic_sim.worlds.building import World, build
+from haptic_sim.worlds.building import WorldSetup, build
 from haptic_sim.worlds.parameters import WorldParameters
 
 METHODS: tuple[Method, ...] = ("penalty", "impulse_augmented", "frictional_impulses", "constraint", "hybrid")
@@ -49,12 +49,12 @@ def arm(**joint: Any) -> dict[str, Any]:
     return {"planar": True, "gravity": [0, -9.81, 0], "bodies": bodies, "tool": "b"}
 
 
-def made(document: dict[str, Any], folder: Path = Path()) -> World:
+def made(document: dict[str, Any], folder: Path = Path()) -> WorldSetup:
     return build(WorldParameters.model_validate({"type": "world", **document}), folder)
 
 
 def run(
-    w: World, method: Method, steps: int, wrench: Any = (0.0,) * 6, contact: ContactParameters | None = None
+    w: WorldSetup, method: Method, steps: int, wrench: Any = (0.0,) * 6, contact: ContactParameters | None = None
 ) -> tuple[np.ndarray, ...]:
     """q, v, wrench at the hand, and energies as of the beginning, of each step."""
     environment = Environment(w, contact or thesis_material(), method, "full", np.full(6, np.inf), RATE)

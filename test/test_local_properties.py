@@ -18,7 +18,7 @@ from world_builder import thesis_material
 from haptic_sim.messages import COLLIDING, LocalGeometry, MessageError, ToolCommand
 from haptic_sim.tool.local_model import FullParameters, Proxy
 from haptic_sim.tool.surroundings import WorldSurroundings
-from haptic_sim.worlds.building import World
+from haptic_sim.worlds.building import WorldSetup
 from haptic_sim.worlds.parameters import WorldParameters
 from haptic_sim.worlds.scenes import (
     EmptyParameters,
@@ -37,7 +37,7 @@ few = settings(deadline=None, max_examples=60)
 numbers = st.floats(-1.0, 1.0, allow_subnormal=False)
 
 
-def brick() -> World:
+def brick() -> WorldSetup:
     scene: Any = {"gravity": [0, 0, 0], "tool": "brick"}
     scene["bodies"] = {"brick": {"joint": "free", "mass": 0.7, "shapes": [{"type": "box", "size": [0.1, 0.06, 0.04]}]}}
     return build_world(NoToolParameters(), WorldParameters.model_validate(scene), thesis_material())

@@ -18,7 +18,7 @@ from haptic_sim.parameters import ParameterError
 from haptic_sim.tool.local_model import LOCAL_MODELS, FullParameters, HeldWrench, LocalModel, Proxy, ResolvedContacts
 from haptic_sim.tool.local_model.baselines import HeldParameters, ResolveParameters
 from haptic_sim.tool.surroundings import WorldSurroundings
-from haptic_sim.worlds.building import World
+from haptic_sim.worlds.building import WorldSetup
 from haptic_sim.worlds.parameters import WorldParameters
 from haptic_sim.worlds.scenes import (
     EmptyParameters,
@@ -40,7 +40,7 @@ UNLIMITED = np.full(6, np.inf)
 MATERIAL = thesis_material(stiffness=SOFT, damping=0.0)
 
 
-def peg() -> World:
+def peg() -> WorldSetup:
     return build_world(PegParameters(mass=MASS), EnclosureParameters(), thesis_material())
 
 
@@ -328,7 +328,7 @@ def test_surveyed_dynamics_are_those_of_the_update() -> None:
 # Surroundings in which other bodies move
 
 
-def pushed(size: float) -> World:
+def pushed(size: float) -> WorldSetup:
     scene: Any = {
         "planar": True,
         "gravity": [0, 0, 0],

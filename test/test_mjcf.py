@@ -9,7 +9,7 @@ import pinocchio as pin
 import pytest
 
 from haptic_sim.dynamics.gravity import BalancedWeights
-from haptic_sim.worlds.building import World, build
+from haptic_sim.worlds.building import WorldSetup, build
 from haptic_sim.worlds.model_files import ModelFileError, load_trees
 from haptic_sim.worlds.parameters import WorldParameters
 
@@ -59,7 +59,7 @@ def written(folder: Path, content: str) -> Path:
     return folder / "x.xml"
 
 
-def world(folder: Path, content: str, **keys: object) -> World:
+def world(folder: Path, content: str, **keys: object) -> WorldSetup:
     written(folder, content)
     document = {"files": {"f": {"path": "x.xml"}}, "tool": "f/tool", "ignore": [["f", "f"]], **keys}
     return build(WorldParameters.model_validate(document), folder)

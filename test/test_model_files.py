@@ -13,7 +13,7 @@ import trimesh
 from haptic_sim.dynamics.joints import JointLaw
 from haptic_sim.inputs import ParameterError
 from haptic_sim.worlds import model_files
-from haptic_sim.worlds.building import World, build
+from haptic_sim.worlds.building import WorldSetup, build
 from haptic_sim.worlds.model_files import ModelFileError, load_trees
 from haptic_sim.worlds.parameters import WorldParameters
 
@@ -57,7 +57,7 @@ def refused(folder: Path, text: str, name: str = "") -> str:
     return str(caught.value).replace(str(folder), "{folder}")
 
 
-def world(folder: Path, **file: Any) -> World:
+def world(folder: Path, **file: Any) -> WorldSetup:
     document = {"type": "world", "files": {"f": file}, "tool": f"f/{'arm' if file['path'].endswith('urdf') else 'b'}"}
     return build(WorldParameters.model_validate(document), folder)
 

@@ -11,7 +11,7 @@ import pytest
 
 from haptic_sim.parameters import ParameterError
 from haptic_sim.worlds.alone import other_bodies
-from haptic_sim.worlds.building import World
+from haptic_sim.worlds.building import WorldSetup
 from haptic_sim.worlds.mujoco_files import MujocoTree, build_mujoco_world, find_tool, load
 from haptic_sim.worlds.parameters import MujocoParameters
 
@@ -252,7 +252,7 @@ def test_a_flex_is_refused_with_what_to_do(tmp_path: Path) -> None:
 def test_what_acts_on_others_alone_is_none_of_its_business(tmp_path: Path) -> None:
     extra = '<equality><connect body1="last" body2="other" anchor="0 0 0"/></equality>'
     (tmp_path / "world.xml").write_text(document(TREES["linkage"], extra))
-    assert isinstance(build_mujoco_world(MujocoParameters(file="world.xml", tool="tool"), tmp_path), World)
+    assert isinstance(build_mujoco_world(MujocoParameters(file="world.xml", tool="tool"), tmp_path), WorldSetup)
 
 
 def test_a_wrong_tool_is_named(tmp_path: Path) -> None:

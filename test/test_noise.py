@@ -19,7 +19,7 @@ from haptic_sim.messages import DeviceState
 from haptic_sim.parameters import ParameterError
 from haptic_sim.random_numbers import displaced, stream
 from haptic_sim.simulation import World as Program
-from haptic_sim.worlds.building import World, build, find_overlaps
+from haptic_sim.worlds.building import WorldSetup, build, find_overlaps
 from haptic_sim.worlds.parameters import WorldParameters
 
 SENSORS = SensorParameters(pose_noise=(1e-3, 1e-2), twist_noise=(0.2, 0.4))
@@ -139,7 +139,7 @@ def box(**more: Any) -> dict[str, Any]:
     return {"joint": "free", "position": [0, 0, 0.05], "mass": 1.0, "shapes": [shape], **more}
 
 
-def start(seed: int, bodies: dict[str, Any], jitter: tuple[float, float] = (0.01, 0.02), **more: Any) -> World:
+def start(seed: int, bodies: dict[str, Any], jitter: tuple[float, float] = (0.01, 0.02), **more: Any) -> WorldSetup:
     """A world whose bodies start at random."""
     document = {"bodies": bodies, "tool": next(reversed(bodies)), "jitter": jitter, **more}
     return build(WorldParameters.model_validate({"type": "world", **document}), Path(), seed=seed, prefix="scene.")

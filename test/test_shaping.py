@@ -28,7 +28,7 @@ from haptic_sim.messages import DeviceCommand, DeviceState, ToolCommand, ToolSiz
 from haptic_sim.parameters import ParameterError
 from haptic_sim.spatial import advance_pose
 from haptic_sim.tool.environment import Environment
-from haptic_sim.worlds.building import World
+from haptic_sim.worlds.building import WorldSetup
 from haptic_sim.worlds.parameters import WorldParameters
 from haptic_sim.worlds.scenes import EmptyParameters, NoToolParameters, ThreeLinksParameters, build_world
 
@@ -227,7 +227,7 @@ class Course:
 
 
 def run(
-    world: World,
+    world: WorldSetup,
     one: ImpedanceShaping,
     seconds: float,
     *,
@@ -259,11 +259,11 @@ def run(
     return Course(*(np.array(row) for row in rows))
 
 
-def arm(**keys: Any) -> World:
+def arm(**keys: Any) -> WorldSetup:
     return build_world(ThreeLinksParameters.model_validate(keys), EmptyParameters(), thesis_material())
 
 
-def swing(hold: str) -> World:
+def swing(hold: str) -> WorldSetup:
     """An arm in space, with gravity: a shoulder of two hinges, and an elbow."""
     link = {"joint": "revolute", "mass": 1.0, "centre_of_mass": [0.15, 0, 0], "inertia": [0.01, 0.02, 0.03]}
     bodies = {

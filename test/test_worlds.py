@@ -16,7 +16,7 @@ from pydantic import ValidationError
 from scipy.spatial.transform import Rotation
 
 from haptic_sim.parameters import ParameterError, explain
-from haptic_sim.worlds.building import World, build, find_overlaps, with_absolute_paths
+from haptic_sim.worlds.building import WorldSetup, build, find_overlaps, with_absolute_paths
 from haptic_sim.worlds.parameters import WorldParameters
 
 HERE = Path(__file__).parent / "data"
@@ -25,7 +25,7 @@ BALL = {"joint": "free", "mass": 2.0, "shapes": [{"type": "sphere", "radius": 0.
 FLOOR = {"joint": "fixed", "shapes": [{"type": "plane"}]}
 
 
-def world(folder: Path = HERE, contact: dict[str, Any] | None = None, **document: Any) -> World:
+def world(folder: Path = HERE, contact: dict[str, Any] | None = None, **document: Any) -> WorldSetup:
     return build(WorldParameters.model_validate(document), folder, **(contact or {}))
 
 
@@ -39,14 +39,14 @@ def energies(model: pin.Model, q: np.ndarray, v: np.ndarray) -> tuple[float, flo
     return pin.computeKineticEnergy(model, data, q, v), pin.computePotentialEnergy(model, data, q)
 
 
-def frame(w: World, name: str, q: np.ndarray | None = None) -> pin.SE3:
+def frame(w: WorldSetup, name: str, q: np.ndarray | None = None) -> pin.SE3:
     """Pose of a body in the world."""
     data = w.model.createData()
     pin.framesForwardKinematics(w.model, data, w.q if q is None else q)
     return data.oMf[w.model.getFrameId(name, pin.FrameType.BODY)].copy()
 
 
-def pairs(w: World) -> set[tuple[str, str]]:
+def pairs(w: WorldSetup) -> set[tuple[str, str]]:
     return {(w.shape_bodies[p.first], w.shape_bodies[p.second]) for p in w.geometry.collisionPairs}
 
 
@@ -207,7 +207,7 @@ def randomised(model: pin.Model, seed: int) -> tuple[np.ndarray, np.ndarray]:
     return pin.integrate(model, pin.neutral(model), rng.uniform(-1, 1, model.nv)), rng.normal(size=model.nv)
 
 
-def same_dynamics(w: World, alone: pin.Model, q: np.ndarray, v: np.ndarray) -> None:
+def same_dynamics(w: WorldSetup, alone: pin.Model, q: np.ndarray, v: np.ndarray) -> None:
     np.testing.assert_allclose(inertia_matrix(w.model, q), inertia_matrix(alone, q), rtol=1e-11, atol=1e-13)
     ours = pin.nonLinearEffects(w.model, w.model.createData(), q, v)
     np.testing.assert_allclose(ours, pin.nonLinearEffects(alone, alone.createData(), q, v), rtol=1e-10, atol=1e-12)
@@ -399,7 +399,7 @@ def test_the_configuration_of_an_mjcf_with_a_free_body_is_absolute() -> None:
     np.testing.assert_allclose(turn.as_matrix() @ w.v[6:], [4, 5, 6], atol=1e-13)
 
 
-def everything() -> World:
+def everything() -> WorldSetup:
     return world(
         bodies={
             "ball": BALL | {"position": [0, 3, 1]},

@@ -16,7 +16,7 @@ from haptic_sim.contact_rows import ContactRows
 from haptic_sim.dynamics.multibody import Multibody, free_joint
 from haptic_sim.messages import ToolCommand
 from haptic_sim.tool.environment import Environment
-from haptic_sim.worlds.building import World
+from haptic_sim.worlds.building import WorldSetup
 from haptic_sim.worlds.parameters import WorldParameters
 from haptic_sim.worlds.scenes import build_world
 
@@ -56,7 +56,7 @@ def _free(position: Any, velocity: Any, **more: Any) -> Body:
     return {"joint": "free", "position": [float(x) for x in position], "velocity": (velocity + [0.0] * 6)[:6], **more}
 
 
-def make_world(bodies: dict[str, Body], material: ContactParameters | None = None, **more: Any) -> World:
+def make_world(bodies: dict[str, Body], material: ContactParameters | None = None, **more: Any) -> WorldSetup:
     """A world of `bodies`; the last one that moves is held, if no `tool` is named; no gravity if none is given."""
     moving = [name for name, body in bodies.items() if body["joint"] != "fixed"]
     description = {"type": "world", "gravity": [0, 0, 0], "tool": moving[-1], "bodies": bodies, **more}

@@ -15,7 +15,7 @@ from haptic_sim.contact.response import ContactParameters
 from haptic_sim.motions import trajectory
 from haptic_sim.motions.motion import Motion
 from haptic_sim.tool.environment import DepthGauge
-from haptic_sim.worlds.building import World
+from haptic_sim.worlds.building import WorldSetup
 
 FELT = 0.1  # [N] least force of a touch
 PAUSE = 0.1  # [s] two touches are at least so far apart
@@ -57,7 +57,7 @@ def as_trajectory(trial: Trial, samples: Samples, motion: Motion, rate: float = 
     return trajectory.document(names, found.time[rows] - found.time[0], found.x[rows], rates[rows])
 
 
-def bodies_of(world: World, motion: Motion) -> list[str]:
+def bodies_of(world: WorldSetup, motion: Motion) -> list[str]:
     """Names of the bodies that a motion moves."""
     model = world.model
     moved = {int(column) for column in motion.places.columns}
@@ -73,7 +73,7 @@ def bodies_of(world: World, motion: Motion) -> list[str]:
     ]
 
 
-def configurations(world: World, motion: Motion) -> np.ndarray:
+def configurations(world: WorldSetup, motion: Motion) -> np.ndarray:
     """Configurations along a trajectory, all else at its start, (k, nq)."""
     instants = np.linspace(0.0, motion.trajectory.duration, _INSTANTS)
     rows = np.repeat(world.q[None], instants.size, axis=0)
@@ -83,7 +83,7 @@ def configurations(world: World, motion: Motion) -> np.ndarray:
 
 
 def collisions(
-    world: World, contact: ContactParameters, motion: Motion, rows: np.ndarray, but: tuple[str, ...] = ()
+    world: WorldSetup, contact: ContactParameters, motion: Motion, rows: np.ndarray, but: tuple[str, ...] = ()
 ) -> dict[tuple[str, str], float]:
     """Largest overlap of each two bodies [m] in configurations (k, nq), of which a motion moves one; `but` these.
 
@@ -100,7 +100,7 @@ def collisions(
     return deepest
 
 
-def nearest(world: World, motion: Motion, rows: np.ndarray, body: str) -> np.ndarray:
+def nearest(world: WorldSetup, motion: Motion, rows: np.ndarray, body: str) -> np.ndarray:
     """Distance from the bodies of a motion to another body in configurations (k, nq): (k,) [m]."""
     geometry, moved = world.geometry.copy(), set(bodies_of(world, motion))
     geometry.removeAllCollisionPairs()
@@ -117,7 +117,7 @@ def nearest(world: World, motion: Motion, rows: np.ndarray, body: str) -> np.nda
     return found
 
 
-def path_of(world: World, body: str, rows: np.ndarray) -> np.ndarray:
+def path_of(world: WorldSetup, body: str, rows: np.ndarray) -> np.ndarray:
     """Position of a body's centre of mass, or of what it is fixed to, in configurations (k, nq): (k, 3) [m]."""
     model, data = world.model, world.model.createData()
     frame = model.getFrameId(body, pin.FrameType.BODY)

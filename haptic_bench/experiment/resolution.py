@@ -43,7 +43,7 @@ from haptic_sim.tool.tool_side import (
 )
 from haptic_sim.tool.virtual_tool import SEMI_IMPLICIT
 from haptic_sim.worlds.alone import tool_alone
-from haptic_sim.worlds.building import World
+from haptic_sim.worlds.building import WorldSetup
 
 HALVINGS = 20  # of default gains
 LONGEST_FOLDER = 180  # [B]; names of files have 255 at most
@@ -86,7 +86,7 @@ class Trial:
         return Trial, (self.experiment, self.table, self.varied)
 
     @property
-    def world(self) -> World:
+    def world(self) -> WorldSetup:
         """The virtual world at its start.
 
         Raises:
@@ -114,7 +114,7 @@ class Trial:
             f"{_external_key(name)} = external: the trial begins when a node {name} of yours is ready in its namespace"
             for name in experiment.external
         )
-        if not isinstance(start, World):
+        if not isinstance(start, WorldSetup):
             return unused
         context = local_model_context(start, experiment, experiment.limits, experiment.rate)
         return (*start.notes, *unused, *experiment.local_model.notes(context))
@@ -150,7 +150,7 @@ class Trial:
     def moves_freely(self) -> bool:
         """Whether all that a pointer can drag moves in all directions of its world at the start."""
         start = self.start
-        if self.draggable and isinstance(start, World):
+        if self.draggable and isinstance(start, WorldSetup):
             free = start.tree_size == (3 if start.planar else 6)
             return bool(free.all()) and free.size == start.model.njoints - 1
         try:
@@ -243,7 +243,7 @@ def resolve(experiment: Experiment, *, again: bool = False) -> tuple[Experiment,
     start = build_start(experiment)
     _check_start(experiment, start)
     experiment = _with_resolved_hand(experiment, start, again)
-    if not isinstance(start, World):
+    if not isinstance(start, WorldSetup):
         return experiment, start
     hands = []
     for i, (hand, frame) in enumerate(zip(experiment.hands, start.further, strict=True)):
@@ -271,13 +271,13 @@ def _with_resolved_hand(experiment: Experiment, start: Start, again: bool) -> Ex
 def coupled_inertias(experiment: Experiment, start: Start) -> CoupledInertias:
     """Inertias that the controller of an experiment couples, at the start."""
     mobility = hand_mobility(start, experiment.constraint, experiment.rate).ravel()
-    if isinstance(start, World):
+    if isinstance(start, WorldSetup):
         mobility *= start.hands_of_tree  # each of them moves its part of what they hold together
     mobility[np.abs(mobility) < 1e-15 * np.abs(mobility).max(initial=0.0)] = 0.0  # rounding
     tool = tuple(np.clip(mobility, -inputs.LARGEST, inputs.LARGEST).tolist())
     found = experiment.device.coupled(_device_start(experiment, start))
     if found and experiment.device.COMMANDS == FORCE:
-        soft = isinstance(start, World) and experiment.environment.method not in ("constraint", "hybrid")
+        soft = isinstance(start, WorldSetup) and experiment.environment.method not in ("constraint", "hybrid")
         found["integrator"] = experiment.environment.integrator
         found["contact"] = (experiment.contact.stiffness, experiment.contact.damping) if soft else None
     return CoupledInertias(planar=start.planar, tool=tool, **found)
@@ -294,7 +294,7 @@ def _device_start(experiment: Experiment, start: Start) -> DeviceStart:
     def limits_impulses() -> bool:
         if experiment.environment.method not in ("impulse_augmented", "frictional_impulses"):
             return False
-        return isinstance(start, World) and not start.further and start.bodies(1.0 / experiment.rate).held_alone
+        return isinstance(start, WorldSetup) and not start.further and start.bodies(1.0 / experiment.rate).held_alone
 
     return DeviceStart(experiment.rate, _hand(start), experiment.seed, lambda: hand_inertia(start), limits_impulses)
 
@@ -406,7 +406,7 @@ def _check_start(experiment: Experiment, start: Start) -> None:
     Raises:
         ParameterError: it cannot.
     """
-    if not isinstance(start, World):
+    if not isinstance(start, WorldSetup):
         build_tool_side(experiment, UNLIMITED, experiment.rate, start=start)
         return
     if experiment.asynchronous:

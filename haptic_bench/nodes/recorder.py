@@ -52,7 +52,7 @@ class RecorderNode(ServoNode):
     config: RecorderTrialParameters
 
     def has(self, topic: str) -> bool:
-        """See ServoNode."""
+        """Whether this node has an optional topic of its role with its present parameters."""
         hand, kind = split_topic(topic)
         if kind == "device_reading":
             return hand in self.config.hardware

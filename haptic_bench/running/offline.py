@@ -117,7 +117,7 @@ class LoopOfHands:
             hand.put("tool_state", -1, hand.tool_state)
 
     def step(self) -> None:
-        """See Loop."""
+        """Advance by a tick."""
         tick, first = self.ticks, self.hands[0]
         for hand in self.hands:
             hand.ask(tick)
@@ -130,7 +130,7 @@ class LoopOfHands:
         self.ticks = tick + 1
 
     def conclude(self) -> None:
-        """See Loop."""
+        """Give the sink what comes after the last tick."""
         for hand in self.hands:
             hand.sense(self.ticks)
 
@@ -196,7 +196,7 @@ class _LoopAlone:
         sink("tool_state", -1, self.tool_state.to_bytes())
 
     def step(self) -> None:
-        """See Loop."""
+        """Advance by a tick."""
         tick, sink, command, state = self.ticks, self._sink, self._operator.command, self.tool_state
         if (event := self._operator.begin(tick, tick_time(tick, self._rate))) is not None:
             sink("operator_events", tick, event.to_bytes())
@@ -207,7 +207,7 @@ class _LoopAlone:
         self.ticks = tick + 1
 
     def conclude(self) -> None:
-        """See Loop."""
+        """Give the sink what comes after the last tick."""
 
 
 class _Relay:

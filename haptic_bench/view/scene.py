@@ -32,7 +32,7 @@ from haptic_sim.constraints.scenes import (
 from haptic_sim.rotations import matrices
 from haptic_sim.spatial import quat_from_matrix
 from haptic_sim.worlds import compiled, mujoco_files
-from haptic_sim.worlds.building import World
+from haptic_sim.worlds.building import WorldSetup
 from haptic_sim.worlds.parameters import MujocoParameters, WorldParameters
 
 SLENDER = 0.06  # radius of a link that has no shape, per its length
@@ -144,7 +144,7 @@ def build_scene(trial: Trial, travelled: np.ndarray = NOWHERE, *, visual: bool =
         ParameterError: a file of its world is no longer there.
     """
     start = trial.start
-    if not isinstance(start, World):
+    if not isinstance(start, WorldSetup):
         return _constrained(trial, start, travelled)
     scene = trial.experiment.scene
 
@@ -166,7 +166,7 @@ def build_scene(trial: Trial, travelled: np.ndarray = NOWHERE, *, visual: bool =
     return _of_world(_About.of(trial.experiment), start, trial.experiment.hand_names, travelled, add)
 
 
-def scene_of_world(world: World, title: str, rate: float, travelled: np.ndarray = NOWHERE) -> Scene:
+def scene_of_world(world: WorldSetup, title: str, rate: float, travelled: np.ndarray = NOWHERE) -> Scene:
     """The scene of a world that is no trial's, advanced at a rate [Hz]; `travelled` as above."""
     return _of_world(_About(title, rate, ()), world, (), travelled, lambda names, shapes, poses: ())
 
@@ -185,7 +185,7 @@ class _About(NamedTuple):
 
 def _of_world(
     about: _About,
-    start: World,
+    start: WorldSetup,
     hand_names: Sequence[str],
     travelled: np.ndarray,
     add: Callable[[tuple[str, ...], list[Shape], np.ndarray], tuple[str, ...]],
@@ -225,7 +225,7 @@ def _of_world(
     )
 
 
-def _linked(world: World, joints: Sequence[int], held: Sequence[int]) -> tuple[int, ...]:
+def _linked(world: WorldSetup, joints: Sequence[int], held: Sequence[int]) -> tuple[int, ...]:
     """Numbers of the bodies in the trees of held ones, from the joint of each body."""
     roots = [next(iter(world.model.supports[joint].tolist()[1:]), 0) for joint in joints]
     trees = {roots[body] for body in held} - {0}
@@ -362,7 +362,7 @@ def matrix_of(pose: np.ndarray) -> np.ndarray:
 # Worlds
 
 
-def _bodies(world: World) -> tuple[tuple[str, ...], list[int], list[pin.SE3]]:
+def _bodies(world: WorldSetup) -> tuple[tuple[str, ...], list[int], list[pin.SE3]]:
     """Names, joints and poses in the joint's axes of the bodies, as in world states."""
     frames = [world.model.frames[i] for i in world.body_frames]
     return (
@@ -372,7 +372,7 @@ def _bodies(world: World) -> tuple[tuple[str, ...], list[int], list[pin.SE3]]:
     )
 
 
-def _kinematics(world: World, joints: list[int], X_JB: list[pin.SE3]) -> Callable[[np.ndarray], np.ndarray]:
+def _kinematics(world: WorldSetup, joints: list[int], X_JB: list[pin.SE3]) -> Callable[[np.ndarray], np.ndarray]:
     """Poses of the bodies from the configuration."""
     data = world.model.createData()
 
@@ -383,14 +383,14 @@ def _kinematics(world: World, joints: list[int], X_JB: list[pin.SE3]) -> Callabl
     return poses
 
 
-def _holding(name: str, world: World, frame: int, joints: list[int], X_JB: list[pin.SE3]) -> Holding:
+def _holding(name: str, world: WorldSetup, frame: int, joints: list[int], X_JB: list[pin.SE3]) -> Holding:
     """A hand of a world: it holds the body of its joint that is drawn."""
     hand = world.model.frames[frame]
     body = joints.index(int(hand.parentJoint))
     return Holding(name, body, (hand.placement.inverse() * X_JB[body]).homogeneous)
 
 
-def _shapes_of_world(world: World, names: tuple[str, ...], X_JB: list[pin.SE3]) -> Iterator[Shape]:
+def _shapes_of_world(world: WorldSetup, names: tuple[str, ...], X_JB: list[pin.SE3]) -> Iterator[Shape]:
     """The collision shapes of a world."""
     for name, geometry in zip(world.shape_bodies, world.geometry.geometryObjects, strict=True):
         body = names.index(name)
@@ -501,7 +501,7 @@ def _polytope(body: int, geometry: coal.Convex) -> Shape:
 
 
 def _sticks(
-    world: World, names: tuple[str, ...], joints: list[int], X_JB: list[pin.SE3], drawn: set[int]
+    world: WorldSetup, names: tuple[str, ...], joints: list[int], X_JB: list[pin.SE3], drawn: set[int]
 ) -> Iterator[Shape]:
     """Links for moving bodies without shapes: from the joint to what it carries."""
     model = world.model

@@ -51,7 +51,7 @@ class ControllerNode(ServoNode):
     config: ControllerTrialParameters
 
     def build(self) -> None:
-        """See ServoNode."""
+        """Make the core from `self.config`."""
         sizes = ToolSizes(*self.config.tool_sizes)
         self._build().warm_up(sizes)
         self._core = self._build()
@@ -67,19 +67,19 @@ class ControllerNode(ServoNode):
         return SoftReturn(controller, config.wrench_limit, config.rate, config.endless) if self.realtime else controller
 
     def reconfigure(self) -> None:
-        """See ServoNode."""
+        """Take a changed `self.config`; called between two messages."""
         self._core.configure(self.config.controller)
 
     def prepared(self) -> bool:
-        """See ServoNode."""
+        """Whether this node can start the trial."""
         return self._tool_tick >= -1
 
     def next_tick(self) -> int:
-        """See ServoNode."""
+        """The first tick whose computation is yet to come."""
         return self._device_tick + 1
 
     def receive(self, topic: str, data: bytes | Message) -> None:
-        """See ServoNode."""
+        """Answer a message: its bytes, or in a composition the message itself; MessageError refuses it."""
         if topic == "tool_state":
             self._command(data)
         else:

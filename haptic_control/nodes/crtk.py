@@ -54,11 +54,11 @@ class CrtkNode(ServoNode):
 
     @property
     def role(self) -> Role:
-        """See ServoNode."""
+        """What this node is in the trial."""
         return ROLES["crtk"]
 
     def build(self) -> None:
-        """See ServoNode."""
+        """Make the core from `self.config`."""
         parameters = self.config.controller
         self._device, self._command = DeviceState(), DeviceCommand()
         self._command.tick = -1
@@ -79,7 +79,7 @@ class CrtkNode(ServoNode):
         self._state_topics = self._reporter, commands, self.create_timer(LOOK, self._report_state)
 
     def on_cleanup(self, state: LifecycleState) -> TransitionCallbackReturn:
-        """See ServoNode."""
+        """Close the topics."""
         self.destroy_subscription(self._servo)
         self.destroy_publisher(self._requests)
         if self._state_topics:
@@ -90,17 +90,17 @@ class CrtkNode(ServoNode):
         return super().on_cleanup(state)
 
     def standard_topics(self, rate: float, reliable: bool) -> DeviceTopics:
-        """See ServoNode."""
+        """The topics of standard messages that this node has; None: none."""
         return DeviceTopics(self, rate, reliable, self.config.linkage)
 
     def next_tick(self) -> int:
-        """See ServoNode."""
+        """The first tick whose computation is yet to come."""
         return self._command.tick + 1
 
     # In the servo thread
 
     def receive(self, topic: str, data: bytes | Message) -> None:
-        """See ServoNode."""
+        """Answer a message: its bytes, or in a composition the message itself; MessageError refuses it."""
         device, command, now = self._device, self._command, time.monotonic()
         device.load(data)
         self.last_sent[topic] = data if isinstance(data, bytes) else data.to_bytes()

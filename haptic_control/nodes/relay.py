@@ -55,17 +55,17 @@ class RelayNode(ServoNode):
         raise NotImplementedError
 
     def build(self) -> None:
-        """See ServoNode."""
+        """Make the core from `self.config`."""
         self._ways = self.ways()
         self._begun = self._ended = -1  # last ticks of both ways
         self._heard = 0.0  # when something came last
 
     def next_tick(self) -> int:
-        """See ServoNode."""
+        """The first tick whose computation is yet to come."""
         return self._begun + 1
 
     def receive(self, topic: str, data: bytes | Message) -> None:
-        """See ServoNode."""
+        """Answer a message: its bytes, or in a composition the message itself; MessageError refuses it."""
         if topic in ("device_state", "relay_forward"):
             self._begin_tick(topic, data)
         else:
@@ -128,7 +128,7 @@ class DeviceRelayNode(RelayNode):
     config: DeviceRelayTrialParameters
 
     def ways(self) -> tuple[Way, Way]:
-        """See RelayNode."""
+        """The two ways through a new core, in the order of the tick; every kernel has been called."""
         config, realtime = self.config, self.config.realtime
         watchdog = config.watchdog if realtime else None
         warmed, core = (
@@ -156,7 +156,7 @@ class WorldRelayNode(RelayNode):
     config: WorldRelayTrialParameters
 
     def ways(self) -> tuple[Way, Way]:
-        """See RelayNode."""
+        """The two ways through a new core, in the order of the tick; every kernel has been called."""
         config = self.config
         warmed, core = (
             WorldEnd(config.relay, config.guard, config.rate, config.pose, config.realtime) for _ in range(2)
@@ -181,7 +181,7 @@ class WorldRelayNode(RelayNode):
         return not self.config.leads_side
 
     def receive(self, topic: str, data: bytes | Message) -> None:
-        """See ServoNode."""
+        """Answer a message: its bytes, or in a composition the message itself; MessageError refuses it."""
         self._heard = time.monotonic()
         if topic != EVENTS:
             super().receive(topic, data)

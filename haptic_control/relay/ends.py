@@ -119,7 +119,7 @@ class DeviceEnd(_End):
         self.command(BackwardPacket(), DeviceCommand())
 
     def hear(self, packet: RelayPacket) -> None:
-        """See _End."""
+        """Put a packet of the other end into the channel."""
         super().hear(packet)
         self.heard = packet.tick
 

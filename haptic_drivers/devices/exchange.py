@@ -334,17 +334,17 @@ class Exchanging:
     _exchange: Exchange
 
     def enable(self) -> None:
-        """See Hardware."""
+        """Switch the motors on, at zero force."""
         self._exchange.enabled = True
 
     def disable(self) -> None:
-        """See Hardware."""
+        """Zero force, and switch the motors off, where that can be done."""
         self._exchange.enabled = False
 
     def read(self, reading: Reading) -> bool:
-        """See Hardware."""
+        """Fill in the newest reading, and return whether there is one that is newer than that of the last call."""
         return self._exchange.take(reading)
 
     def write(self, wrench: np.ndarray) -> None:
-        """See Hardware."""
+        """Render a wrench on the hand at the hand point, in the axes of the base (6,) [N, N m], until the next one."""
         self._exchange.offer(wrench)

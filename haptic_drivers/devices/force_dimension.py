@@ -165,7 +165,7 @@ class ForceDimension(Exchanging):
             self._thread = None
 
     def disable(self) -> None:
-        """See Hardware."""
+        """Zero force, and switch the motors off, where that can be done."""
         super().disable()
         self._asked[HOME] = 0
         for _ in range(STOPS):
@@ -175,7 +175,7 @@ class ForceDimension(Exchanging):
             time.sleep(1e-3)
 
     def home(self) -> None:
-        """See Homing."""
+        """Begin, while it is disabled; the device moves by itself until `disable`, or asks its user to."""
         if not self._homes:
             raise DeviceError(
                 f"{LIBRARY}: {self._library._name} has no drdAutoInit: use libdrd of the SDK, or calibrate the device "

@@ -163,7 +163,7 @@ class Haply(Exchanging):
         self._ring()
 
     def close(self) -> None:
-        """See Hardware."""
+        """Zero force, and let go of library or port; also after an error, or if it is not open. Raises nothing."""
         if self._thread is not None:
             self._exchange.enabled, self._ends = False, True
             self._ring()

@@ -131,7 +131,7 @@ class Haply2diy:
         self._was_late = False
 
     def open(self) -> None:
-        """See Hardware."""
+        """Load the library or open the port, without force."""
         connection = self._connection
         port = connection.port or min(glob.glob("/dev/ttyACM*"), default="")
         if not port:
@@ -166,18 +166,18 @@ class Haply2diy:
         self._thread.start()
 
     def enable(self) -> None:
-        """See Hardware."""
+        """Switch the motors on, at zero force."""
         with self._lock:
             self._force[:], self._on, self._written = 0.0, True, time.monotonic_ns()
 
     def disable(self) -> None:
-        """See Hardware."""
+        """Zero force, and switch the motors off, where that can be done."""
         with self._lock:
             self._force[:], self._on = 0.0, False
         self._due.set()
 
     def read(self, reading: Reading) -> bool:
-        """See Hardware."""
+        """Fill in the newest reading, and return whether there is one that is newer than that of the last call."""
         with self._lock:
             if self._fault:
                 raise DeviceError(self._fault)
@@ -188,13 +188,13 @@ class Haply2diy:
         return True
 
     def write(self, wrench: np.ndarray) -> None:
-        """See Hardware."""
+        """Render a wrench on the hand at the hand point, in the axes of the base (6,) [N, N m], until the next one."""
         with self._lock:
             self._force[:], self._written = wrench[:2], time.monotonic_ns()
         self._due.set()
 
     def close(self) -> None:
-        """See Hardware."""
+        """Zero force, and let go of library or port; also after an error, or if it is not open. Raises nothing."""
         self.disable()
         self._ended.set()
         self._due.set()

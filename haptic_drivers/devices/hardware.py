@@ -195,7 +195,7 @@ class HardwareDevice:
         sensed[:] = 0.0
 
     def apply_command(self, command: DeviceCommand, operator: np.ndarray, period: float) -> int:
-        """See Device."""
+        """Advance by `period` [s] as commanded; whether a limit was reached, -1 (and nothing done) if not finite."""
         clipped: int = _render(self._packed, command.wrench, period)
         if clipped >= 0:
             self._write()

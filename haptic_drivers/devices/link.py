@@ -52,21 +52,21 @@ class Still:
     """A device that is enabled and does not move: to warm up without a device."""
 
     def take(self, tick: int, reading: DeviceReading) -> None:
-        """See Source."""
+        """Fill in what the driver has of the device in a tick."""
         reading.pose[:] = (0.0, 0, 0, 0, 0, 0, 1)
         reading.state, reading.motion_scale, reading.force_scale = ENABLED, 1.0, 1.0
 
     def write(self, wrench: np.ndarray) -> None:
-        """See Source."""
+        """Render a wrench on the hand, in the axes of the base (6,) [N, N m]."""
 
     def fail(self, fault: str) -> None:
-        """See Source."""
+        """The driver cannot use what was read."""
 
     def enable(self) -> None:
-        """See Source."""
+        """An activation of the driver begins."""
 
     def release(self) -> None:
-        """See Source."""
+        """Leave the device without force."""
 
 
 class RecordedReadings(Still):
@@ -76,7 +76,7 @@ class RecordedReadings(Still):
         self._readings = readings
 
     def take(self, tick: int, reading: DeviceReading) -> None:
-        """See Source."""
+        """Fill in what the driver has of the device in a tick."""
         reading.load(self._readings[tick])
 
 
@@ -179,13 +179,13 @@ class Link:
         return refused
 
     def enable(self) -> None:
-        """See Source."""
+        """An activation of the driver begins."""
         self._active = True
         if refused := self.ask(Request.ENABLE):
             self._say(refused)
 
     def release(self) -> None:
-        """See Source."""
+        """Leave the device without force."""
         self._active = False
         self._stop(Request.DISABLE)
 
@@ -208,14 +208,14 @@ class Link:
             self._follow()
 
     def fail(self, fault: str) -> None:
-        """See Source."""
+        """The driver cannot use what was read."""
         with self._lock:
             self._fail(fault)
 
     # From the servo thread
 
     def take(self, tick: int, reading: DeviceReading) -> None:
-        """See Source."""
+        """Fill in what the driver has of the device in a tick."""
         with self._lock:
             life, told, now = self.life, self._reading, self._clock()
             if self._open and not life.reopening:
@@ -235,7 +235,7 @@ class Link:
             reading.buttons[: len(reading)] = told.buttons[: len(reading)]
 
     def write(self, wrench: np.ndarray) -> None:
-        """See Source."""
+        """Render a wrench on the hand, in the axes of the base (6,) [N, N m]."""
         with self._lock:
             self._obey()
             if self._on:

@@ -188,7 +188,7 @@ class OpenHaptics(Exchanging):
             raise DeviceError(f"{name}: {problem}")
 
     def close(self) -> None:
-        """See Hardware."""
+        """Zero force, and let go of library or port; also after an error, or if it is not open. Raises nothing."""
         api, self._api = self._api, None
         if api is None:
             return

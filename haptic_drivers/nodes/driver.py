@@ -58,7 +58,7 @@ class DriverNode(LeaderNode):
     _requests: DeviceRequests | None = None
 
     def build(self) -> None:
-        """See ServoNode."""
+        """Make the core from `self.config`."""
         config = self.config
         table = table_of(config.operator)
         arguments = (config.device, config.operator, config.tool, config.rate, table, config.hand, config.seed)
@@ -88,7 +88,7 @@ class DriverNode(LeaderNode):
         return link
 
     def release(self) -> None:
-        """See ServoNode."""
+        """Leave what this node drives without force, at once; from any thread."""
         if (link := self._link) is not None:
             link.release()
 
@@ -119,11 +119,11 @@ class DriverNode(LeaderNode):
         super().destroy_node()
 
     def standard_topics(self, rate: float, reliable: bool) -> DeviceTopics:
-        """See ServoNode."""
+        """The topics of standard messages that this node has; None: none."""
         return DeviceTopics(self, rate, reliable, self.config.device.known().linkage)
 
     def has(self, topic: str) -> bool:
-        """See ServoNode."""
+        """Whether this node has an optional topic of its role with its present parameters."""
         operator = self.config.operator
         if topic == "device_reading":
             return self.config.device.HARDWARE and self.config.recorded
@@ -143,11 +143,11 @@ class DriverNode(LeaderNode):
             self._core.release()
 
     def next_tick(self) -> int:
-        """See ServoNode."""
+        """The first tick whose computation is yet to come."""
         return self._sensed + 1
 
     def receive(self, topic: str, data: bytes | Message) -> None:
-        """See ServoNode."""
+        """Answer a message: its bytes, or in a composition the message itself; MessageError refuses it."""
         if topic == EVENTS:
             self.receive_event(data)
         elif topic == LEADING:
@@ -207,7 +207,7 @@ class DriverNode(LeaderNode):
         self._command.tick, self._commanded = -1, tick - 1
 
     def begin(self, tick: int) -> int:
-        """See LeaderNode."""
+        """Publish what begins a tick; returns when [ns, monotonic]."""
         time_of_tick = self.time_of(tick)
         self._core.sense(tick, self._state, time_of_tick)
         if (event := self._core.event(tick)) is not None:
@@ -222,11 +222,11 @@ class DriverNode(LeaderNode):
         return sent
 
     def again(self) -> None:
-        """See LeaderNode."""
+        """Publish it again: no answer came."""
         self.send("device_state", self._state)
 
     def answered(self) -> int:
-        """See LeaderNode."""
+        """The last tick that was answered, -1: none."""
         return self._commanded
 
     def complete(self) -> None:
@@ -243,11 +243,11 @@ class DriverNode(LeaderNode):
             core.actuate(command)
 
     def conclude(self, tick: int) -> None:
-        """See LeaderNode."""
+        """Publish the state after the last tick; `tick` is the first that was not executed."""
         self.begin(tick)
 
     def counts(self) -> dict[str, int]:
-        """See LeaderNode."""
+        """What else goes into the timing."""
         core = self._core
         return {
             "saturations": core.saturations,
@@ -258,7 +258,7 @@ class DriverNode(LeaderNode):
         }
 
     def health(self) -> tuple[str, dict[str, object]]:
-        """See ServoNode."""
+        """What /diagnostics says of this node: its trouble (empty: none) and values."""
         trouble, values = super().health()
         core, state = self._core, self._state
         if self._link is not None:

@@ -223,7 +223,7 @@ class ConstrainedMultibody(Multibody):
         enter_energy(self._constrained, impulses, count, u, flows)
 
     def move(self, u: np.ndarray, period: float) -> None:
-        """See Multibody."""
+        """Go on with the scaled velocity `u` for `period` [s] (semi-implicit Euler: the new velocity moves q)."""
         if not self._return(u, period):
             self.v[:] = 0.0
             self.held += 1

@@ -79,12 +79,12 @@ class ToolObserver:
         self._q_names, self._arrays = coordinates, arrays
 
     def world_state(self) -> WorldState:
-        """See Observer."""
+        """A message for this world."""
         names = self._q_names
         return WorldState(bodies=("tool",), poses=1, twists=1, q_names=names, q=len(names), v_names=names, v=len(names))
 
     def observe_bodies(self, state: WorldState) -> None:
-        """See Observer."""
+        """Fill in where everything is, and how it moves."""
         a = self._arrays
         state.poses[0], state.twists[0] = a.pose, a.twist
         state.q[:], state.v[:] = a.q, a.v

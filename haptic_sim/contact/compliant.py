@@ -215,7 +215,7 @@ class CompliantContact(ContactResponse):
 
     @property
     def remedy(self) -> str:
-        """See ContactResponse."""
+        """What to do about overlaps that grow while impulses replace penalties; empty if there are no such impulses."""
         if not self._method.impulsive or self._method.consistent:
             return ""
         if self._method.limited:

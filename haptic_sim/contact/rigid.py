@@ -123,7 +123,7 @@ class RigidContact(ContactResponse):
 
     @property
     def margin(self) -> float:
-        """See ContactResponse."""
+        """Up to which separation contacts matter [m]."""
         return self.parameters.margin
 
 

@@ -491,7 +491,7 @@ class SurveyedMultibody(Multibody):
     _has_inertia = False
 
     def evaluate(self) -> None:
-        """See Multibody."""
+        """Find Pinocchio's terms of q and v; all is up to date once `refresh_bodies` has been called, too."""
         model, data = self.model, self.data
         if not self._has_inertia:
             super().evaluate()

@@ -29,7 +29,7 @@ class EnvironmentNode(ToolNode):
     """Whether a local model answers the controller."""
 
     def build(self) -> None:
-        """See ServoNode."""
+        """Make the core from `self.config`."""
         config = self.config
         self.asynchronous = config.graph.asynchronous
         if self.asynchronous:
@@ -66,7 +66,7 @@ class EnvironmentNode(ToolNode):
         return 0 if self.asynchronous else super().next_tick()
 
     def idle(self) -> bool:
-        """See ServoNode."""
+        """Called every 10 ms until it returns True: nothing is left to do before the first tick."""
         return self.asynchronous or super().idle()
 
     def serve(self) -> None:
@@ -89,7 +89,7 @@ class EnvironmentNode(ToolNode):
                 self.send("local_geometry", self._geometry)
 
     def receive(self, topic: str, data: bytes | Message) -> None:
-        """See ServoNode."""
+        """Answer a message: its bytes, or in a composition the message itself; MessageError refuses it."""
         if self.asynchronous:
             self._survey(data)
         elif self._others:
@@ -112,7 +112,7 @@ class EnvironmentNode(ToolNode):
             other.state.tick, other.state.command_tick = tick - 1, -1
 
     def repeat(self) -> None:
-        """See ServoNode."""
+        """Send again what a peer that comes later has to know; called in a graph that only runs while it is quiet."""
         if not self.asynchronous:
             super().repeat()
 

@@ -20,7 +20,7 @@ class LocalModelNode(ToolNode):
     core: LocalModelCore
 
     def build(self) -> None:
-        """See ServoNode."""
+        """Make the core from `self.config`."""
         config = self.config
         self.start = world = config.world()
         self.open_tool(lambda: build_local_model(world, config, config.device, config.rate))
@@ -34,11 +34,11 @@ class LocalModelNode(ToolNode):
         self._held: bytes | Message | None = None  # a command that waits for its survey
 
     def prepared(self) -> bool:
-        """See ServoNode."""
+        """Whether this node can start the trial."""
         return 0 in self._known or self._updated >= 0
 
     def receive(self, topic: str, data: bytes | Message) -> None:
-        """See ServoNode."""
+        """Answer a message: its bytes, or in a composition the message itself; MessageError refuses it."""
         if self.realtime:
             self._receive_latest(topic, data)
             return

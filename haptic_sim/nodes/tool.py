@@ -20,7 +20,7 @@ from haptic_sim.tool.parameters import EnvironmentParameters
 from haptic_sim.tool.protocol import ToolSide
 from haptic_sim.tool.tool_side import Start, world_of
 from haptic_sim.tool.world_state import WorldStates
-from haptic_sim.worlds.building import World
+from haptic_sim.worlds.building import WorldSetup
 from haptic_sim.worlds.description import describe
 from haptic_sim.worlds.parameters import HoldParameters
 from haptic_sim.worlds.scenes import AnyToolParameters
@@ -49,7 +49,7 @@ class WorldTrialParameters(TrialParameters):
     constraint: ConstraintParameters = quantity(description="How exact constraints are kept")
     hands: tuple[HoldParameters, ...] = quantity((), description="Where further hands hold the world")
 
-    def world(self) -> World:
+    def world(self) -> WorldSetup:
         """The virtual world at its start."""
         return world_of(self)
 
@@ -63,7 +63,7 @@ class ToolTrialParameters(WorldTrialParameters):
 
 def world_topics(node: ServoNode, start: Start | None, rate: float) -> WorldTopics:
     """The standard topics of a node that publishes world states of what starts as given."""
-    if not isinstance(start, World):
+    if not isinstance(start, WorldSetup):
         return WorldTopics(node, rate, "", (), {})
     text, joints = describe(start, node.root.strip("/").replace("/", "_"))
     return WorldTopics(node, rate, text, joints, start.fixed_poses())
@@ -92,7 +92,7 @@ class ToolNode(ServoNode):
         self._concluded = -1  # the last tick whose world state was sent, where it has one
 
     def standard_topics(self, rate: float, reliable: bool) -> WorldTopics | None:
-        """See ServoNode."""
+        """The topics of standard messages that this node has; None: none."""
         return world_topics(self, self.start, rate) if "world_state" in self.transport.published() else None
 
     def has(self, topic: str) -> bool:
@@ -100,11 +100,11 @@ class ToolNode(ServoNode):
         return self.config.environment.publish is not None
 
     def reconfigure(self) -> None:
-        """See ServoNode."""
+        """Take a changed `self.config`; called between two messages."""
         self.core.configure(self.config.contact)
 
     def next_tick(self) -> int:
-        """See ServoNode."""
+        """The first tick whose computation is yet to come."""
         return self._state.tick + 1
 
     def idle(self) -> bool:
@@ -132,7 +132,7 @@ class ToolNode(ServoNode):
         return bool(self.config.endless and tick - self.next_tick() >= self.config.gap)
 
     def look_ahead(self) -> None:
-        """See ServoNode."""
+        """Do what the next tick needs and does not depend on its messages; called when a tick has been answered."""
         if self._concluded < (tick := self._state.tick):
             self._concluded = tick
             self._worlds.conclude(self._state)

@@ -12,10 +12,10 @@ from haptic_sim.tool.environment import Environment
 from haptic_sim.tool.mujoco_surroundings import MujocoSurroundings
 from haptic_sim.tool.protocol import ToolSide
 from haptic_sim.tool.surroundings import Surroundings, WorldSurroundings
-from haptic_sim.worlds.building import World
+from haptic_sim.worlds.building import WorldSetup
 from haptic_sim.worlds.mujoco_files import find_tool, load
 
-Start = World | ConstrainedSetup
+Start = WorldSetup | ConstrainedSetup
 """What the tool's side starts from: the virtual world, or a tool under exact constraints alone.
 
 What is built from it advances a state of its own.
@@ -60,7 +60,7 @@ class SurroundingsContext(NamedTuple):
         wrench: whether updates have to carry the wrench of the contacts.
     """
 
-    world: World
+    world: WorldSetup
     scene: Any
     contact: ContactParameters
     method: Method
@@ -110,14 +110,14 @@ class HapticsParameters(EngineParameters):
     type: Literal["haptics"] = "haptics"
 
     def build(self, context: EngineContext) -> ToolSide:
-        """See EngineParameters."""
+        """The tool among its surroundings, at the servo rate."""
         start, contact, method, integrator, constraint, device, rate = context
-        if not isinstance(start, World):
+        if not isinstance(start, WorldSetup):
             return ConstrainedTool(start, constraint, rate)
         return Environment(start, contact, method, device.rendering, device.limit(), rate, integrator)
 
     def surroundings(self, context: SurroundingsContext) -> WorldSurroundings:
-        """See EngineParameters."""
+        """What a local model is fed by."""
         return WorldSurroundings(
             context.world,
             context.contact,
@@ -142,7 +142,7 @@ class MujocoEngineParameters(EngineParameters):
     type: Literal["mujoco"] = "mujoco"
 
     def surroundings(self, context: SurroundingsContext) -> MujocoSurroundings:
-        """See EngineParameters."""
+        """What a local model is fed by."""
         model, data = load(context.scene)
         return MujocoSurroundings(
             model,

@@ -21,10 +21,10 @@ from haptic_sim.parameters import ParameterError
 from haptic_sim.snapshots import Memory, Snapshot
 from haptic_sim.tool.virtual_tool import SEMI_IMPLICIT, VirtualTool
 from haptic_sim.tool.world_state import Contact, contacts_of
-from haptic_sim.worlds.building import World
+from haptic_sim.worlds.building import WorldSetup
 
 
-def detector(world: World, contact: ContactParameters) -> CollisionDetector:
+def detector(world: WorldSetup, contact: ContactParameters) -> CollisionDetector:
     """The collision detector of a world."""
     materials = world.materials(contact.restitution, (contact.friction.static, contact.friction.kinetic))
     return CollisionDetector(world.model, world.geometry, *materials, planar=world.planar, cluster=contact.cluster)
@@ -35,7 +35,7 @@ class Environment:
 
     A controller steps it with messages (`step`); a program applies a wrench, and reads the tool's state (`advance`):
 
-        environment = Environment(World(scene).start, method="penalty", rate=1000.0)
+        environment = Environment(WorldSetup(scene).start, method="penalty", rate=1000.0)
         for _ in range(1000):
             state = environment.advance([0.0, 0.0, -2.0, 0.0, 0.0, 0.0])
         print(state.pose, environment.contacts, environment.energy)
@@ -61,7 +61,7 @@ class Environment:
 
     def __init__(
         self,
-        world: World,
+        world: WorldSetup,
         contact: ContactParameters | None = None,
         method: Method = "impulse_augmented",
         rendering: Rendering = "full",
@@ -178,7 +178,7 @@ class Environment:
 class DepthGauge:
     """How deep bodies overlap in a configuration of a world."""
 
-    def __init__(self, world: World, contact: ContactParameters):
+    def __init__(self, world: WorldSetup, contact: ContactParameters):
         self._body = Multibody(world.model, world.hand, world.q, world.v)
         self._detector = detector(world, contact)
         self._rows = ContactRows()

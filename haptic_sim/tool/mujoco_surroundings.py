@@ -86,7 +86,7 @@ class MujocoSurroundings(SimulatedSurroundings):
         self._refresh()
 
     def warm_up(self) -> None:
-        """See Surroundings."""
+        """Call every kernel once, so that none is loaded during a trial; the state is of no use afterwards."""
         self._features.number(np.zeros(1, np.int64), np.zeros((1, 3)), np.zeros((1, 3)))
         super().warm_up()
 
@@ -142,14 +142,14 @@ class MujocoSurroundings(SimulatedSurroundings):
                 )
 
     def _refresh(self) -> None:
-        """See SimulatedSurroundings."""
+        """Bring the tool's body up to date with the engine's."""
         body, data = self._body, self._data
         self._tool.configuration(data.qpos, body.q)
         self._tool.velocity(body.q, data.qvel, body.v)
         body.refresh()
 
     def _fill_others(self, poses: np.ndarray, twists: np.ndarray) -> None:
-        """See SimulatedSurroundings."""
+        """Fill in where the other bodies are, as of `LocalGeometry`."""
         mujoco, model, data, others = self._mujoco, self._model, self._data, self._tool.others
         mujoco.mj_kinematics(model, data)
         mujoco.mj_comPos(model, data)
@@ -161,7 +161,7 @@ class MujocoSurroundings(SimulatedSurroundings):
         v += w[:, [1, 2, 0]] * arm[:, [2, 0, 1]] - w[:, [2, 0, 1]] * arm[:, [1, 2, 0]]
 
     def _find_contacts(self, reach: float) -> None:
-        """See SimulatedSurroundings."""
+        """Fill `rows` with the contacts of the tool nearer than `reach` [m], and with those of what it touches."""
         self._gaps.widen(reach)
         self._mujoco.mj_fwdPosition(self._model, self._data)
         contact, n = self._data.contact, self._data.ncon
@@ -174,7 +174,7 @@ class MujocoSurroundings(SimulatedSurroundings):
         self.rows.count = fill_rows(n, found, self._bodies, self._rows)
 
     def _identities(self, listed: np.ndarray) -> np.ndarray:
-        """See SimulatedSurroundings."""
+        """Identities of rows from survey to survey (n,)."""
         return self._features.number(self.rows.wall[listed], self._found.own[listed], self._found.other[listed])
 
     def _make_room(self, capacity: int) -> None:

@@ -28,7 +28,7 @@ from haptic_sim.tool.following import Follower
 from haptic_sim.tool.mobility import Touched, measure
 from haptic_sim.tool.virtual_tool import VirtualTool
 from haptic_sim.worlds.alone import fill_bodies, held_joints, other_bodies, tool_alone, tool_coordinates
-from haptic_sim.worlds.building import World
+from haptic_sim.worlds.building import WorldSetup
 
 
 class Surroundings(Protocol):
@@ -73,7 +73,7 @@ class SimulatedSurroundings:
 
     def __init__(
         self,
-        tool: World,
+        tool: WorldSetup,
         others: int,
         *,
         epsilon: float,
@@ -91,18 +91,18 @@ class SimulatedSurroundings:
         self._wrench = np.zeros(6)  # of the contacts on the engine's tool, the mean since the last survey
 
     def local_geometry(self) -> LocalGeometry:
-        """See Surroundings."""
+        """A message for this world."""
         nq, nv, others = self._sizes.q, self._sizes.v, self._others
         return LocalGeometry(q=nq, v=nv, inertia=nv * nv, gravity=nv, poses=others, twists=others, constraints=CAPACITY)
 
     def warm_up(self) -> None:
-        """See Surroundings."""
+        """Call every kernel once, so that none is loaded during a trial; the state is of no use afterwards."""
         state = self._sizes.tool_state()
         state.q[:], state.v[:], state.tick = self._body.q, self._body.v, 0
         self.survey(state, 0, self.local_geometry())
 
     def survey(self, tool: ToolState, step: int, geometry: LocalGeometry) -> None:
-        """See Surroundings."""
+        """Advance the world to the time of a tool state, and fill `geometry` with what surrounds the tool."""
         self._advance(tool)
         self.report(geometry, self._wrench)
         geometry.stamp(tool.tick + 1, tool.nanoseconds)
@@ -199,7 +199,7 @@ class WorldSurroundings(SimulatedSurroundings):
 
     def __init__(
         self,
-        world: World,
+        world: WorldSetup,
         contact: ContactParameters,
         method: Method = "penalty",
         *,
@@ -247,7 +247,7 @@ class WorldSurroundings(SimulatedSurroundings):
         self._link = np.array([j - held[0] + 1 if j in held else 0 for j in range(world.model.njoints)])
 
     def warm_up(self) -> None:
-        """See Surroundings."""
+        """Call every kernel once, so that none is loaded during a trial; the state is of no use afterwards."""
         if self._tool is not None:
             self._stepping.detect(self._whole.data, 1e3, self._tool.rows)
             self._tool.warm_up()
@@ -256,14 +256,14 @@ class WorldSurroundings(SimulatedSurroundings):
         super().warm_up()
 
     def report(self, geometry: LocalGeometry, wrench: np.ndarray) -> None:
-        """See SimulatedSurroundings."""
+        """Fill in what surrounds the tool as it is, and the wrench of its contacts (6,); not stamp and step."""
         super().report(geometry, wrench)
         if self._response is not None:
             self._response.respond(self.rows, self._body, self._no_force, self._period)
             geometry.wrench[:] = self._response.wrench
 
     def _advance(self, tool: ToolState) -> None:
-        """See SimulatedSurroundings."""
+        """Bring the world to the time of a tool state, the tool following it, and fill in `_wrench`."""
         world, whole = self._tool, self._whole
         if world is None:
             whole.q[:], whole.v[:] = tool.q, tool.v
@@ -284,25 +284,25 @@ class WorldSurroundings(SimulatedSurroundings):
             )
 
     def _refresh(self) -> None:
-        """See SimulatedSurroundings."""
+        """Bring the tool's body up to date with the engine's."""
         body, whole = self._body, self._whole
         if whole is not body:
             body.q[:], body.v[:] = whole.q[self._q], whole.v[self._v]
         body.refresh()
 
     def _fill_others(self, poses: np.ndarray, twists: np.ndarray) -> None:
-        """See SimulatedSurroundings."""
+        """Fill in where the other bodies are, as of `LocalGeometry`."""
         model, data = self._whole.model, self._whole.data
         if self._frames:
             pin.updateFramePlacements(model, data)
             fill_bodies(model, data, self._frames, poses, twists)
 
     def _find_contacts(self, reach: float) -> None:
-        """See SimulatedSurroundings."""
+        """Fill `rows` with the contacts of the tool nearer than `reach` [m], and with those of what it touches."""
         self._detector.detect(self._whole.data, reach, self.rows)
 
 
-def _without_forces(world: World, tool: slice) -> World:
+def _without_forces(world: WorldSetup, tool: slice) -> WorldSetup:
     """A world whose joints of the tool, at `tool` in v, have no damping, dry friction and springs."""
     return replace(
         world,
@@ -313,7 +313,7 @@ def _without_forces(world: World, tool: slice) -> World:
     )
 
 
-def _radius(world: World) -> float:
+def _radius(world: WorldSetup) -> float:
     """An upper bound of how far a body that moves reaches from the origin of its axes, or a tool from its hand [m]."""
     radius = 0.0
     for shape in world.geometry.geometryObjects:

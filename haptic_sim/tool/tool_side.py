@@ -18,7 +18,7 @@ from haptic_sim.tool.local_model import LocalModelContext, LocalModelParameters
 from haptic_sim.tool.parameters import EnvironmentParameters
 from haptic_sim.tool.protocol import LocalModelCore, ToolSide
 from haptic_sim.tool.surroundings import Surroundings
-from haptic_sim.worlds.building import World
+from haptic_sim.worlds.building import WorldSetup
 from haptic_sim.worlds.parameters import HoldParameters
 from haptic_sim.worlds.scenes import build_world
 
@@ -73,7 +73,7 @@ def build_start(sections: ToolSections) -> Start:
     return build_world(sections.tool, sections.scene, sections.contact, method, seed=sections.seed, hands=hands)
 
 
-def world_of(sections: ToolSections, start: Start | None = None) -> World:
+def world_of(sections: ToolSections, start: Start | None = None) -> WorldSetup:
     """The virtual world at its start.
 
     Args:
@@ -84,7 +84,7 @@ def world_of(sections: ToolSections, start: Start | None = None) -> World:
         ParameterError: it cannot be built, or there is none.
     """
     world = build_start(sections) if start is None else start
-    if not isinstance(world, World):
+    if not isinstance(world, WorldSetup):
         raise ParameterError(
             [f"scene.type = {sections.scene.type}: is a tool under exact constraints, without a world"]
         )
@@ -114,7 +114,7 @@ def build_tool_side(
 
 def tool_sizes(start: Start) -> ToolSizes:
     """Of the virtual tool."""
-    if isinstance(start, World):
+    if isinstance(start, WorldSetup):
         return start.tool_sizes()
     constrained = start.system
     return ToolSizes(constrained.n, constrained.n, constrained.m)
@@ -122,7 +122,7 @@ def tool_sizes(start: Start) -> ToolSizes:
 
 def hand_pose(start: Start) -> np.ndarray:
     """Pose [m, quat_xyzw] (7,) in which the virtual tool is held at the start."""
-    return start.hand_pose() if isinstance(start, World) else initial_hand_pose(start)
+    return start.hand_pose() if isinstance(start, WorldSetup) else initial_hand_pose(start)
 
 
 def hand_mobility(start: Start, constraint: ConstraintParameters, rate: float) -> np.ndarray:
@@ -131,7 +131,7 @@ def hand_mobility(start: Start, constraint: ConstraintParameters, rate: float) -
     Raises:
         ParameterError: the tool cannot be built.
     """
-    if isinstance(start, World):
+    if isinstance(start, WorldSetup):
         return start.hand_mobility()
     return ConstrainedTool(start, constraint, rate).tool_state().inverse_inertia.reshape(6, 6).copy()
 
@@ -146,7 +146,7 @@ def hand_inertia(start: Start) -> tuple[float, float]:
     Raises:
         ParameterError: the tool opposes an infinite inertia, as it cannot move in every direction.
     """
-    if not isinstance(start, World):
+    if not isinstance(start, WorldSetup):
         raise ParameterError(["exact constraints block it"])
     axes = [0, 1, 5] if start.planar else list(range(6))
     J, D = start.hand_dynamics()
@@ -169,14 +169,16 @@ def _mean(values: np.ndarray) -> float:
 
 
 def build_environment(
-    world: World, contact: ContactParameters, environment: EnvironmentParameters, device: DeviceLimits, rate: float
+    world: WorldSetup, contact: ContactParameters, environment: EnvironmentParameters, device: DeviceLimits, rate: float
 ) -> Environment:
     """A synchronous environment at the servo rate [Hz]."""
     method, integrator = environment.method, environment.integrator
     return Environment(world, contact, method, device.rendering, device.limit(), rate, integrator)
 
 
-def local_model_context(world: World, sections: LocalSections, device: DeviceLimits, rate: float) -> LocalModelContext:
+def local_model_context(
+    world: WorldSetup, sections: LocalSections, device: DeviceLimits, rate: float
+) -> LocalModelContext:
     """What the local model of an experiment is built from, at the servo rate [Hz]."""
     environment = sections.environment
     schedule = environment.schedule(rate)
@@ -184,7 +186,7 @@ def local_model_context(world: World, sections: LocalSections, device: DeviceLim
     return LocalModelContext(world, sections.contact, environment.method, device, rate, period, delay)
 
 
-def build_local_model(world: World, sections: LocalSections, device: DeviceLimits, rate: float) -> LocalModelCore:
+def build_local_model(world: WorldSetup, sections: LocalSections, device: DeviceLimits, rate: float) -> LocalModelCore:
     """A local model at the servo rate [Hz], with the environment's contact method.
 
     Raises:
@@ -193,7 +195,7 @@ def build_local_model(world: World, sections: LocalSections, device: DeviceLimit
     return sections.local_model.build(local_model_context(world, sections, device, rate))
 
 
-def build_surroundings(world: World, sections: LocalSections, rate: float) -> Surroundings:
+def build_surroundings(world: WorldSetup, sections: LocalSections, rate: float) -> Surroundings:
     """The asynchronous environment that feeds it; `rate` of the servo [Hz]."""
     environment, local_model = sections.environment, sections.local_model
     schedule = environment.schedule(rate)

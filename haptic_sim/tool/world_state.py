@@ -21,7 +21,7 @@ from haptic_sim.messages import ToolState, WorldState, time_between
 from haptic_sim.packed import Packed
 from haptic_sim.records import allocate, array, record, shared, value
 from haptic_sim.spatial import quat_from_matrix
-from haptic_sim.worlds.building import World
+from haptic_sim.worlds.building import WorldSetup
 
 
 @dataclass(frozen=True)
@@ -137,7 +137,7 @@ class WorldObserver:
 
     DERIVED = ("_placements", "_R", "_p", "_bodies", "_contacts")
 
-    def __init__(self, world: World, body: Multibody, rows: ContactRows, response: ContactResponse, period: float):
+    def __init__(self, world: WorldSetup, body: Multibody, rows: ContactRows, response: ContactResponse, period: float):
         model = body.model
         frames, names = world.body_frames, list(world.moving)
         self._body, self._rows, self._period, self._names = body, rows, period, tuple(names)
@@ -157,7 +157,7 @@ class WorldObserver:
         )
 
     def world_state(self) -> WorldState:
-        """See Observer."""
+        """A message for this world."""
         body, count = self._body, len(self._names)
         return WorldState(
             bodies=self._names,
@@ -171,7 +171,7 @@ class WorldObserver:
         )
 
     def observe_bodies(self, state: WorldState) -> None:
-        """See Observer."""
+        """Fill in where everything is, and how it moves."""
         body = self._body
         pin.updateFramePlacements(body.model, body.data)
         for i, (rotation, translation) in enumerate(self._placements):
@@ -180,7 +180,7 @@ class WorldObserver:
         state.q[:], state.v[:] = body.q, body.v
 
     def observe_contacts(self, state: WorldState) -> None:
-        """See Observer."""
+        """Fill in the contacts of the last step."""
         contacts = state.contacts
         integers, numbers = contacts.view("<u4").reshape(-1, 24), contacts.view("<f8").reshape(-1, 12)
         identities = contacts.view("<i8").reshape(-1, 12)

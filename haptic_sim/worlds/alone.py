@@ -10,10 +10,10 @@ import pinocchio as pin
 from haptic_sim.dynamics.gravity import balance
 from haptic_sim.parameters import ParameterError
 from haptic_sim.spatial import quat_from_matrix
-from haptic_sim.worlds.building import World
+from haptic_sim.worlds.building import WorldSetup
 
 
-def tool_alone(world: World) -> World:
+def tool_alone(world: WorldSetup) -> WorldSetup:
     """The tree that the held body belongs to, as the only one that moves; the world itself where it is.
 
     Bodies, shapes and pairs of shapes keep their names and numbers. All other bodies are fixed where they start.
@@ -65,13 +65,13 @@ def tool_alone(world: World) -> World:
     )
 
 
-def held_joints(world: World) -> list[int]:
+def held_joints(world: WorldSetup) -> list[int]:
     """The joints of the tree that the held body belongs to, in the order of the model; none if it is fixed."""
     joints = world.model.supports[world.model.frames[world.hand].parentJoint].tolist()
     return list(world.model.subtrees[joints[1]]) if len(joints) > 1 else []
 
 
-def other_bodies(world: World) -> list[int]:
+def other_bodies(world: WorldSetup) -> list[int]:
     """The frames of the bodies that move and are not of the tool, in the order of `LocalGeometry.poses`."""
     held, elsewhere = held_joints(world), set(world.elsewhere)
     return [
@@ -91,7 +91,7 @@ def fill_bodies(model: pin.Model, data: pin.Data, frames: list[int], poses: np.n
         twists[k] = pin.getFrameVelocity(model, data, i, pin.ReferenceFrame.LOCAL_WORLD_ALIGNED).vector
 
 
-def tool_coordinates(world: World) -> tuple[slice, slice]:
+def tool_coordinates(world: WorldSetup) -> tuple[slice, slice]:
     """Where the coordinates of the held tree are in the q and v of a world."""
     model, joints = world.model, held_joints(world)
     if not joints:
@@ -129,7 +129,7 @@ def _model(model: pin.Model, joints: list[int], q: np.ndarray) -> tuple[pin.Mode
     return alone, number
 
 
-def _geometry(world: World, number: dict[int, int]) -> pin.GeometryModel:
+def _geometry(world: WorldSetup, number: dict[int, int]) -> pin.GeometryModel:
     """The shapes, on the joints that remain."""
     data = world.model.createData()
     pin.forwardKinematics(world.model, data, world.q)

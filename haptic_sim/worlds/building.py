@@ -70,7 +70,7 @@ MAX_COORDINATES = 240  # velocities: Pinocchio's data hold 8 tables of their cub
 
 
 @dataclass(frozen=True)
-class World:
+class WorldSetup:
     """A multibody world at its start.
 
     Attributes (P: collision pairs, F: free bodies, T: trees):
@@ -125,9 +125,10 @@ class World:
     def __repr__(self) -> str:
         """One line that says what is in it."""
         moving = sum(self.moving.values())
-        return f"World({moving} moving bodies, {self.model.nv} degrees of freedom, {len(self.shape_bodies)} shapes)"
+        shapes = len(self.shape_bodies)
+        return f"WorldSetup({moving} moving bodies, {self.model.nv} degrees of freedom, {shapes} shapes)"
 
-    def held_at(self, frame: int) -> World:
+    def held_at(self, frame: int) -> WorldSetup:
         """The same world with one of the further hands as its first, and the first among the further ones."""
         return replace(self, hand=frame, further=tuple(self.hand if one == frame else one for one in self.further))
 
@@ -306,7 +307,7 @@ def build(
     prefix: str = "",
     seed: int = 0,
     hands: Sequence[HoldParameters] = (),
-) -> World:
+) -> WorldSetup:
     """The world that `parameters` describe.
 
     Args:
@@ -365,7 +366,7 @@ def build(
     free = [link for link in ordered if link.free and id(link) not in parents]
     own = [_material(plan, pair, np.nan, (np.nan, np.nan)) for pair in pairs]
     sizes = [sum(model.nvs[i] for i in model.subtrees[link.number]) for link in roots]
-    world = World(
+    world = WorldSetup(
         model=model,
         hand=hand,
         geometry=geometry,
@@ -399,7 +400,7 @@ def build(
     return world
 
 
-def _jittered(world: World, plan: _Plan, parameters: WorldParameters, seed: int, prefix: str) -> World:
+def _jittered(world: WorldSetup, plan: _Plan, parameters: WorldParameters, seed: int, prefix: str) -> WorldSetup:
     """The same world, its free and planar bodies displaced at random; where some overlap, these are drawn again.
 
     Raises:
@@ -428,7 +429,7 @@ def _jittered(world: World, plan: _Plan, parameters: WorldParameters, seed: int,
 
 
 def _displaced_start(
-    world: World, plan: _Plan, parameters: WorldParameters, seed: int, draws: dict[str, int]
+    world: WorldSetup, plan: _Plan, parameters: WorldParameters, seed: int, draws: dict[str, int]
 ) -> np.ndarray:
     """Configuration with each body of `draws` displaced by as many draws of its own."""
     q = world.q.copy()
@@ -483,7 +484,7 @@ def _describe_overlaps(overlaps: list[tuple[float, str, str]], parameters: World
             yield f"if they are to pass through each other: ignore = [[{a}, {b}]] is for all bodies of {a} and {b}"
 
 
-def _on_manifold(world: World, prefix: str) -> World:
+def _on_manifold(world: WorldSetup, prefix: str) -> WorldSetup:
     """The same world with a start that meets its constraints.
 
     Raises:
@@ -496,7 +497,7 @@ def _on_manifold(world: World, prefix: str) -> World:
     return replace(world, q=bodies.q, v=bodies.v)
 
 
-def find_overlaps(world: World, allowed: float = 0.0) -> list[tuple[float, str, str]]:
+def find_overlaps(world: WorldSetup, allowed: float = 0.0) -> list[tuple[float, str, str]]:
     """Depth [m] and names of each two bodies that overlap by more than `allowed` at the start, the deepest first."""
     return _overlaps(world.model, world.geometry, world.q, world.shape_bodies, allowed)
 

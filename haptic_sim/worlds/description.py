@@ -10,7 +10,7 @@ import coal
 import numpy as np
 import pinocchio as pin
 
-from haptic_sim.worlds.building import World
+from haptic_sim.worlds.building import WorldSetup
 from haptic_sim.worlds.parameters import WORLD
 
 PLANE = (2.0, 0.002)  # width and thickness with which a half-space is drawn [m]
@@ -24,7 +24,7 @@ class Description(NamedTuple):
     joints: tuple[str, ...]
 
 
-def describe(world: World, name: str) -> Description:
+def describe(world: WorldSetup, name: str) -> Description:
     """The world as a robot of this name, whose root is the link `world`.
 
     A link is a body in its axes. Hinges and slides are joints of their names; a body that moves otherwise, or that an

@@ -1,7 +1,7 @@
 """Worlds that MuJoCo simulates: the tree of the tool as a Pinocchio model, and all other bodies by their names.
 
-A local model simulates the tool alone, and surveys tell it what surrounds the tool. So the `World` of a MuJoCo model
-has one tree, that of the held body, without shapes: its joints (free, ball, hinge, slide) in MuJoCo's order, with
+A local model simulates the tool alone, and surveys tell it what surrounds the tool. So the `WorldSetup` of a MuJoCo
+model has one tree, that of the held body, without shapes: its joints (free, ball, hinge, slide) in MuJoCo's order, with
 inertia, armature, damping, dry friction, springs and limits. The other bodies are frames, and those that move are
 `elsewhere`.
 
@@ -29,7 +29,7 @@ from haptic_sim.geometry.shapes import locate
 from haptic_sim.hand.held import unholdable
 from haptic_sim.parameters import ParameterError
 from haptic_sim.vectors import cross
-from haptic_sim.worlds.building import MAX_COORDINATES, World
+from haptic_sim.worlds.building import MAX_COORDINATES, WorldSetup
 from haptic_sim.worlds.compiled import CompiledTree, body_names, library, pose_of
 from haptic_sim.worlds.mujoco_actuators import hold_at_control
 from haptic_sim.worlds.parameters import WORLD, MujocoParameters
@@ -44,7 +44,7 @@ class MujocoTree:
     Attributes (N: bodies of the MuJoCo model, G: its geoms):
         world: the tool's tree; the names of all bodies.
         link: joint of `world.model` that moves each body, 0 for those that are not of the tool, (N,) int64.
-        others: the bodies that move elsewhere, in the order of `World.elsewhere`, int64.
+        others: the bodies that move elsewhere, in the order of `WorldSetup.elsewhere`, int64.
         q, v: where the tool's coordinates are in qpos, in the order of ours, and in qvel; int64, and a slice.
         centre: centre of mass of a free tool in its body's axes [m], (3,); None for a tool that is no free body.
         number: of each geom, among those of the tool and among the others that may touch it; -1 for the rest, (G,).
@@ -52,7 +52,7 @@ class MujocoTree:
         actuators: those that act on the tool, int64.
     """
 
-    world: World
+    world: WorldSetup
     link: np.ndarray
     others: np.ndarray
     q: np.ndarray
@@ -134,7 +134,7 @@ def _balanced(mujoco: Any, path: Path, bodies: list[int]) -> Any:
     return specification.compile()
 
 
-def build_mujoco_world(parameters: MujocoParameters, folder: Path = Path()) -> World:
+def build_mujoco_world(parameters: MujocoParameters, folder: Path = Path()) -> WorldSetup:
     """The world of a scene, for the local model.
 
     Raises:
@@ -188,7 +188,7 @@ def find_tool(model: Any, data: Any, parameters: MujocoParameters, prefix: str =
         laws, at_control = hold_at_control(mujoco, model, data, laws, actuators, int(first))
     free = tree.centre is not None
     alone = free and tree.model.njoints == 2
-    world = World(
+    world = WorldSetup(
         model=tree.model,
         hand=hand,
         geometry=pin.GeometryModel(),

@@ -19,7 +19,7 @@ from haptic_sim.contact.response import RIGID, ContactParameters, Method
 from haptic_sim.dynamics.arms import HOLDS, INERTIAS, LENGTHS, MASSES
 from haptic_sim.parameters import ParameterError, Parameters, PositivePair, PositiveTriple, explain, quantity
 from haptic_sim.scenes import SceneParameters
-from haptic_sim.worlds.building import World, build
+from haptic_sim.worlds.building import WorldSetup, build
 from haptic_sim.worlds.mujoco_files import build_mujoco_world
 from haptic_sim.worlds.parameters import (
     HoldParameters,
@@ -511,7 +511,7 @@ def build_world(
     folder: Path = Path(),
     seed: int = 0,
     hands: Sequence[HoldParameters] = (),
-) -> World:
+) -> WorldSetup:
     """The world of a scene.
 
     Args:

@@ -10,7 +10,7 @@ from haptic_sim.tool.local_model.model import LocalModel
 from haptic_sim.tool.local_model.parameters import LocalModelParameters
 from haptic_sim.tool.virtual_tool import VirtualTool
 from haptic_sim.worlds.alone import tool_alone
-from haptic_sim.worlds.building import World
+from haptic_sim.worlds.building import WorldSetup
 
 
 class AppliedWrench(LocalModel):
@@ -27,7 +27,12 @@ class AppliedWrench(LocalModel):
     """
 
     def __init__(
-        self, world: World, contact: ContactParameters, rate: float, parameters: LocalModelParameters, period: float
+        self,
+        world: WorldSetup,
+        contact: ContactParameters,
+        rate: float,
+        parameters: LocalModelParameters,
+        period: float,
     ):
         tool = VirtualTool(tool_alone(world), contact, "penalty", UNLIMITED.rendering, UNLIMITED.limit(), rate)
         super().__init__(world, tool, parameters, period)
@@ -36,7 +41,7 @@ class AppliedWrench(LocalModel):
         self._command = ToolCommand()
 
     def answer(self, command: ToolCommand, state: ToolState) -> None:
-        """See LocalModel."""
+        """Turn the state before a tick into the state after it, under a command; as `step`, without transients."""
         total = self._command
         total.stamp(command.tick, command.nanoseconds)
         total.wrench[:] = command.wrench + self.wrench

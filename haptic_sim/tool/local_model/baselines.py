@@ -28,7 +28,7 @@ from haptic_sim.parameters import ParameterError, quantity
 from haptic_sim.tool.local_model.applied import AppliedWrench
 from haptic_sim.tool.local_model.parameters import LocalModelContext, LocalModelParameters
 from haptic_sim.worlds.alone import tool_alone
-from haptic_sim.worlds.building import World
+from haptic_sim.worlds.building import WorldSetup
 
 SWEEPS = 50  # of projected Gauss-Seidel; each begins with the forces of the tick before
 ONE_BODY = "local_model.type = resolve: supports only tools of one body; a linkage needs full"
@@ -43,7 +43,7 @@ class HeldParameters(LocalModelParameters):
     type: Literal["held"] = "held"
 
     def build(self, context: LocalModelContext) -> HeldWrench:
-        """See LocalModelParameters."""
+        """The local model."""
         return HeldWrench(context.world, context.contact, context.rate, self, context.period)
 
 
@@ -51,7 +51,7 @@ class HeldWrench(AppliedWrench):
     """The type `held`; arguments as of an `AppliedWrench`."""
 
     def take(self, geometry: LocalGeometry, tick: int) -> None:
-        """See LocalModel."""
+        """Take an update that is sound, from the step of `tick` on."""
         self.contacts = int(np.count_nonzero(geometry.constraints["separation"][: len(geometry)] < 0.0))
         self.wrench[:] = geometry.wrench
 
@@ -64,7 +64,7 @@ class ExtrapolatedParameters(LocalModelParameters):
     type: Literal["extrapolated"] = "extrapolated"
 
     def build(self, context: LocalModelContext) -> ExtrapolatedWrench:
-        """See LocalModelParameters."""
+        """The local model."""
         return ExtrapolatedWrench(context.world, context.contact, context.rate, self, context.period)
 
 
@@ -78,14 +78,19 @@ class ExtrapolatedWrench(HeldWrench):
     LONGEST = 0.2  # [s]
 
     def __init__(
-        self, world: World, contact: ContactParameters, rate: float, parameters: LocalModelParameters, period: float
+        self,
+        world: WorldSetup,
+        contact: ContactParameters,
+        rate: float,
+        parameters: LocalModelParameters,
+        period: float,
     ):
         super().__init__(world, contact, rate, parameters, period)
         self._last, self._slope, self._surveyed_at = np.zeros(6), np.zeros(6), -1
         self._ahead = round(self.LONGEST * rate)
 
     def take(self, geometry: LocalGeometry, tick: int) -> None:
-        """See LocalModel."""
+        """Take an update that is sound, from the step of `tick` on."""
         super().take(geometry, tick)
         ticks = geometry.tick - self._surveyed_at
         if self._surveyed_at >= 0 and ticks > 0:
@@ -93,7 +98,7 @@ class ExtrapolatedWrench(HeldWrench):
         self._last[:], self._surveyed_at = geometry.wrench, geometry.tick
 
     def answer(self, command: ToolCommand, state: ToolState) -> None:
-        """See LocalModel."""
+        """Turn the state before a tick into the state after it, under a command; as `step`, without transients."""
         ahead = min(max(state.tick + 1 - self._surveyed_at, 0), self._ahead)
         self.wrench[:] = self._last + ahead * self._slope
         super().answer(command, state)
@@ -108,11 +113,11 @@ class ResolveParameters(LocalModelParameters):
     )
 
     def build(self, context: LocalModelContext) -> ResolvedContacts:
-        """See LocalModelParameters."""
+        """The local model."""
         return ResolvedContacts(context.world, context.contact, context.rate, self, context.period)
 
     def problems(self, context: LocalModelContext) -> list[str]:
-        """See LocalModelParameters."""
+        """Why it cannot take part in this trial; lines that begin with a key of the experiment."""
         return [ONE_BODY] if tool_alone(context.world).model.njoints > 2 else []
 
 
@@ -124,7 +129,7 @@ class ResolvedContacts(AppliedWrench):
     """
 
     def __init__(
-        self, world: World, contact: ContactParameters, rate: float, parameters: ResolveParameters, period: float
+        self, world: WorldSetup, contact: ContactParameters, rate: float, parameters: ResolveParameters, period: float
     ):
         super().__init__(world, contact, rate, parameters, period)
         self._share = parameters.force_coefficient
@@ -138,7 +143,7 @@ class ResolvedContacts(AppliedWrench):
         self._friction, self._force = np.zeros(0), np.zeros(0)
 
     def take(self, geometry: LocalGeometry, tick: int) -> None:
-        """See LocalModel."""
+        """Take an update that is sound, from the step of `tick` on."""
         n, constraints, body = len(geometry), geometry.constraints[: len(geometry)], self._surveyed
         body.q[:] = geometry.q
         body.refresh()
@@ -157,7 +162,7 @@ class ResolvedContacts(AppliedWrench):
         self._force = np.zeros(3 * n)
 
     def answer(self, command: ToolCommand, state: ToolState) -> None:
-        """See LocalModel."""
+        """Turn the state before a tick into the state after it, under a command; as `step`, without transients."""
         body, moved = self.tool.body, np.zeros(6)
         moved[:3] = body.p_WH - self._surveyed.p_WH
         moved[3:] = pin.log3(body.R_WH @ self._rotation.T)

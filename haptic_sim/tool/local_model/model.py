@@ -14,7 +14,7 @@ from haptic_sim.tool.local_model.transients import ImpactTransients
 from haptic_sim.tool.virtual_tool import VirtualTool
 from haptic_sim.tool.world_state import WorldObserver
 from haptic_sim.worlds.alone import fill_bodies, other_bodies
-from haptic_sim.worlds.building import World
+from haptic_sim.worlds.building import WorldSetup
 
 AVERAGED = 5  # periods of which the mean is taken, THESIS (6.13)
 
@@ -39,7 +39,7 @@ class UpdatePeriod:
 class SeenWorld:
     """The observer of a local model: its tool as it is, and what else moves as the last update had it."""
 
-    def __init__(self, tool: WorldObserver, world: World):
+    def __init__(self, tool: WorldObserver, world: WorldSetup):
         self._tool = tool
         model, others = world.model, other_bodies(world)
         bodies = [i for i, frame in enumerate(model.frames) if frame.type == pin.FrameType.BODY]
@@ -57,7 +57,7 @@ class SeenWorld:
         self._poses[:], self._twists[:] = geometry.poses, geometry.twists
 
     def observe_bodies(self, state: WorldState) -> None:
-        """See Observer."""
+        """Fill in where everything is, and how it moves."""
         self._tool.observe_bodies(state)
         state.poses[self._others], state.twists[self._others] = self._poses, self._twists
 
@@ -81,7 +81,7 @@ class LocalModel:
     hands: tuple[()] = ()
     look: None = None
 
-    def __init__(self, world: World, tool: VirtualTool, parameters: LocalModelParameters, period: float):
+    def __init__(self, world: WorldSetup, tool: VirtualTool, parameters: LocalModelParameters, period: float):
         self.tool, self.parameters = tool, parameters
         self.tool_state, self.observer = tool.tool_state, SeenWorld(tool.observer, world)
         self._period = UpdatePeriod(period)

@@ -8,7 +8,7 @@ from haptic_sim.contact.response import ContactParameters, DeviceLimits, Method
 from haptic_sim.parameters import Parameters, quantity
 from haptic_sim.parts import Kind, Part
 from haptic_sim.tool.protocol import LocalModelCore
-from haptic_sim.worlds.building import World
+from haptic_sim.worlds.building import WorldSetup
 
 
 class TransientParameters(Parameters):
@@ -37,7 +37,7 @@ class LocalModelContext(NamedTuple):
         delay: between a survey and the use of its update [s].
     """
 
-    world: World
+    world: WorldSetup
     contact: ContactParameters
     method: Method
     device: DeviceLimits

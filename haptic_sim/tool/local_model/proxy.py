@@ -32,7 +32,7 @@ from haptic_sim.tool.local_model.parameters import LocalModelContext, LocalModel
 from haptic_sim.tool.local_model.sprung import warn_of_sprung_objects
 from haptic_sim.tool.virtual_tool import VirtualTool
 from haptic_sim.worlds.alone import tool_alone
-from haptic_sim.worlds.building import World
+from haptic_sim.worlds.building import WorldSetup
 
 PLANES = 32  # constraints that move as masses; further ones keep the velocity of the update
 LONGEST_MOTION = 2.0  # periods after which a plane of which nothing new is known stands still
@@ -85,12 +85,12 @@ class ProxyParameters(LocalModelParameters):
     )
 
     def build(self, context: LocalModelContext) -> Proxy:
-        """See LocalModelParameters."""
+        """The local model."""
         world, contact, method, device, rate, period, _ = context
         return Proxy(world, contact, method, device.rendering, device.limit(), rate, self, period)
 
     def notes(self, context: LocalModelContext) -> tuple[str, ...]:
-        """See LocalModelParameters."""
+        """Warnings that are listed at the start of a trial."""
         if self.constraints != "kinematic":
             return ()
         return warn_of_sprung_objects(context.world, context.period + context.delay)
@@ -143,7 +143,7 @@ class Proxy(LocalModel):
 
     def __init__(
         self,
-        world: World,
+        world: WorldSetup,
         contact: ContactParameters,
         method: Method,
         rendering: Rendering,
@@ -196,7 +196,7 @@ class Proxy(LocalModel):
             planes.restitution[:] = contact.restitution
 
     def take(self, geometry: LocalGeometry, tick: int) -> None:
-        """See LocalModel."""
+        """Take an update that is sound, from the step of `tick` on."""
         tool, planes, parameters, n = self.tool, self._next.planes, self.parameters, len(geometry)
         tool.survey(geometry)
         self._fill(geometry)
@@ -232,7 +232,7 @@ class Proxy(LocalModel):
             planes.p[:n][its] = (corner[its] - placement.translation) @ placement.rotation
 
     def answer(self, command: ToolCommand, state: ToolState) -> None:
-        """See LocalModel."""
+        """Turn the state before a tick into the state after it, under a command; as `step`, without transients."""
         tool = self.tool
         tool.step(command, state, self.geometry_tick)
         if self._masses:

@@ -17,12 +17,12 @@ import math
 
 import numpy as np
 
-from haptic_sim.worlds.building import World
+from haptic_sim.worlds.building import WorldSetup
 
 FASTEST = 0.5  # [rad] of an object's oscillation that may pass until an update is replaced
 
 
-def warn_of_sprung_objects(world: World, lasts: float) -> tuple[str, ...]:
+def warn_of_sprung_objects(world: WorldSetup, lasts: float) -> tuple[str, ...]:
     """Texts that name the objects of a world that may give energy behind kinematic constraints, and what to do.
 
     Args:
@@ -48,7 +48,7 @@ def warn_of_sprung_objects(world: World, lasts: float) -> tuple[str, ...]:
     return tuple(said)
 
 
-def _hand_coordinates(world: World) -> range:
+def _hand_coordinates(world: WorldSetup) -> range:
     """The coordinates of the tree that the hand holds."""
     first = world.model.joints[world.model.frames[world.hand].parentJoint].idx_v
     tree = int(np.searchsorted(world.tree_start, first, side="right")) - 1
