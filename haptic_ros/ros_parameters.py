@@ -20,6 +20,8 @@ from haptic_sim.parts import kind_of
 
 Config = TypeVar("Config", bound=Parameters)
 
+NULL = "null"
+"""Value of a ROS parameter that is not set although its key has another default: ROS has no value for it."""
 TRIAL = "trial"
 """Below it are the parameters of a node that are of no section: what it has to know of its trial, which is no gain."""
 
@@ -56,7 +58,7 @@ def encode(section: BaseModel) -> dict[str, Any]:
             dumped = section.model_dump(mode="json", include={name})[name]
             values[name] = json.dumps(dumped)
         else:
-            values[name] = value
+            values[name] = NULL if value is None and field.default is not None else value
     return values
 
 
@@ -208,7 +210,9 @@ def _collect(node: Node, model: type[BaseModel], prefix: str, changed: dict[str,
         else:
             key = name_of(prefix, name)
             value = changed[key] if key in changed else node.get_parameter_or(key).value  # or deleted
-            if value is not None:
+            if value == NULL and type(None) in typing.get_args(field.annotation):
+                values[name] = None
+            elif value is not None:
                 values[name] = _parsed(key, value) if _is_text(field) else value
     return values
 

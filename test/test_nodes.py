@@ -245,6 +245,12 @@ def test_a_section_that_may_be_left_out_is_no_parameter_of_a_node() -> None:
         encode(Optional())
 
 
+def test_null_reaches_a_node_whose_key_has_another_default(bench: Bench) -> None:
+    """ROS has no value for it: the node would take its default."""
+    config = configured(bench.node("environment", "environment.publish=null", "standard_topics.rate=null")).config
+    assert config.environment.publish is None and config.standard_topics.rate is None
+
+
 def test_a_matrix_of_gains_is_changed_as_a_whole(bench: Bench) -> None:
     node = configured(bench.node("controller", "controller.type=virtual_coupling", "analysis=trial"))
     matrix = np.diag([500.0] * 3 + [2.0] * 3)

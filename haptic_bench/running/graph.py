@@ -104,13 +104,15 @@ def node_specs(
         return _bridge_specs(trial, directory, progress=progress, endless=endless and not (record or composed or side))
     if composed and experiment.external:
         raise ParameterError([f"--composed: {', '.join(experiment.external)} is a node of its own; leave it out"])
+    from haptic_ros.ros_parameters import encode  # needs ROS
+
     names = _names(trial, record)
     common = {
         "rate": experiment.rate,
         "last_tick": ENDLESS if endless else experiment.last_tick,
         "mode": mode,
         "nodes": names,
-        "standard_topics": experiment.standard_topics.model_dump(),
+        "standard_topics": encode(experiment.standard_topics),
     }
     leader = {"directory": str(directory), "progress": progress, "paused": paused}
     own = _parameters(trial, directory, leader, namespace or experiment.namespace, leads_side=side == "world")
@@ -189,13 +191,13 @@ def _bridge_specs(trial: Trial, directory: Path, *, progress: bool, endless: boo
                 "not recorded, and on one host; leave out what says otherwise"
             ]
         )
-    from haptic_ros.ros_parameters import encode  # needs ROS
+    from haptic_ros.ros_parameters import NULL, encode  # needs ROS
 
     experiment = trial.experiment
     common = {"rate": experiment.rate, "last_tick": ENDLESS, "mode": "realtime", "nodes": ["driver", "controller"]}
-    topics = experiment.standard_topics.model_dump()
+    topics = encode(experiment.standard_topics)
     driver = {"operator": _operator(trial, directory), "directory": str(directory), "progress": progress}
-    driver |= {"standard_topics": topics | {"rate": None}}
+    driver |= {"standard_topics": topics | {"rate": NULL}}  # the bridge has them
     bridge = {
         "controller": encode(experiment.controller),
         "hardware": bool(experiment.hardware),
