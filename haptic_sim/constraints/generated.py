@@ -228,21 +228,13 @@ def _forget_old() -> None:
 @intrinsic
 def call_terms(typing, address, t, q, v, parameters, out):
     """Call `evaluate` or `observe` at an address."""
-    return types.void(address, t, q, v, parameters, out), _call
+    return types.void(address, t, q, v, parameters, out), kernels.call_code
 
 
 @intrinsic
 def call_place(typing, address, z, u, parameters, out):
     """Call `place` at an address."""
-    return types.void(address, z, u, parameters, out), _call
-
-
-def _call(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-    kinds = signature.args[1:]
-    convention = context.call_conv
-    function = builder.inttoptr(arguments[0], convention.get_function_type(types.none, kinds).as_pointer())
-    convention.call_function(builder, function, types.none, kinds, arguments[1:])
-    return context.get_dummy_value()
+    return types.void(address, z, u, parameters, out), kernels.call_code
 
 
 if kernels.IN_PYTHON:

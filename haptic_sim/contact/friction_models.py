@@ -140,15 +140,7 @@ class CoulombParameters(FrictionModelParameters):
 @intrinsic
 def call_law(typing, address, touch, keys, bond, friction):
     """Call the law at an address."""
-    return types.void(address, touch, keys, bond, friction), _call
-
-
-def _call(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-    kinds = signature.args[1:]
-    convention = context.call_conv
-    function = builder.inttoptr(arguments[0], convention.get_function_type(types.none, kinds).as_pointer())
-    convention.call_function(builder, function, types.none, kinds, arguments[1:])
-    return context.get_dummy_value()
+    return types.void(address, touch, keys, bond, friction), kernels.call_code
 
 
 if kernels.IN_PYTHON:

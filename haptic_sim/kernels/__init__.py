@@ -101,6 +101,15 @@ def address_of(kernel: Any, arguments: tuple[Any, ...]) -> int:
     return int(result.library.get_pointer_to_function(result.fndesc.llvm_func_name))
 
 
+def call_code(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+    """Code of a call of the kernel at an address, the first argument: what an intrinsic for it returns."""
+    kinds = signature.args[1:]
+    convention = context.call_conv
+    function = builder.inttoptr(arguments[0], convention.get_function_type(numba.types.none, kinds).as_pointer())
+    convention.call_function(builder, function, numba.types.none, kinds, arguments[1:])
+    return context.get_dummy_value()
+
+
 def call_python(address: int, *arguments: Any) -> None:
     """Call the kernel at an address, where kernels are Python functions."""
     _python_at[address](*arguments)
