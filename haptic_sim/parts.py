@@ -142,13 +142,14 @@ class Kind(Group, Generic[P]):
     Args:
         name: the plural of what it is.
         base: the class that all parts of the kind are derived from.
+        by_name: whether the name of a part stands for the part with its defaults, `dahl` for `{type: dahl}`.
     """
 
     discriminator = "type"
 
-    def __init__(self, name: str, base: type[P]):
+    def __init__(self, name: str, base: type[P], *, by_name: bool = False):
         super().__init__(name)
-        self.base = base
+        self.base, self.by_name = base, by_name
 
     def find(self, name: str) -> type[P]:
         """The class of a part; see `load`."""
@@ -198,6 +199,8 @@ class Kind(Group, Generic[P]):
     def _validate(self, value: Any) -> P:
         if isinstance(value, self.base):
             return value
+        if self.by_name and isinstance(value, str):
+            value = {"type": value}
         if not isinstance(value, dict):
             raise _refusal(value, "model_type", {"class_name": self.base.__name__})
         if "type" not in value:
@@ -218,7 +221,9 @@ class Kind(Group, Generic[P]):
             lines = [_again(one, name) for one in error.errors()]
             raise ValidationError.from_exception_data(error.title, lines) from None
 
-    def _dump(self, part: P, info: SerializationInfo) -> dict[str, Any]:
+    def _dump(self, part: P, info: SerializationInfo) -> dict[str, Any] | str:
+        if self.by_name and type(part).model_fields.keys() == {"type"}:
+            return self.name_of(type(part))
         values = part.model_dump(
             mode=info.mode,
             by_alias=info.by_alias,

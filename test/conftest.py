@@ -24,6 +24,7 @@ from typing import NamedTuple
 
 import pytest
 import starting
+from hypothesis import settings
 from matplotlib.figure import Figure
 
 import haptic_bench
@@ -31,6 +32,9 @@ from haptic_bench.analysis import figures
 from haptic_bench.commands import command_line
 
 pytest.register_assert_rewrite("claim_checks", "graph_checks", "linkage_checks")
+settings.register_profile("haptics", deadline=None)  # a core that stalls is no fault of what is tested
+settings.load_profile("haptics")
+
 ROOT = Path(__file__).resolve().parent.parent  # the checkout
 PACKAGES = Path(haptic_bench.__file__).resolve().parent.parent  # what is tested: the checkout's, or as installed
 collect_ignore = ["launch"]  # launch_testing's own: test_launch.py runs them

@@ -260,7 +260,7 @@ def test_the_kernel_is_its_python_function(model: int, monkeypatch: pytest.Monke
         printed=True,
         kernel=friction_forces.py_func,
     )
-    for name in ("_release", "_apply_printed_law"):
+    for name in ("release", "_apply_printed_law"):
         monkeypatch.setattr(friction, name, getattr(friction, name).py_func)
     for _ in range(30):
         v = random_velocity(rng, 8)

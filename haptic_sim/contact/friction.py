@@ -75,10 +75,10 @@ which N grows faster than the bond is stretched, `reset_integrator` and `dahl` s
 from __future__ import annotations
 
 import math
-from typing import Any, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
-from pydantic import field_validator, model_validator
+from pydantic import model_validator
 
 from haptic_sim.contact.friction_models import (
     BREAKS_AWAY,
@@ -130,11 +130,6 @@ class FrictionParameters(Parameters):
         ge=0.0,
         le=1e6,
     )
-
-    @field_validator("model", mode="before")
-    @classmethod
-    def _a_name_is_a_type(cls, value: Any) -> Any:
-        return {"type": value} if isinstance(value, str) else value
 
     @model_validator(mode="after")
     def _no_foreign_law_is_printed(self) -> FrictionParameters:

@@ -93,7 +93,7 @@ class FrictionModelParameters(Part):
         return kernels.address_of(law, ARGUMENTS)
 
 
-FRICTION_MODELS = Kind("friction_models", FrictionModelParameters)
+FRICTION_MODELS = Kind("friction_models", FrictionModelParameters, by_name=True)
 AnyFrictionModelParameters = Annotated[FrictionModelParameters, FRICTION_MODELS]
 
 

@@ -97,7 +97,7 @@ class EngineParameters(Part):
         raise TypeError(f"{type(self).__name__}: does not survey for a local model")
 
 
-ENGINES = Kind("engines", EngineParameters)
+ENGINES = Kind("engines", EngineParameters, by_name=True)
 AnyEngineParameters = Annotated[EngineParameters, ENGINES]
 
 

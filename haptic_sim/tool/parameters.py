@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
-
-from pydantic import field_validator
 
 from haptic_sim.contact.response import Method
 from haptic_sim.parameters import Parameters, quantity
@@ -56,11 +53,6 @@ class EnvironmentParameters(Parameters):
         gt=0.0,
         le=1e6,
     )
-
-    @field_validator("engine", mode="before")
-    @classmethod
-    def _a_name_is_a_type(cls, value: Any) -> Any:
-        return {"type": value} if isinstance(value, str) else value
 
     def publish_every(self, servo_rate: float) -> int:
         """Ticks from one world state to the next, 0: there are none."""
