@@ -199,10 +199,13 @@ class Kind(Group, Generic[P]):
     def _validate(self, value: Any) -> P:
         if isinstance(value, self.base):
             return value
-        if self.by_name and isinstance(value, str):
-            value = {"type": value}
-        if not isinstance(value, dict):
+        named = self.by_name and isinstance(value, str)  # the key holds the name itself, and has no key `type` below it
+        if not (named or isinstance(value, dict)):
+            if self.by_name:
+                raise _refusal(value, _part_error("must be a name or a mapping of keys to values"), {})
             raise _refusal(value, "model_type", {"class_name": self.base.__name__})
+        if named:
+            value = {"type": value}
         if "type" not in value:
             raise _refusal(value, "union_tag_not_found", {"discriminator": "'type'"})
         name = value["type"]
@@ -210,11 +213,12 @@ class Kind(Group, Generic[P]):
             part = self.find(name if isinstance(name, str) else inputs.shown(name))
         except KeyError:
             known = ", ".join(f"'{one}'" for one in self.entries())
+            if named:
+                raise _refusal(name, _part_error(f"must be one of {known}"), {}) from None
             context = {"discriminator": "'type'", "tag": inputs.shown(name), "expected_tags": known}
             raise _refusal(value, "union_tag_invalid", context) from None
         except PartError as error:
-            custom = PydanticCustomError("part_error", "{reason}", {"reason": str(error)})
-            raise _refusal(name, custom, {}, "type") from error
+            raise _refusal(name, _part_error(str(error)), {}, *(() if named else ("type",))) from error
         try:
             return part.model_validate(value | {"type": _tag(part)})
         except ValidationError as error:
@@ -248,11 +252,15 @@ def _refusal(value: Any, kind: Any, context: dict[str, Any], *place: str) -> Val
     return ValidationError.from_exception_data("part", [line])
 
 
+def _part_error(reason: str) -> PydanticCustomError:
+    return PydanticCustomError("part_error", "{reason}", {"reason": reason})
+
+
 def _again(problem: Any, name: str) -> InitErrorDetails:
     """A problem of a part's key, with the name of the part in its place, as pydantic has it in a union."""
     kind = problem["type"]
     if kind == "part_error":
-        kind = PydanticCustomError(kind, "{reason}", problem["ctx"])
+        kind = _part_error(problem["ctx"]["reason"])
     return {"type": kind, "loc": (name, *problem["loc"]), "input": problem["input"], "ctx": problem.get("ctx", {})}
 
 

@@ -149,3 +149,16 @@ def test_a_value_of_several_types_is_said_once() -> None:
     with pytest.raises(ValidationError) as caught:
         ParametrisationFormulas.model_validate({"start": {"z": [1]}})
     assert explain(caught.value, ParametrisationFormulas) == ["start.z = [1]: must be a number or a text"]
+
+
+def test_a_part_that_is_named_is_said_by_the_key_that_holds_the_name() -> None:
+    names = "must be one of 'haptics', 'mujoco', 'external'"
+    expected = {
+        "environment.engine = x: " + names: "x",
+        "environment.engine.type = x: " + names: {"type": "x"},
+        "environment.engine = 3: must be a name or a mapping of keys to values": 3,
+    }
+    for line, engine in expected.items():
+        with pytest.raises(ValidationError) as caught:
+            Experiment.model_validate({"environment": {"engine": engine}})
+        assert line in explain(caught.value, Experiment)
