@@ -59,6 +59,16 @@ def test_an_unstable_trial_has_failed_in_memory_as_on_disk(tmp_path: Path) -> No
     assert in_memory.metrics == on_disk.metrics
 
 
+def test_an_active_display_has_failed_in_memory_as_on_disk(tmp_path: Path) -> None:
+    held = {"local_model.type": "held", "local_model.epsilon": 0}
+    in_memory = run("tight_clearance", held, duration=0.4)
+    on_disk = run("tight_clearance", held, duration=0.4, out=tmp_path / "out")
+    assert (in_memory.status, on_disk.status) == ("failed", "failed")
+    assert in_memory.summary["reason"] == on_disk.summary["reason"]
+    assert in_memory.summary["verdict"] == on_disk.summary["verdict"]
+    assert [claim["holds"] for claim in in_memory.claims] == [claim["holds"] for claim in on_disk.claims]
+
+
 def test_an_experiment_as_data_is_that_of_the_file() -> None:
     document = read_document(find("incline"))
     again, known = run(document, duration=0.02), run("incline", duration=0.02)

@@ -8,15 +8,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from haptic_bench import experiment as experiments
-from haptic_bench.analysis.base import analyse, analysis_of
+from haptic_bench.analysis.base import analysis_of
 from haptic_bench.experiment.settings import plain
 from haptic_bench.recording.samples import Samples
 from haptic_bench.recording.summary import is_complete, read_summary
 from haptic_bench.running.runner import Interruption
 from haptic_bench.trials import trial as trials
+from haptic_bench.trials.judgement import judge
 from haptic_sim.parameters import ParameterError
 
 
@@ -125,19 +124,11 @@ def _load(
 def _run_in_memory(loaded: experiments.Trial) -> RecordedTrial:
     analysis = analysis_of(loaded.experiment)
     samples, reason = analysis.attempt(loaded)
-    diverged = samples.not_finite()
-    if diverged is not None:
-        name, row = diverged
-        reason = reason or f"diverged: {name} is not finite from tick {samples['tick'][row]} on"
-    with np.errstate(all="ignore" if reason else None):
-        findings = analyse(loaded, samples.finite(), compare=not reason)
+    judged = judge(loaded, samples, "failed" if reason else "done", reason)
     summary = {
         "experiment": loaded.experiment.name,
         "mode": "offline",
-        "status": "failed" if reason else "done",
-        **({"reason": reason} if reason else {}),
-        "ticks": len(samples),
-        **findings.summary(),
+        **judged.summary({"ticks": len(samples)}),
     }
     return RecordedTrial(loaded.experiment, summary, samples)
 

@@ -12,17 +12,15 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 
-from haptic_bench.analysis.base import analyse, analysis_of
+from haptic_bench.analysis.base import analysis_of
 from haptic_bench.analysis.claims import Findings
 from haptic_bench.analysis.health import Missed
-from haptic_bench.analysis.verdict import verdict_of
 from haptic_bench.experiment import Trial, write_resolved
 from haptic_bench.recording import bag
 from haptic_bench.recording.samples import Samples, complete_ticks
@@ -34,6 +32,7 @@ from haptic_bench.running.graph import node_specs
 from haptic_bench.running.runner import Interruption, Outcome
 from haptic_bench.running.viewing import Viewer, Viewing
 from haptic_bench.running.views import write_views
+from haptic_bench.trials.judgement import judge
 from haptic_drivers.bound import BoundParameters, count_bounded
 from haptic_drivers.devices.interface import DeviceError
 from haptic_drivers.events import recorded_events, write_events
@@ -324,48 +323,26 @@ def complete(trial: Trial, directory: Path, closed: Mapping[str, Any]) -> dict[s
         closed: its summary as `close` left it.
     """
     samples = read_samples(trial, directory)
-    findings, status, reason = Findings({}), closed["status"], closed.get("reason", "")
-    diverged = samples.not_finite()
-    # Of what diverges, the last numbers may be too large for any figure.
-    overflow: Literal["ignore"] | None = None if diverged is None else "ignore"
-    if diverged is not None:
-        name, row = diverged
-        status = "failed"
-        reason = reason or f"diverged: {name} is not finite from tick {samples['tick'][row]} on"
-    finite = samples.finite()
-    verdict = verdict_of(trial, finite)
-    if verdict is not None and verdict.failure and status == "done":
-        status, reason = "failed", verdict.failure
-    if len(finite):
-        try:
-            with np.errstate(all=overflow):
-                findings = analyse(trial, finite, compare=status == "done")
-        except RuntimeError as error:  # the ideal reference gave up
-            reason = reason or f"not analysed: {error}"
     timing = dict(closed["timing"])
     missed = Missed.of(trial.experiment.health, timing, len(samples))
-    if missed is not None and missed.undecides:
-        findings = replace(findings, claims=[replace(claim, holds=None) for claim in findings.claims])
-    if status == "failed":
-        findings = replace(findings, claims=[claim.of_failed(reason) for claim in findings.claims])
+    undecided = missed is not None and missed.undecides
+    judged = judge(trial, samples, closed["status"], closed.get("reason", ""), undecided=undecided)
+    findings, finite = judged.findings, samples.finite()
     summary = {
         **{key: value for key, value in closed.items() if key != "complete"},
-        "status": status,
-        **({"reason": reason} if reason else {}),
-        "ticks": len(samples),
-        **({} if verdict is None else {"verdict": verdict.summary()}),
-        **findings.summary(),
+        **judged.summary({"ticks": len(samples)}),
         **({"coordinates": samples.world.coordinates} if samples.world is not None else {}),
         "timing": timing | _bounded(trial, finite),
         **_guarded(trial, finite),
     }
     summary = _finite(summary)
-    with np.errstate(all=overflow):
+    # Of what diverges, the last numbers may be too large for any figure.
+    with np.errstate(all=None if len(finite) == len(samples) else "ignore"):
         try:
             _write_results(directory, samples, summary, findings)
             _write_events(trial, directory)
         except OSError as error:
-            summary |= {"status": "failed", "reason": reason or cannot_record(error, directory)}
+            summary |= {"status": "failed", "reason": judged.reason or cannot_record(error, directory)}
             _write_elsewhere(trial, directory, samples, summary, findings)
     return summary
 
