@@ -20,6 +20,7 @@ PACKAGES = (
     "haptic_experiments",
     "stand_ins",
     "benchmarks",
+    "campaign",
 )
 CORES = ("haptic_sim", "haptic_control", "haptic_drivers")
 MAY_IMPORT = {
@@ -31,6 +32,7 @@ MAY_IMPORT = {
     "haptic_experiments": {*CORES, "haptic_bench", "haptic_experiments"},
     "stand_ins": {"stand_ins"},
     "benchmarks": set(PACKAGES),
+    "campaign": set(PACKAGES),
 }
 FOLDERS = {
     "haptic_sim": (

@@ -72,7 +72,7 @@ def _imported(folder: str) -> Iterator[tuple[str, Path]]:
                 names = [node.module or ""]
             for name in names:
                 first = name.partition(".")[0]
-                if first not in OURS | {"benchmarks", "stand_ins"} | local | set(sys.stdlib_module_names):
+                if first not in OURS | {"benchmarks", "campaign", "stand_ins"} | local | set(sys.stdlib_module_names):
                     yield PART_OF.get(first, first), path
 
 

@@ -2,116 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
-
-import numpy as np
 import pytest
 
-from haptic_bench.analysis.base import analysis_of
-from haptic_bench.analysis.verdict import verdict_of
-from haptic_bench.experiment import Trial, load
-from haptic_bench.recording.samples import Samples
-from haptic_drivers.devices.interface import DeviceError
-from haptic_sim.dynamics.energy import UnstableError
-from haptic_sim.parameters import ParameterError
+from campaign.variants import outcome
 
-ALLOWED = 0.01  # [J] that a display may give: `health.energy` by default
-SEED, VARIANTS, PARTS, SAMPLE = 20330, 200, 10, 4
-
-
-class Scale(NamedTuple):
-    """Values between two bounds, evenly on a logarithmic scale."""
-
-    low: float
-    high: float
-
-
-CONTACT: dict[str, Any] = {
-    "contact.stiffness": Scale(200.0, 2e4),
-    "contact.damping": Scale(0.1, 100.0),
-    "contact.restitution": [0.0, 0.5, 1.0],
-    "contact.penalty": ["explicit", "consistent"],
-    "contact.multiple_impacts": ["simultaneous", "sequential"],
-    "contact.friction.model": ["none", "reset_integrator", "coulomb"],
-    "environment.method": ["penalty", "impulse_augmented", "frictional_impulses", "constraint", "hybrid"],
-    "rate": [500, 1000, 2000],
-}
-LOCAL: dict[str, Any] = CONTACT | {
-    "local_model.type": ["full", "full", "intermediate_representation", "resolve", "held", "extrapolated"],
-    "local_model.epsilon": [0.0, 0.001, 0.005, 0.02],
-    "local_model.deformation": [True, False],
-    "local_model.release": ["gradual", "immediate"],
-    "local_model.constraints": ["static", "kinematic", "dynamic"],
-    "local_model.prediction": ["none", "velocity"],
-    "environment.rate": Scale(10.0, 200.0),
-    "environment.following": Scale(2.0, 200.0),
-}
-RELAY: dict[str, Any] = CONTACT | {
-    "relay.delay": Scale(1e-3, 0.2),
-    "relay.jitter": Scale(1e-4, 0.05),
-    "relay.loss": [0.0, 0.1, 0.3],
-    "guard.type": ["none", "passivity", "wave", "tank"],
-}
-KEYS: dict[str, dict[str, Any]] = {
-    **dict.fromkeys(("tight_hole", "static_wall", "tight_clearance", "clearance_stiff"), LOCAL),
-    **dict.fromkeys(("dynamic_contact", "local_impacts", "mujoco_peg", "mujoco_clutter", "mujoco_drawer"), LOCAL),
-    "delayed_wall": RELAY,
-    "two_hands": CONTACT,
-    **dict.fromkeys(("push_arm", "pull_arm", "rolling_touch"), CONTACT),
-}
-
-
-def variant(number: int) -> tuple[str, list[str]]:
-    """An experiment and its settings."""
-    rng = np.random.default_rng([SEED, number])
-    name = list(KEYS)[number % len(KEYS)]
-    keys = KEYS[name]
-    settings = ["duration=2", "analysis=trial"]
-    for key in rng.choice(list(keys), int(rng.integers(1, 6)), replace=False).tolist():
-        bounds = keys[key]
-        if isinstance(bounds, Scale):
-            value: Any = f"{bounds.low * (bounds.high / bounds.low) ** rng.uniform():.4g}"
-        else:
-            value = bounds[int(rng.integers(len(bounds)))]
-        settings.append(f"{key}={str(value).lower() if isinstance(value, bool) else value}")
-    return name, settings
-
-
-def given(trial: Trial, samples: Samples) -> float:
-    """What the display gave beyond what the world's energies lost [J], from motion and wrench alone."""
-    names = ["", *(f"{name}_" for name in trial.experiment.hand_names)]
-    stored = np.sum([samples[f"energy_{kind}"] for kind in ("kinetic", "potential", "elastic")], axis=0)
-    total = np.zeros(len(samples))
-    for hand in names:
-        twist, wrench = samples.twist(f"{hand}hand"), samples.wrench(f"{hand}rendered")
-        moved = 0.5 * (twist[1:] + twist[:-1]) / trial.experiment.rate
-        moved[:, :3] = np.diff(samples.group(f"{hand}hand", "px", "py", "pz"), axis=0)
-        total[1:] += np.cumsum(np.sum(wrench[:-1] * moved, axis=1))
-    return float(np.max(total - np.maximum(0.0, stored[0] - stored)))
-
-
-def outcome(number: int) -> str:
-    """How a variant ended; asserts that it is not done with energy that is not explained."""
-    name, settings = variant(number)
-    shown = f"{name} {' '.join(settings)}"
-    try:
-        (trial,) = load(name, settings)
-        trial = trial.in_mode("offline")
-        samples = analysis_of(trial.experiment).run_unrecorded(trial)
-    except ParameterError:
-        return "refused"
-    except (UnstableError, DeviceError):
-        return "failed"
-    if not all(np.isfinite(samples[column]).all() for column in samples.names):
-        return "failed"
-    verdict = verdict_of(trial, samples)
-    assert verdict is not None, shown
-    if verdict.failure:
-        return "failed"
-    if verdict.expected:
-        return "expected"
-    assert given(trial, samples) <= ALLOWED + 1e-3, f"{shown}: done, though the display gave {given(trial, samples)} J"
-    return "passive"
+VARIANTS, PARTS, SAMPLE = 200, 10, 4
 
 
 @pytest.mark.parametrize("number", range(SAMPLE))

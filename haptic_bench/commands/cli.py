@@ -360,12 +360,7 @@ def repair(options: argparse.Namespace) -> int:
 
 def benchmark(options: argparse.Namespace) -> int:
     """`haptics benchmark [NAME]`, or of two commits, `haptics benchmark [NAME] --compare A B`."""
-    try:
-        suite = importlib.import_module("benchmarks.suite")
-    except ModuleNotFoundError as error:
-        if (error.name or "").partition(".")[0] != "benchmarks":
-            raise
-        raise ParameterError(["benchmark: not installed; run ./haptics benchmark in a checkout"]) from error
+    suite = _of_checkout("benchmark", "benchmarks.suite")
     status: int
     if options.compare is not None:
         compare = importlib.import_module("benchmarks.compare")
@@ -375,6 +370,30 @@ def benchmark(options: argparse.Namespace) -> int:
     file = suite.record_of(options.name) if options.save else options.json
     status = suite.run(options.name, file, None if options.out is None else Path(options.out))
     return status
+
+
+def campaign(options: argparse.Namespace) -> int:
+    """`haptics campaign [PROBE ...]`."""
+    suite = _of_checkout("campaign", "campaign.suite")
+    minutes = number("--minutes", options.minutes)
+    first, cases = whole("--first", options.first), whole("--cases", options.cases)
+    directory = trial.new_directory(options.out, "campaign").resolve()
+    status: int = suite.run(minutes, options.only, first, cases, directory)
+    return status
+
+
+def _of_checkout(command: str, module: str) -> Any:
+    """A module that only a checkout has.
+
+    Raises:
+        ParameterError: this is none.
+    """
+    try:
+        return importlib.import_module(module)
+    except ModuleNotFoundError as error:
+        if (error.name or "").partition(".")[0] != module.partition(".")[0]:
+            raise
+        raise ParameterError([f"{command}: not installed; run ./haptics {command} in a checkout"]) from error
 
 
 def test(arguments: Sequence[str]) -> int:

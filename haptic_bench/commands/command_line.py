@@ -419,6 +419,16 @@ def _add_commands(commands: Any) -> None:
     command.set_defaults(command="haptic_bench.commands.cli:benchmark")
 
     command = commands.add_parser(
+        "campaign", help="search for faults: kills, hostile files, full disks, strangers (docs/reliability.md)"
+    )
+    command.add_argument("only", nargs="*", metavar="PROBE", help="inputs, kills, variants, disks, strangers, soak")
+    command.add_argument("--minutes", default="5", metavar="N", help="how long; default: %(default)s")
+    command.add_argument("--first", default="0", metavar="N", help="number of the first case; default: %(default)s")
+    command.add_argument("--cases", metavar="N", help="cases of each probe at most; default: as the time allows")
+    command.add_argument("--out", metavar="DIR", help="directory of the page, new or empty; default: in ./trials/")
+    command.set_defaults(command="haptic_bench.commands.cli:campaign")
+
+    command = commands.add_parser(
         "shell", help="open a shell, or run a program, in the environment of the nodes (rclpy, haptics.msg)"
     )
     command.add_argument("program", nargs=argparse.REMAINDER, help="program and its arguments; default: your shell")

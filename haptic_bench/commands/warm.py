@@ -59,7 +59,7 @@ def main(arguments: list[str]) -> None:
 
 def trials_of(arguments: list[str]) -> Iterator[Trial]:
     """Short trials that call the kernels of a command."""
-    if arguments[:1] in (["test"], ["benchmark"]):
+    if arguments[:1] in (["test"], ["benchmark"], ["campaign"]):
         for name, settings in ALL:
             yield from experiment.load(name, list(settings), duration=DURATION)
         return

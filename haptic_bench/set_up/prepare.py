@@ -31,7 +31,7 @@ SHOW_EVERY = 0.3  # [s]
 BAR = 24  # characters
 FOREIGN = ("PYTHONHOME", "PYTHONPATH", "PIP_USER", "PIP_TARGET", "PIP_PREFIX")  # would mix ours with another Python
 STAMP = "stamp"  # in each folder
-COMPILED = ("run", "test", "benchmark")  # commands that call kernels
+COMPILED = ("run", "test", "benchmark", "campaign")  # commands that call kernels
 TOOLS = (  # what, Debian package, programs of which one is needed
     ("C compiler", "gcc", "cc", "gcc", "clang"),
     ("C++ compiler", "g++", "c++", "g++", "clang++"),

@@ -1,0 +1,130 @@
+"""A case: one thing that is tried, with the random numbers of its own number, and what was wrong with its end."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+DEADLINE = 240.0  # [s] that a program may take: it decides nothing but a hang
+GRACE = 10.0  # [s] in which what a case has started ends by itself
+_PR_SET_CHILD_SUBREAPER = 36
+
+COMMAND = (sys.executable, "-m", "haptic_bench")
+STATUSES = {"done", "failed", "interrupted"}
+
+
+class Outcome(NamedTuple):
+    """What was tried, what was wrong, a line each, and how many things were tried."""
+
+    tried: str
+    faults: list[str]
+    things: int = 1
+
+
+Case = Callable[[int, Path], Outcome]
+"""A case by its number, in an empty folder."""
+
+
+class Ended(NamedTuple):
+    """A program that has ended: its status (negative: the signal that killed it), and what it said."""
+
+    status: int
+    out: str
+    err: str
+
+
+def start(folder: Path, *arguments: str, before: Callable[[], object] | None = None) -> subprocess.Popen[str]:
+    """Start `haptics ARGUMENTS` in a folder; `before` is called in the new process."""
+    with (folder / "out.txt").open("w") as out, (folder / "err.txt").open("w") as err:
+        return subprocess.Popen(
+            [*COMMAND, *arguments], cwd=folder, stdout=out, stderr=err, text=True, preexec_fn=before
+        )
+
+
+def finish(process: subprocess.Popen[str], folder: Path) -> Ended | None:
+    """How a program that `start` has started ends; None if it does not."""
+    try:
+        status = process.wait(DEADLINE)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
+        return None
+    return Ended(
+        status, (folder / "out.txt").read_text(errors="replace"), (folder / "err.txt").read_text(errors="replace")
+    )
+
+
+def faults_of(ended: Ended | None, allowed: set[int]) -> Iterator[str]:
+    """What is wrong with the end of a program that may have some statuses."""
+    if ended is None:
+        yield f"hangs: has not ended after {DEADLINE:g} s"
+        return
+    if ended.status not in allowed:
+        yield f"exit status {ended.status}: must be one of {sorted(allowed)}: {ended.err[-300:].strip()}"
+    if "Traceback" in ended.err or "an error of haptics" in ended.err:
+        yield f"a traceback: {ended.err[-1500:].strip()}"
+
+
+def summary_of(directory: Path) -> tuple[dict[str, Any], list[str]]:
+    """The summary of a trial, empty if there is none, and what is wrong with it."""
+    path = directory / "summary.json"
+    if not path.exists():
+        return {}, []
+    try:
+        summary = json.loads(path.read_text())
+    except ValueError as error:
+        return {}, [f"summary.json cannot be read: {error}"]
+    faults = []
+    if summary.get("status") not in STATUSES:
+        faults.append(
+            f"summary.json has status = {summary.get('status')}: must be one of {', '.join(sorted(STATUSES))}"
+        )
+    if summary.get("status") == "failed" and not summary.get("reason"):
+        faults.append("summary.json has status = failed without a reason")
+    return summary, faults
+
+
+def adopt() -> None:
+    """Become the parent of all that the processes of this case leave, whatever session they are in."""
+    ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+
+
+def processes() -> dict[int, str]:
+    """Processes that this one has started, or that they have: command lines by number."""
+    parents: dict[int, int] = {}
+    for entry in Path("/proc").iterdir():
+        with contextlib.suppress(OSError):  # it has ended
+            if entry.name.isdigit():
+                state, parent = (entry / "stat").read_text().rpartition(")")[2].split()[:2]
+                if state != "Z":
+                    parents[int(entry.name)] = int(parent)
+    found: dict[int, str] = {}
+    new = [os.getpid()]
+    while new:
+        new = [number for number, parent in parents.items() if parent in new]
+        for number in new:
+            with contextlib.suppress(OSError):
+                found[number] = (
+                    (Path("/proc") / str(number) / "cmdline").read_bytes().replace(b"\0", b" ").decode().strip()
+                )
+    return found
+
+
+def left_over() -> Iterator[str]:
+    """Processes that a case has left, which are ended."""
+    limit = time.monotonic() + GRACE
+    while (left := processes()) and time.monotonic() < limit:
+        time.sleep(0.1)
+    for number, line in left.items():
+        yield f"process {number} is left: {line[:200]}"
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(number, signal.SIGKILL)

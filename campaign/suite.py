@@ -1,0 +1,141 @@
+"""The campaign: cases of all probes by turns until the time is over, a page of what was found.
+
+Each case runs in a process of its own, so that one that ends it is a fault, too, and can be repeated by its number.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass, field
+from html import escape
+from pathlib import Path
+
+from campaign.cases import Outcome
+from haptic_bench.recording.trial_bag import versions
+from haptic_bench.report import html
+from haptic_bench.set_up.failures import DONE, FAILED
+from haptic_sim.parameters import ParameterError
+
+PROBES = {
+    "inputs": "Files that are wrong are refused in words",
+    "kills": "Processes that are killed or stopped leave a true summary, a readable bag, and nothing else",
+    "variants": "No random hand, gain, rate or link ends as done with energy that nothing explains",
+    "disks": "A full disk is said in a line, and what was recorded can be read",
+    "strangers": "Foreign messages and parameters leave the bits of a trial as they are",
+    "soak": "Memory, files and threads stay as they are",
+}
+TURNS = ("inputs", "kills", "variants", "kills", "inputs", "disks", "kills", "variants", "strangers", "kills")
+SOAK_EVERY = 5  # rounds of these
+DEADLINE = 900.0  # [s] for a case: it decides nothing but a hang
+
+
+@dataclass
+class Tally:
+    """What a probe has done: cases, things tried, time [s], and the cases with faults by number."""
+
+    cases: int = 0
+    tried: int = 0
+    seconds: float = 0.0
+    faults: dict[int, tuple[str, list[str]]] = field(default_factory=dict)
+
+    def add(self, number: int, outcome: Outcome, seconds: float) -> None:
+        """Count a case."""
+        self.cases, self.tried, self.seconds = self.cases + 1, self.tried + outcome.things, self.seconds + seconds
+        if outcome.faults:
+            self.faults[number] = (outcome.tried, outcome.faults)
+
+
+def run(minutes: float, only: Sequence[str], first: int, cases: int | None, out: Path) -> int:
+    """Search for faults until the time is over; the exit status, FAILED if there are any.
+
+    Args:
+        minutes: how long; the last case is finished.
+        only: probes; empty: all.
+        first: number of the first case of each probe.
+        cases: how many of each probe at most; None: as many as there is time for.
+        out: new or empty directory of the page, and of what cases with faults have left.
+    """
+    unknown = [name for name in only if name not in PROBES]
+    if unknown:
+        raise ParameterError([f"campaign {', '.join(unknown)}: must be of {', '.join(PROBES)}"])
+    tallies = {name: Tally() for name in PROBES if not only or name in only}
+    begun = time.monotonic()
+    try:
+        for name in _turns(only):
+            if time.monotonic() > begun + 60.0 * minutes or all(tally.cases == cases for tally in tallies.values()):
+                break
+            if tallies[name].cases != cases:
+                _case(name, tallies[name], first + tallies[name].cases, out)
+    except KeyboardInterrupt:
+        print("haptics: interrupted", file=sys.stderr)
+    _write(tallies, first, out)
+    count = sum(len(tally.faults) for tally in tallies.values())
+    print(f"{sum(tally.tried for tally in tallies.values())} tried, {count} cases with faults: {out / 'report.html'}")
+    return FAILED if count else DONE
+
+
+def _turns(only: Sequence[str]) -> Iterator[str]:
+    """Probes in the order of their turns, without end."""
+    while True:
+        for _ in range(SOAK_EVERY):
+            yield from (name for name in TURNS if not only or name in only)
+        if not only or "soak" in only:
+            yield "soak"
+
+
+def _case(name: str, tally: Tally, number: int, out: Path) -> None:
+    """Do a case in a process of its own, and count it; its folder is kept if it has faults."""
+    folder = Path(tempfile.mkdtemp(prefix=f"{name}-{number}-", dir=out))
+    command = [sys.executable, "-m", "campaign.one", name, str(number), str(folder)]
+    environment = {"ROS_AUTOMATIC_DISCOVERY_RANGE": "LOCALHOST", **os.environ}
+    begun = time.monotonic()
+    process = subprocess.Popen(command, env=environment, stdout=-1, stderr=-1, text=True, start_new_session=True)
+    try:
+        answer, said = process.communicate(timeout=DEADLINE)
+        line = answer.strip().rpartition("\n")[2]
+        found = json.loads(line) if process.returncode == 0 else None
+        outcome = (
+            Outcome(**found) if found else Outcome("", [f"the case ended with {process.returncode}: {said[-1500:]}"])
+        )
+    except subprocess.TimeoutExpired:
+        outcome = Outcome("", [f"the case hangs: has not ended after {DEADLINE:g} s"])
+    finally:
+        if process.poll() is None:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+    seconds = time.monotonic() - begun
+    tally.add(number, outcome, seconds)
+    print(f"  {name} {number}: {outcome.tried} ({seconds:.1f} s)", flush=True)
+    for fault in outcome.faults:
+        print(f"    FAULT {fault}", flush=True)
+    if not outcome.faults:
+        shutil.rmtree(folder)
+
+
+def _write(tallies: dict[str, Tally], first: int, out: Path) -> None:
+    """Write campaign.json and the page."""
+    found = {"first": first, "versions": versions(), "probes": {name: asdict(tally) for name, tally in tallies.items()}}
+    (out / "campaign.json").write_text(json.dumps(found, indent=2) + "\n", encoding="utf-8")
+    rows = [
+        f'<th scope="row">{escape(name)}<span class="source">{escape(PROBES[name])}</span></th><td>{tally.cases}</td>'
+        f"<td>{tally.tried}</td><td>{tally.seconds:.0f}</td><td>{len(tally.faults)}</td>"
+        for name, tally in tallies.items()
+    ]
+    parts = ["<h1>Reliability campaign</h1>"]
+    parts += [
+        html.section("What was tried", html.table(["Probe", "Cases", "Tried", "Time [s]", "With faults"], rows, 4))
+    ]
+    for name, tally in tallies.items():
+        for number, (tried, faults) in tally.faults.items():
+            lines = "\n".join(f"<li><pre>{escape(fault)}</pre></li>" for fault in faults)
+            repeat = f"<p><code>./haptics campaign {name} --first {number} --cases 1</code></p>"
+            parts.append(html.section(f"{name} {number}: {tried}", f"<ul>{lines}</ul>{repeat}"))
+    (out / "report.html").write_text(html.page("Reliability campaign", parts), encoding="utf-8")

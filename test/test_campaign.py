@@ -1,0 +1,116 @@
+"""The campaign finds faults that are there, and none where there are none."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from conftest import ROOT, Haptics, answer
+
+from campaign import cases, disks, inputs, kills, suite, variants
+from campaign.cases import Ended, Outcome, faults_of, summary_of
+
+
+def test_the_end_of_a_program_is_judged() -> None:
+    assert not list(faults_of(Ended(1, "", "haptics: no space left\n"), {0, 1}))
+    assert len(list(faults_of(Ended(3, "", ""), {0, 1}))) == 1
+    assert len(list(faults_of(Ended(1, "", "Traceback (most recent call last):\n"), {0, 1}))) == 1
+    assert list(faults_of(None, {0})) == [f"hangs: has not ended after {cases.DEADLINE:g} s"]
+
+
+@pytest.mark.parametrize("text", ["{", '{"status": "perhaps"}', '{"status": "failed"}'])
+def test_a_summary_that_is_not_true_is_found(tmp_path: Path, text: str) -> None:
+    assert summary_of(tmp_path) == ({}, [])
+    (tmp_path / "summary.json").write_text(text)
+    assert len(summary_of(tmp_path)[1]) == 1
+
+
+LEAVES = """
+import subprocess, sys
+from campaign import cases
+cases.GRACE = 0.2
+cases.adopt()
+inner = "import subprocess, sys; print(subprocess.Popen(['sleep', '1000'], start_new_session=True, stdout=2).pid)"
+number = subprocess.run([sys.executable, "-c", inner], stdout=-1, text=True, check=True).stdout.strip()
+assert list(cases.left_over()) == [f"process {number} is left: sleep 1000"]
+assert not list(cases.left_over())
+"""
+
+
+def test_a_process_that_is_left_is_found_and_ended() -> None:
+    done = subprocess.run([sys.executable, "-c", LEAVES], cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+
+
+def test_a_case_of_files_refuses_them_all_and_repeats(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(inputs, "BATCH", 4)
+    for number in range(5):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        outcome = inputs.case(number, folder)
+        assert not outcome.faults and outcome.things == 4
+    rng, again = (np.random.default_rng(1) for _ in range(2))
+    data = bytes(range(256)) * 4
+    assert inputs.damaged(rng, data) == inputs.damaged(again, data)
+
+
+def test_a_command_that_fails_with_a_traceback_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fails(_: Any) -> int:
+        raise KeyError("x")
+
+    monkeypatch.setattr(inputs.command_line, "main", fails)
+    assert inputs.call("validate", "x.yaml") == "KeyError: 'x'"
+    monkeypatch.setattr(inputs.command_line, "main", lambda _: 2)
+    assert inputs.call("validate", "x.yaml").startswith("exit status 2 without a line")
+
+
+def test_variants_that_fail_are_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    ends = iter(["passive", AssertionError("x: done, though"), ValueError("y"), "failed", "passive"])
+
+    def outcome(_: int) -> str:
+        end = next(ends)
+        if isinstance(end, Exception):
+            raise end
+        return end
+
+    monkeypatch.setattr(variants, "outcome", outcome)
+    found = variants.case(1, tmp_path)
+    assert found.tried == "variants 5 to 9: 1 failed, 2 passive"
+    assert found.faults[0] == "x: done, though" and found.faults[1].endswith("ValueError: y")
+
+
+@pytest.mark.graph
+@pytest.mark.parametrize(("probe", "number"), [("kills", 1), ("disks", 3)])
+def test_a_case_of_processes_has_no_fault(tmp_path: Path, probe: str, number: int) -> None:
+    command = [sys.executable, "-m", "campaign.one", probe, str(number), str(tmp_path)]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["faults"] == []
+
+
+def test_the_trials_and_probes_exist() -> None:
+    assert set(suite.TURNS) | {"soak"} == set(suite.PROBES)
+    from haptic_bench.catalogue import catalogue
+
+    for name, *_ in (*kills.TRIALS, *disks.TRIALS):
+        assert name in catalogue()
+
+
+def test_a_page_names_each_fault(tmp_path: Path) -> None:
+    tally = suite.Tally()
+    tally.add(4, Outcome("a kill", ["process 7 is <left>"]), 1.0)
+    tally.add(5, Outcome("a kill", []), 1.0)
+    suite._write({"kills": tally}, 4, tmp_path)
+    page = (tmp_path / "report.html").read_text()
+    assert "process 7 is &lt;left&gt;" in page and "./haptics campaign kills --first 4 --cases 1" in page
+    assert list(json.loads((tmp_path / "campaign.json").read_text())["probes"]["kills"]["faults"]) == ["4"]
+
+
+def test_wrong_arguments(haptics: Haptics) -> None:
+    found = answer("campaign", "nothing", "--out", "x")
+    assert (found.status, "campaign nothing: must be of inputs, kills" in found.err) == (2, True)
