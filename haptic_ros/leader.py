@@ -368,7 +368,9 @@ class LeaderNode(ServoNode):
                 return False
             if not self.listen(RESEND):
                 if time.monotonic() - silent_since > self.config.patience:
-                    raise ServoError(f"tick {tick}: no command within {self.config.patience:g} s")
+                    contested = self._contested()
+                    because = f": {contested}, so that messages of this topic are refused" if contested else ""
+                    raise ServoError(f"tick {tick}: no command within {self.config.patience:g} s{because}")
                 self.again()
         self.complete()
         self._rest()

@@ -85,7 +85,9 @@ def test_variants_that_fail_are_named(monkeypatch: pytest.MonkeyPatch, tmp_path:
 
 
 @pytest.mark.graph
-@pytest.mark.parametrize(("probe", "number"), [("kills", 1), ("disks", 3)])
+@pytest.mark.parametrize(
+    ("probe", "number"), [("kills", 1), ("disks", 3), pytest.param("strangers", 4, marks=pytest.mark.exhaustive)]
+)
 def test_a_case_of_processes_has_no_fault(tmp_path: Path, probe: str, number: int) -> None:
     command = [sys.executable, "-m", "campaign.one", probe, str(number), str(tmp_path)]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
