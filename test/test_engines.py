@@ -68,7 +68,10 @@ def test_an_engine_of_another_package_moves_the_tool() -> None:
     ("changes", "said"),
     [
         ({"environment": {"engine": {"type": POINT_MASS, "stifness": 3}}}, "stifness: unknown key; did you mean stiff"),
-        ({"environment": {"engine": "haptic"}}, "environment.engine.type = haptic: must be one of 'haptics', 'mujoco'"),
+        (
+            {"environment": {"engine": "haptic"}},
+            "environment.engine = haptic: must be one of 'haptics', 'mujoco', 'external'",
+        ),
         ({"environment": {"engine": 3}}, "environment.engine"),
         ({"environment": {"engine": "mujoco"}}, "the scene world is simulated by haptics; set environment.engine=hap"),
         (

@@ -247,8 +247,7 @@ def test_friction_is_on_by_default() -> None:
         ({"damping": -118}, "contact.friction.damping = -118 N s/m: must be >= 0 N s/m"),
         (
             {"model": "viscous"},
-            "contact.friction.model.type = viscous: must be one of 'none', 'reset_integrator', 'karnopp', 'dahl', "
-            "'coulomb'",
+            "contact.friction.model = viscous: must be one of 'none', 'reset_integrator', 'karnopp', 'dahl', 'coulomb'",
         ),
         (
             {"breakway": 1e-5},

@@ -96,11 +96,12 @@ def test_with_an_update_in_each_tick_it_is_the_synchronous_world(setting: str) -
     The peg starts 1e-17 m deep in the walls: without deformation it touches them from the start as there; with it, it
     meets them later, which impulses would tell.
     """
-    asynchronous = ["environment.rate=512", "environment.delay=0"]
-    synchronous = ["environment.rate=null", "local_model.type=none"]
+    of_both = [] if setting.startswith("local_model") else [setting]  # a world without a local model has no such key
+    asynchronous = [setting, "environment.rate=512", "environment.delay=0"]
+    synchronous = [*of_both, "environment.rate=null", "local_model.type=none"]
     found = []
-    for more in (asynchronous, synchronous):
-        own = load("tight_clearance", setting, *more)
+    for settings in (asynchronous, synchronous):
+        own = load("tight_clearance", *settings)
         found.append(analysis_of(own.experiment).run_unrecorded(own))
     for name in ("hand_px", "hand_py"):
         np.testing.assert_allclose(found[0][name], found[1][name], rtol=0, atol=1e-9)
