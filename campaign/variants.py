@@ -107,10 +107,9 @@ def outcome(number: int) -> str:
     if not all(np.isfinite(samples[column]).all() for column in samples.names):
         return "failed"
     verdict = verdict_of(trial, samples)
-    assert verdict is not None, shown
     if verdict.failure:
         return "failed"
-    if verdict.expected:
+    if verdict.verdict == "active":
         return "expected"
     assert given(trial, samples) <= ALLOWED + 1e-3, f"{shown}: done, though the display gave {given(trial, samples)} J"
     return "passive"

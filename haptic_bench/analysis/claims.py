@@ -105,8 +105,8 @@ class Claim:
     reference: bool = False
 
     def summary(self) -> dict[str, Any]:
-        """As in summary.json, which has a reason where there is one, and says what is a reference."""
-        left_out = {"decided_by", "of_instability", *(one for one in ("reason", "reference") if not getattr(self, one))}
+        """As in summary.json, which has a reason where there is one."""
+        left_out = {"decided_by", "of_instability", "reference", *(() if self.reason else ("reason",))}
         return {name: value for name, value in asdict(self).items() if name not in left_out}
 
     def beside(self, runs: Iterable[str], own: str | None) -> Claim:
@@ -157,7 +157,8 @@ class DeviceComparison:
 class Findings:
     """Metrics and claims of a trial.
 
-    `references` are what the trial is compared with, by label: other variants of the experiment, simulated offline.
+    `references` are what the trial is compared with, by label: other variants of the experiment, simulated offline. A
+    claim that these alone decide is listed under `references` in summary.json.
     `device` is what its device changes, None if that is the ideal one.
     """
 
@@ -168,6 +169,9 @@ class Findings:
 
     def summary(self) -> dict[str, Any]:
         """As in summary.json."""
-        metrics = {name: _plain(one) for name, one in self.metrics.items()}
-        found: dict[str, Any] = {"metrics": metrics, "claims": [claim.summary() for claim in self.claims]}
+        found: dict[str, Any] = {
+            "metrics": {name: _plain(one) for name, one in self.metrics.items()},
+            "claims": [claim.summary() for claim in self.claims if not claim.reference],
+            "references": [claim.summary() for claim in self.claims if claim.reference],
+        }
         return found if self.device is None else {**found, "ideal_device": self.device.summary()}

@@ -4,126 +4,180 @@ It is the same for every architecture, because it is judged on what every trial 
 device and hand, the energies of the world, the twists of hand and tool, and the rendered wrench.
 
 The display has *given* the energy -E(k), where E(k) is what the hand has put in through the ports of all hands up to
-tick k (haptic_control/guard.py). A passive display gives nothing but what its world had stored at the start: a weight
-that falls onto the hand gives its potential energy. The world has *released* at most
+tick k (haptic_control/guard.py). Two parts of it are explained:
 
-    R(k) = max(0, W(0) - W(k) - D(k)),   W = kinetic + potential + elastic energy,   D = dissipated energy
+ - The world had stored it: a weight that sinks onto the hand gives its potential energy. The world has *released* at
+   most R(k) = max(0, W(0) - W(k) - D(k)), W = kinetic + potential + elastic energy, D = dissipated energy. Where
+   motions, pulls or prescribed constraints supply a world, its stores say nothing, and R = 0.
+ - The device's own inertia has it: a device of mass M that renders a tool of mass m < M needs (M - m) v^2 / 2 of its
+   drive. It is on the hand's side of the port, but the hand, which feels m, cannot take it.
 
-so that the *active* energy is the maximum over k of -E(k) - R(k). It comes from discretisation, from a controller that
-is not passive, or from a source in the world that its energies do not know: a motion, a pull, a controlled joint, a
-controller whose springs are stretched at the start. A trial that is meant to show one says so (`health.active`).
+The largest remaining part, max over k of -E(k) - R(k) - C(k), makes the display *active* if it exceeds NOTICED and
+SHARE of the energy that was exchanged at the ports, or `health.energy`. It comes from discretisation, from a controller
+that is not passive, or from a source in the world: a motion, a controlled joint, a controller whose springs are
+stretched at the start. A trial that is meant to show one says so (`health.active: expected`), or it has failed.
 
 Behind a local model the energies of the world are those of the tool alone.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
 
 from haptic_bench.experiment import HealthParameters, Trial
 from haptic_bench.recording.samples import Samples
+from haptic_control.stability import CoupledInertias
+from haptic_sim.messages import FORCE
 
 WINDOW = 0.01  # [s] over which forces are averaged: an impulse is felt as one, whatever the rate
 NOTICED = 1e-3  # [J] below which a display counts as passive
+SHARE = 0.01  # of the energy exchanged at the port, below which a display counts as passive
 STORED = ("energy_kinetic", "energy_potential", "energy_elastic")
 DISSIPATED = ("energy_damping", "energy_friction", "energy_impact")
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """What a trial is judged by.
+    """What a trial is judged by; all zero without a display.
 
     Attributes:
-        given: largest energy that the display has given to the hands beyond what it had received [J]; None without a
-            device.
-        active: the part of it that no store of the world has released [J].
+        energy_given: largest energy that the display has given to the hands beyond what it had received [J].
+        stored: the part of it, at most, that the world had stored [J].
+        unexplained: the largest part of it that neither the world nor the device's own inertia had [J].
+        limit: of that part, for a passive display [J].
         numerical: largest energy that discretisation has added to the world [J].
         speed: largest of hands and tools [m/s].
-        force: largest rendered force, averaged over WINDOW [N]; None without a device.
+        force: largest rendered force, averaged over WINDOW [N].
+        device: whether there is a display.
         expected: whether the display is meant to be active.
-        failure: why the trial has failed; empty if it has not.
+        diverged: why the trial has diverged; empty if it has not.
     """
 
-    given: float | None
-    active: float | None
-    numerical: float
-    speed: float
-    force: float | None
-    expected: bool
-    failure: str = ""
+    energy_given: float = 0.0
+    stored: float = 0.0
+    unexplained: float = 0.0
+    limit: float = NOTICED
+    numerical: float = 0.0
+    speed: float = 0.0
+    force: float = 0.0
+    device: bool = False
+    expected: bool = False
+    diverged: str = ""
+
+    @property
+    def verdict(self) -> str:
+        """`passive`, `active` or `diverged`."""
+        if self.diverged:
+            return "diverged"
+        return "active" if self.unexplained > self.limit else "passive"
+
+    @property
+    def failure(self) -> str:
+        """Why the trial has failed; empty if it has not."""
+        if self.verdict == "active" and not self.expected:
+            return (
+                f"the display gave the hand {energy(self.unexplained)}, more than {energy(self.limit)}: lower the "
+                "gains or raise the rates; or let the guard act (guard.type=passivity); where the display is meant to "
+                "be active, set health.active=expected"
+            )
+        return self.diverged
 
     @property
     def text(self) -> str:
         """The verdict in a few words."""
         if self.failure:
             return f"failed: {self.failure}"
-        if self.active is None:
+        if not self.device:
             return f"no display; discretisation added {energy(self.numerical)}"
-        if self.active > NOTICED:
-            return f"the display gave the hand {energy(self.active)}" + (", as expected" if self.expected else "")
-        if self.given is not None and self.given > NOTICED:
-            return f"passive: the display gave the hand {energy(self.given)}, which the world had stored"
-        return "passive"
+        if self.verdict == "active":
+            return f"the display gave the hand {energy(self.unexplained)}, as expected"
+        if self.energy_given <= self.limit:
+            return "passive"
+        if self.energy_given - self.stored <= self.limit:
+            return f"passive: the display gave the hand {energy(self.energy_given)}, which the world had stored"
+        return f"passive: the drive supplied {energy(self.energy_given)} to the device's own inertia"
 
     def summary(self) -> dict[str, Any]:
         """As in summary.json."""
-        measured = {name: value for name, value in asdict(self).items() if name != "failure"}
-        return {"text": self.text, **measured}
+        measured = {name: value for name, value in asdict(self).items() if name not in ("energy_given", "diverged")}
+        return {"energy_given": self.energy_given, "verdict": self.verdict, "text": self.text, **measured}
 
 
-def verdict_of(trial: Trial, samples: Samples) -> Verdict | None:
-    """The verdict on a trial with finite samples; None of an analysis without time, or without a tick."""
+def verdict_of(trial: Trial, samples: Samples, reason: str = "") -> Verdict:
+    """The verdict on a trial.
+
+    Args:
+        trial: what was run.
+        samples: finite; of an analysis without time, or without a row, there is no display to judge.
+        reason: why the trial has failed; empty if it has not.
+    """
     experiment = trial.experiment
+    unstable = reason if any(word in reason for word in ("unstable: ", "diverged: ")) else ""
     if "energy_numerical" not in samples.names or not len(samples):
-        return None
-    health = experiment.health
+        return Verdict(diverged=unstable)
     scene = experiment.scene  # that of a tool under exact constraints has no motions, but may be driven
     supplied = any(getattr(scene, name, ()) for name in ("motions", "pulls")) or getattr(trial.start, "driven", False)
-    expected = supplied if health.active is None else health.active == "expected"
-    verdict = measure(samples, experiment.rate, ("", *(f"{name}_" for name in experiment.hand_names)), expected)
-    return replace(verdict, failure=_failure(verdict, health))
+    hands: dict[str, CoupledInertias | None] = {
+        f"{name}_" if name else "": one.coupled_inertias if one.experiment.device.COMMANDS == FORCE else None
+        for name, one in trial.hands.items()  # the port of a device that is moved is at its force sensor
+    }
+    return measure(samples, experiment.rate, hands, experiment.health, supplied=supplied, unstable=unstable)
 
 
-def measure(samples: Samples, rate: float, hands: Sequence[str], expected: bool = False) -> Verdict:
-    """What samples are judged by.
+def measure(
+    samples: Samples,
+    rate: float,
+    hands: Mapping[str, CoupledInertias | None],
+    health: HealthParameters,
+    *,
+    supplied: bool = False,
+    unstable: str = "",
+) -> Verdict:
+    """The verdict on samples.
 
     Args:
         samples: finite, one row at least.
         rate: of the servo [Hz].
-        hands: beginnings of the columns of each hand: empty for the first, `left_` for another.
-        expected: whether the display is meant to be active.
+        hands: by the beginning of the columns of each hand, empty for the first and `left_` for another: the inertias
+            of tool and device; None where that of the device is not on the hand's side of the port.
+        health: what a trial may do.
+        supplied: whether motions or prescribed constraints supply the world.
+        unstable: why the trial was found unstable when it ran; empty if it was not.
     """
     numerical = _largest(samples["energy_numerical"])
     speed = max(_speed(samples, f"{hand}{kind}") for hand in hands for kind in ("hand", "tool"))
     if "port_energy_translation" not in samples.names:
-        return Verdict(None, None, numerical, speed, None, expected)
-    received = sum(samples.group(f"{hand}port_energy", "translation", "rotation").sum(axis=1) for hand in hands)
+        return Verdict(numerical=numerical, speed=speed, diverged=unstable or _too_much(health, speed, 0.0))
+    ports = [samples.group(f"{hand}port_energy", "translation", "rotation").sum(axis=1) for hand in hands]
+    given = -np.sum(ports, axis=0)
+    released = np.zeros(len(samples)) if supplied else _released(samples)
+    carried = np.sum([_carried(samples.twist(f"{hand}hand"), one) for hand, one in hands.items()], axis=0)
+    exchanged = float(np.sum(np.abs(np.diff(ports, axis=1))))
+    force = max(_mean_force(samples.wrench(f"{hand}rendered")[:, :3], rate) for hand in hands)
     return Verdict(
-        given=_largest(-received),
-        active=_largest(-received - _released(samples)),
+        energy_given=_largest(given),
+        stored=_largest(given) - _largest(given - released),
+        unexplained=_largest(given - released - carried),
+        limit=min(max(NOTICED, SHARE * exchanged), health.energy),
         numerical=numerical,
         speed=speed,
-        force=max(_mean_force(samples.wrench(f"{hand}rendered")[:, :3], rate) for hand in hands),
-        expected=expected,
+        force=force,
+        device=True,
+        expected=health.active == "expected",
+        diverged=unstable or _too_much(health, speed, force),
     )
 
 
-def _failure(verdict: Verdict, health: HealthParameters) -> str:
-    """Why a trial has failed; empty if it has not."""
-    if verdict.speed > health.speed:
-        return f"diverged: hand or tool reached {verdict.speed:.3g} m/s, more than health.speed = {health.speed:g} m/s"
-    if verdict.force is not None and verdict.force > health.force:
-        return f"diverged: {verdict.force:.3g} N were rendered, more than health.force = {health.force:g} N"
-    if verdict.active is not None and verdict.active > health.energy and not verdict.expected:
-        return (
-            f"the display gave the hand {energy(verdict.active)}, more than health.energy = {health.energy:g} J: "
-            "lower the gains or raise the rates; or let the guard act (guard.type=passivity); where the display is "
-            "meant to be active, set health.active=expected"
-        )
+def _too_much(health: HealthParameters, speed: float, force: float) -> str:
+    """Why a trial has diverged; empty if its speed [m/s] and force [N] are plausible."""
+    if not speed <= health.speed:
+        return f"diverged: hand or tool reached {speed:.3g} m/s, more than health.speed = {health.speed:g} m/s"
+    if not force <= health.force:
+        return f"diverged: {force:.3g} N were rendered, more than health.force = {health.force:g} N"
     return ""
 
 
@@ -131,6 +185,19 @@ def _released(samples: Samples) -> np.ndarray:
     """What the stores of the world have released by each tick, (rows,) [J]."""
     stored, dissipated = (np.sum([samples[name] for name in names], axis=0) for names in (STORED, DISSIPATED))
     return np.asarray(np.maximum(0.0, stored[:1] - stored - dissipated))
+
+
+def _carried(twist: np.ndarray, inertias: CoupledInertias | None) -> np.ndarray:
+    """Kinetic energy of the device's inertia beyond the tool's, at the start, with twists (rows, 6); (rows,) [J]."""
+    if inertias is None or inertias.device is None:
+        return np.zeros(len(twist))
+    root = np.sqrt(inertias.per_axis(inertias.device))
+    lightness, directions = np.linalg.eigh(
+        root[:, None] * inertias.of_tool() * root
+    )  # mass of device over that of tool
+    excess = np.where(lightness > 1.0, 1.0 - 1.0 / np.maximum(lightness, 1.0), 0.0)
+    moved = (twist[:, inertias.axes] * root) @ directions
+    return np.asarray(0.5 * np.square(moved) @ excess)
 
 
 def _speed(samples: Samples, prefix: str) -> float:

@@ -9,6 +9,7 @@ import argparse
 import importlib
 import math
 import os
+import re
 import sys
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -222,14 +223,22 @@ def _print_summary(label: str, summary: dict[str, Any]) -> None:
         print(f"    seed {summary['seed']}: {', '.join(summary['random']) or 'nothing is random'}")
     for name, value in summary["metrics"].items():
         print(f"    {name:36} {'-' if value is None else format(value, '.6g')}")
-    if "verdict" in summary:
-        print(f"    verdict: {summary['verdict']['text']}")
-    claims = [claim for claim in summary["claims"] if not claim.get("reference")]
-    if claims:
+    if "display" in summary:
+        print(f"    verdict: {summary['display']['text']}")
+    if claims := summary["claims"]:
         print(f"    claims of this trial: {_counted(claims, 'hold', 'do not')}")
-    references = [claim for claim in summary["claims"] if claim.get("reference")]
-    if references:
-        print(f"    statements on other runs of the analysis: {_counted(references, 'reproduced', 'not')}")
+    if references := summary["references"]:
+        by_source: dict[str, list[Mapping[str, Any]]] = {}
+        for one in references:
+            by_source.setdefault(_publication(one["source"]), []).append(one)
+        counted = (f"{source}: {_counted(some, 'reproduced', 'not')}" for source, some in by_source.items())
+        print(f"    statements on other variants, with the other keys of this trial: {'; '.join(counted)}")
+
+
+def _publication(source: str) -> str:
+    """The publication that the source of a statement names first."""
+    found = re.match(r"THESIS|IGMS|FAULRING|YUN|BROWN", source)
+    return found[0] if found else "beyond the publications"
 
 
 def _counted(claims: Sequence[Mapping[str, Any]], holds: str, fails: str) -> str:

@@ -38,16 +38,16 @@ class HealthParameters(Parameters):
     A missed tick has no answer in time, or is not recorded.
     """
 
-    active: Literal["forbidden", "expected"] | None = quantity(
-        None,
-        description="Whether the display is meant to give energy to the hand; forbidden: a trial whose display gives "
-        "more than `energy` has failed; null: expected where the world has motions, pulls or constraints that "
-        "prescribe a motion, else forbidden",
+    active: Literal["forbidden", "expected"] = quantity(
+        "forbidden",
+        description="Whether the display is meant to give energy to the hand; forbidden: a trial whose display is "
+        "active has failed",
     )
     energy: float = quantity(
         0.01,
         unit="J",
-        description="Energy that the display may give to the hand beyond what it has received and the world had stored",
+        description="A display that gives more to the hand, beyond what it had received and the world had stored, is "
+        "active; so is one that gives more than 1 mJ and 1 % of the energy exchanged with the hand",
         ge=0.0,
     )
     speed: float = quantity(

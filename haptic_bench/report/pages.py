@@ -111,14 +111,18 @@ class _Run:
         return _mapping(self.summary.get("metrics"))
 
     @property
-    def statements(self) -> list[Mapping[str, Any]]:
-        claims = self.summary.get("claims")
-        return [_mapping(claim) for claim in claims] if isinstance(claims, list) else []
-
-    @property
     def claims(self) -> list[Mapping[str, Any]]:
         """The statements that this run helps to decide."""
-        return [claim for claim in self.statements if not claim.get("reference")]
+        return self._statements("claims")
+
+    @property
+    def statements(self) -> list[Mapping[str, Any]]:
+        """The claims, and the statements that other runs decide."""
+        return self.claims + self._statements("references")
+
+    def _statements(self, key: str) -> list[Mapping[str, Any]]:
+        found = self.summary.get(key)
+        return [_mapping(claim) for claim in found] if isinstance(found, list) else []
 
 
 def _read_samples(path: Path) -> Samples | None:
@@ -196,7 +200,7 @@ def _trial_page(
     if isinstance(summary.get("wall_time"), int | float):
         ticks += f" in {summary['wall_time']:.3g} s"
     shown_in = _page_units([run], expected)
-    verdict = _mapping(summary.get("verdict")).get("text")
+    verdict = _mapping(summary.get("display")).get("text")
     said = [
         *([("Verdict", str(verdict))] if verdict else []),
         *facts.facts(run.trial, _mapping(summary.get("guard")), shown_in.get("J")),

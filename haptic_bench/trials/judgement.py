@@ -21,22 +21,22 @@ class Judgement:
     Attributes:
         status: `done`, `interrupted` or `failed`.
         reason: why it has failed; empty if it has not.
-        verdict: on its display; None of an analysis without time, or without a tick.
+        verdict: on its display.
         findings: metrics, claims and curves.
     """
 
     status: str
     reason: str
-    verdict: Verdict | None
+    verdict: Verdict
     findings: Findings
 
     def summary(self, between: dict[str, Any]) -> dict[str, Any]:
-        """As in summary.json, with some keys of the caller between the reason and the verdict."""
+        """As in summary.json, with some keys of the caller between the reason and the display."""
         return {
             "status": self.status,
             **({"reason": self.reason} if self.reason else {}),
             **between,
-            **({} if self.verdict is None else {"verdict": self.verdict.summary()}),
+            "display": self.verdict.summary(),
             **self.findings.summary(),
         }
 
@@ -59,8 +59,8 @@ def judge(trial: Trial, samples: Samples, status: str, reason: str, *, undecided
         status = "failed"
         reason = reason or f"diverged: {name} is not finite from tick {samples['tick'][row]} on"
     finite = samples.finite()
-    verdict = verdict_of(trial, finite)
-    if verdict is not None and verdict.failure and status == "done":
+    verdict = verdict_of(trial, finite, reason)
+    if verdict.failure and status == "done":
         status, reason = "failed", verdict.failure
     findings = Findings({})
     if len(finite):

@@ -52,8 +52,13 @@ class RecordedTrial:
 
     @property
     def claims(self) -> list[dict[str, Any]]:
-        """Published statements, what was measured, and whether they hold."""
+        """Statements that the trial helps to decide, what was measured, and whether they hold."""
         return list(self.summary["claims"])
+
+    @property
+    def references(self) -> list[dict[str, Any]]:
+        """Statements that other variants alone decide, as `claims`."""
+        return list(self.summary["references"])
 
     def to_dataframe(self) -> Any:
         """The samples as a pandas DataFrame, with the time [s] as its index; needs pandas."""
