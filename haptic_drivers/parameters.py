@@ -257,8 +257,8 @@ class CommandedDeviceParameters(DeviceParameters):
     def facts(self) -> list[str]:
         """What a report says of what it renders."""
         bound = self.bound
-        said = [] if bound.wrench is None else [f"bounded at {_listed(bound.wrench)} N, N m"]
-        return said if bound.rate is None else [*said, f"changing by at most {_listed(bound.rate)} N/s, N m/s"]
+        said = [] if bound.wrench is None else [f"bounded at {_with_units(bound.wrench)}"]
+        return said if bound.rate is None else [*said, f"changing by at most {_with_units(bound.rate, '/s')}"]
 
 
 F = TypeVar("F", bound="ForceDeviceParameters")
@@ -285,8 +285,14 @@ class ForceDeviceParameters(DeviceLimits, CommandedDeviceParameters):
         """What a report says of what it renders."""
         if self.impulse_rendering == "full":
             return ["its limitations ignored (device.impulse_rendering: full)", *super().facts()]
-        return [f"renders up to {_listed(self.wrench_limit)} N, N m", *super().facts()]
+        return [f"renders up to {_with_units(self.wrench_limit)}", *super().facts()]
 
 
-def _listed(values: tuple[float, ...]) -> str:
-    return str([float(f"{value:.6g}") for value in values])
+def _with_units(values: tuple[float, ...], per: str = "") -> str:
+    """Bounds of a wrench, (3,) in the plane or (6,) in space, as text: force and torque, each once if all are equal."""
+    split = 2 if len(values) == 3 else 3
+    parts = ((values[:split], f"N{per}"), (values[split:], f"N m{per}"))
+    return ", ".join(
+        f"{some[0]:.6g} {unit}" if len(set(some)) == 1 else f"({', '.join(f'{one:.6g}' for one in some)}) {unit}"
+        for some, unit in parts
+    )

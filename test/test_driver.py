@@ -439,3 +439,15 @@ def test_a_soft_start_and_a_fault_say_so() -> None:
         one.actuate(command(tick, [1.0, 0, 0, 0, 0, 0]))
     assert (state.state, sensed(one, 8).reason) == (FAULT, Reason.FAILED)
     assert state.reading_age == pytest.approx((7 - state.reading_tick) * T)
+
+
+def test_limits_are_said_with_units() -> None:
+    planar = InertialParameters(impulse_rendering="saturated", wrench_limit=(15, 12.5, 1))
+    assert planar.facts()[0] == "renders up to (15, 12.5) N, 1 N m"
+    bound = BoundParameters(wrench=(15, 15, 15, 1, 1, 1), rate=(100, 100, 100, 5, 6, 7))
+    space = InertialParameters(wrench_limit=(15,) * 3 + (1,) * 3, bound=bound)
+    assert space.facts() == [
+        "renders up to 15 N, 1 N m",
+        "bounded at 15 N, 1 N m",
+        "changing by at most 100 N/s, (5, 6, 7) N m/s",
+    ]

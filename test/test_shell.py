@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 import threading
@@ -16,6 +17,8 @@ pytest.importorskip("haptics.msg", reason="needs the built messages")
 
 from haptics.msg import DeviceState  # noqa: E402
 from rclpy.qos import qos_profile_sensor_data  # noqa: E402
+
+from haptic_bench.commands.start import USERS_PATH  # noqa: E402
 
 
 def test_the_subscriber_of_the_documentation_hears(tmp_path: Path) -> None:
@@ -61,3 +64,15 @@ def test_a_program_that_is_not_there_is_named(haptics: Callable[..., Haptics]) -
     run = haptics("shell", "no-such-program")
     assert run.wait() == 2
     assert run.err == "haptics: no-such-program: No such file or directory\n"
+
+
+def test_packages_of_the_user_come_last(tmp_path: Path) -> None:
+    """PYTHONPATH of the user, which `./haptics` keeps under another name, adds packages and hides none of ours."""
+    (tmp_path / "lab_tools.py").write_text("FOUND = True\n")
+    (tmp_path / "haptic_sim.py").write_text("raise SystemExit('hidden')\n")
+    program = "import haptic_sim, lab_tools; print(lab_tools.FOUND, bool(haptic_sim.__path__))"
+    command = [sys.executable, "-m", "haptic_bench", "shell", sys.executable, "-c", program]
+    run = subprocess.run(
+        command, env=os.environ | {USERS_PATH: str(tmp_path)}, capture_output=True, text=True, timeout=DEADLINE
+    )
+    assert (run.returncode, run.stdout) == (0, "True True\n"), run.stderr

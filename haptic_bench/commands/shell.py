@@ -7,6 +7,7 @@ import os
 import sys
 
 from haptic_bench.catalogue import NotThere
+from haptic_bench.commands.start import USERS_PATH
 
 
 def shell(options: argparse.Namespace) -> int:
@@ -19,6 +20,9 @@ def shell(options: argparse.Namespace) -> int:
     if not options.program:
         print("haptics: a shell with rclpy, haptics.msg and the nodes; `exit` leaves it", file=sys.stderr, flush=True)
     os.environ.pop("PYTHONSAFEPATH", None)  # a script of the user's may import what lies beside it
+    # Packages of the user's own come after those of the environment, which they would hide otherwise.
+    paths = [os.environ.get("PYTHONPATH"), os.environ.get(USERS_PATH)]
+    os.environ["PYTHONPATH"] = os.pathsep.join(path for path in paths if path)
     try:
         os.execvp(program[0], program)
     except OSError as error:
