@@ -9,10 +9,13 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
+
+from haptic_ros.middleware.fast_dds import SHARED, segments, stale_segments
 
 DEADLINE = 240.0  # [s] that a program may take: it decides nothing but a hang
 GRACE = 10.0  # [s] in which what a case has started ends by itself
@@ -42,11 +45,17 @@ class Ended(NamedTuple):
     err: str
 
 
-def start(folder: Path, *arguments: str, before: Callable[[], object] | None = None) -> subprocess.Popen[str]:
-    """Start `haptics ARGUMENTS` in a folder; `before` is called in the new process."""
+def start(
+    folder: Path,
+    *arguments: str,
+    before: Callable[[], object] | None = None,
+    variables: Mapping[str, str] | None = None,
+) -> subprocess.Popen[str]:
+    """Start `haptics ARGUMENTS` in a folder, with more environment variables; `before` is called in the new process."""
+    environment = {**os.environ, **(variables or {})}
     with (folder / "out.txt").open("w") as out, (folder / "err.txt").open("w") as err:
         return subprocess.Popen(
-            [*COMMAND, *arguments], cwd=folder, stdout=out, stderr=err, text=True, preexec_fn=before
+            [*COMMAND, *arguments], cwd=folder, env=environment, stdout=out, stderr=err, text=True, preexec_fn=before
         )
 
 
@@ -61,6 +70,20 @@ def finish(process: subprocess.Popen[str], folder: Path) -> Ended | None:
     return Ended(
         status, (folder / "out.txt").read_text(errors="replace"), (folder / "err.txt").read_text(errors="replace")
     )
+
+
+def undisturbed(folder: Path, name: str, *settings: str) -> bytes:
+    """samples.csv of a trial that nothing disturbs, whose bits are those of any lockstep trial.
+
+    Raises:
+        RuntimeError: it is not done.
+    """
+    own = folder / "undisturbed"
+    own.mkdir()
+    ended = finish(start(own, "run", name, "--mode", "offline", *settings, "--out", "trial"), own)
+    if ended is None or ended.status != 0:
+        raise RuntimeError(f"{name} undisturbed: {ended}")
+    return (own / "trial" / "samples.csv").read_bytes()
 
 
 def faults_of(ended: Ended | None, allowed: set[int]) -> Iterator[str]:
@@ -94,8 +117,22 @@ def summary_of(directory: Path) -> tuple[dict[str, Any], list[str]]:
 
 
 def adopt() -> None:
-    """Become the parent of all that the processes of this case leave, whatever session they are in."""
+    """Become the parent of all that the processes of this case leave, whatever session they are in.
+
+    From now on, segments in shared memory that they make are noted.
+    """
     ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+    threading.Thread(target=_note_segments, daemon=True).start()
+
+
+_segments: set[str] = set()  # of processes of this case
+
+
+def _note_segments() -> None:
+    while True:
+        for number in processes():
+            _segments.update(segments(number))
+        time.sleep(0.1)
 
 
 def processes() -> dict[int, str]:
@@ -120,7 +157,7 @@ def processes() -> dict[int, str]:
 
 
 def left_over() -> Iterator[str]:
-    """Processes that a case has left, which are ended."""
+    """Processes that a case has left, which are ended, and files in shared memory."""
     limit = time.monotonic() + GRACE
     while (left := processes()) and time.monotonic() < limit:
         time.sleep(0.1)
@@ -128,3 +165,8 @@ def left_over() -> Iterator[str]:
         yield f"process {number} is left: {line[:200]}"
         with contextlib.suppress(ProcessLookupError):
             os.kill(number, signal.SIGKILL)
+    for name in stale_segments():
+        if str(SHARED / name).removesuffix("_el") in _segments:
+            yield f"{SHARED / name} is left, of a process that has ended"
+            with contextlib.suppress(OSError):
+                (SHARED / name).unlink()

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
+import resource
 import signal
 import subprocess
 import sys
 import time
+from collections.abc import Collection
 from pathlib import Path
 
 import numpy as np
@@ -24,6 +26,7 @@ TRIALS = (
     ("two_hands", "realtime"),
 )
 ENDING = (signal.SIGKILL, signal.SIGKILL, signal.SIGTERM, signal.SIGINT, signal.SIGSTOP)
+NO_MEMORY = 0.15  # part of the cases in which a process gets no more memory, instead of a signal
 LATEST = 8.0  # [s] from the start of the program to the signal
 SETTINGS = ("--set", "analysis=trial", "--quiet")  # without the references of an analysis
 
@@ -40,12 +43,14 @@ def case(number: int, folder: Path) -> Outcome:
     )
     time.sleep(at)
     others = sorted(processes().keys() - {program.pid})
-    to_node = bool(others) and kind in (signal.SIGKILL, signal.SIGSTOP) and rng.uniform() < 0.7
+    starved = rng.uniform() < NO_MEMORY
+    to_node = bool(others) and (starved or kind in (signal.SIGKILL, signal.SIGSTOP)) and rng.uniform() < 0.7
     target = others[int(rng.integers(len(others)))] if to_node else program.pid
     line = processes().get(target, "the program")
-    tried = (
-        f"{name} {mode} {' '.join(options)}: {kind.name} after {at:.2f} s to {line[:160] if to_node else 'the program'}"
-    )
+    what = "no more memory" if starved else kind.name
+    tried = f"{name} {mode} {' '.join(options)}: {what} after {at:.2f} s to {line[:160] if to_node else 'the program'}"
+    if starved:
+        return Outcome(tried, _starve(target, program, folder))
     try:
         os.kill(target, kind)
         if kind == signal.SIGSTOP:
@@ -61,8 +66,24 @@ def case(number: int, folder: Path) -> Outcome:
     return Outcome(tried, faults)
 
 
-def _of_node(program: subprocess.Popen[str], folder: Path) -> list[str]:
+def _starve(target: int, program: subprocess.Popen[str], folder: Path) -> list[str]:
+    """What is wrong after a process could get no more memory: whatever it needs next fails, which ends it in words.
+
+    One that needs none goes on, as nothing is allocated in a servo step; the trial is then interrupted.
+    """
+    try:
+        pages = int((Path("/proc") / str(target) / "statm").read_text().split()[0])
+        size = pages * os.sysconf("SC_PAGE_SIZE")
+        resource.prlimit(target, resource.RLIMIT_AS, (size, size))
+    except (OSError, ProcessLookupError):
+        return _of_node(program, folder)  # it has ended
+    return _of_node(program, folder, {0, 1, 130})
+
+
+def _of_node(program: subprocess.Popen[str], folder: Path, allowed: Collection[int] = ()) -> list[str]:
     """What is wrong after a process of a trial was killed: the trial must end by itself, and say so.
+
+    Its exit status is one of `allowed`, where these are given.
 
     A process that only helps (a resource tracker) may end with no harm to the trial, which is then interrupted.
     """
@@ -74,7 +95,7 @@ def _of_node(program: subprocess.Popen[str], folder: Path) -> list[str]:
         program.send_signal(signal.SIGINT)
     ended = finish(program, folder)
     faults = [
-        *faults_of(ended, {130} if goes_on else {1, 0}),
+        *faults_of(ended, set(allowed) or ({130} if goes_on else {1, 0})),
         *left_over(),
         *_of_directory(folder / "trial", whole=True),
     ]

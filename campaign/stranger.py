@@ -30,7 +30,7 @@ def main(namespace: str, number: int) -> None:
     rng = np.random.default_rng([5, number])
     rclpy.init()
     node = rclpy.create_node("stranger", namespace=namespace)
-    early = rng.uniform() < 0.2
+    early, storm = rng.uniform() < 0.2, rng.choice([0.0, 0.2, 1.0])  # how often it sets a parameter
     while not early and not node.count_publishers("device_command"):
         time.sleep(0.02)
     time.sleep(rng.uniform(0.0, 3.0))
@@ -44,7 +44,7 @@ def main(namespace: str, number: int) -> None:
             with contextlib.suppress(Exception):  # bytes that the middleware itself refuses
                 publisher.publish(bytes(data))
         client = clients[int(rng.integers(len(clients)))]
-        if rng.uniform() < 0.2 and client.service_is_ready():
+        if rng.uniform() < storm and client.service_is_ready():
             value = ParameterValue(type=ParameterType.PARAMETER_STRING, string_value="x")
             name = NAMES[int(rng.integers(len(NAMES)))]
             client.call_async(SetParameters.Request(parameters=[Parameter(name=name, value=value)]))

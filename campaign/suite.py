@@ -26,13 +26,15 @@ from haptic_sim.parameters import ParameterError
 
 PROBES = {
     "inputs": "Files that are wrong are refused in words",
-    "kills": "Processes that are killed or stopped leave a true summary, a readable bag, and nothing else",
-    "variants": "No random hand, gain, rate or link ends as done with energy that nothing explains",
+    "kills": "Processes that are killed, stopped or without memory leave a true summary, a readable bag, nothing else",
+    "variants": "No random gain, rate, contact or link ends as done with energy that nothing explains",
+    "hands": "Whatever a hand does, the guard keeps the port of any device passive",
     "disks": "A full disk is said in a line, and what was recorded can be read",
-    "strangers": "Foreign messages and parameters leave the bits of a trial as they are",
-    "soak": "Memory, files and threads stay as they are",
+    "machines": "Clocks that are set, suspension, load, slow and full disks leave the bits, or a reason",
+    "strangers": "Foreign messages and parameters leave the bits of a trial as they are, or a reason",
+    "soak": "Memory, files and threads stay as they are; a world is the same as a whole and in pieces",
 }
-TURNS = ("inputs", "kills", "variants", "kills", "inputs", "disks", "kills", "variants", "strangers", "kills")
+TURNS = ("inputs", "kills", "hands", "machines", "variants", "kills", "disks", "hands", "strangers", "kills")
 SOAK_EVERY = 5  # rounds of these
 DEADLINE = 900.0  # [s] for a case: it decides nothing but a hang
 
@@ -95,7 +97,7 @@ def _case(name: str, tally: Tally, number: int, out: Path) -> None:
     """Do a case in a process of its own, and count it; its folder is kept if it has faults."""
     folder = Path(tempfile.mkdtemp(prefix=f"{name}-{number}-", dir=out))
     command = [sys.executable, "-m", "campaign.one", name, str(number), str(folder)]
-    environment = {"ROS_AUTOMATIC_DISCOVERY_RANGE": "LOCALHOST", **os.environ}
+    environment = {**os.environ, "ROS_AUTOMATIC_DISCOVERY_RANGE": "LOCALHOST"}
     begun = time.monotonic()
     process = subprocess.Popen(command, env=environment, stdout=-1, stderr=-1, text=True, start_new_session=True)
     try:

@@ -6,13 +6,13 @@ import json
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pytest
 from conftest import ROOT, Haptics, answer
 
-from campaign import cases, disks, inputs, kills, suite, variants
+from campaign import cases, disks, hands, inputs, kills, machines, soak, strangers, suite, variants
 from campaign.cases import Ended, Outcome, faults_of, summary_of
 
 
@@ -86,7 +86,15 @@ def test_variants_that_fail_are_named(monkeypatch: pytest.MonkeyPatch, tmp_path:
 
 @pytest.mark.graph
 @pytest.mark.parametrize(
-    ("probe", "number"), [("kills", 1), ("disks", 3), pytest.param("strangers", 4, marks=pytest.mark.exhaustive)]
+    ("probe", "number"),
+    [
+        ("kills", 1),
+        ("disks", 3),
+        *(
+            pytest.param(probe, number, marks=pytest.mark.exhaustive)
+            for probe, number in [("strangers", 4), ("machines", 2), ("machines", 3), ("soak", 1), ("hands", 0)]
+        ),
+    ],
 )
 def test_a_case_of_processes_has_no_fault(tmp_path: Path, probe: str, number: int) -> None:
     command = [sys.executable, "-m", "campaign.one", probe, str(number), str(tmp_path)]
@@ -101,6 +109,25 @@ def test_the_trials_and_probes_exist() -> None:
 
     for name, *_ in (*kills.TRIALS, *disks.TRIALS):
         assert name in catalogue()
+    assert {*machines.TRIALS, *strangers.TRIALS, *soak.TRIALS, *soak.WORLDS, *hands.WORLDS} <= set(catalogue())
+
+
+@pytest.mark.parametrize("kind", hands.KINDS)
+def test_an_adversary_does_the_worst_of_its_kind(kind: str) -> None:
+    hand = hands.AdversaryParameters(kind=kind, force=2.0, torque=0.1).build(cast(Any, None))
+    out, twist = np.zeros(6), np.array([0.3, -0.1, 0.0, 0.0, 0.0, 1.0])
+    hand.wrench(0.0, np.zeros(7), twist, out)
+    assert np.all(np.abs(out) <= [2.0] * 3 + [0.1] * 3)
+    power = float(out @ twist)
+    assert {"pump": power == pytest.approx(0.9), "brake": power == pytest.approx(-0.9)}.get(kind, True)
+    assert kind != "elastic" or power < 0.0
+
+
+def test_a_guard_that_lets_energy_pass_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without a guard, some of the first trials give energy."""
+    guarded = hands.keys
+    monkeypatch.setattr(hands, "keys", lambda *given: guarded(*given) | {"guard.type": "none"})
+    assert any(hands.outcome(number)[0] == "active" for number in range(12))
 
 
 def test_a_page_names_each_fault(tmp_path: Path) -> None:
