@@ -186,9 +186,8 @@ class LinkageTopology(Analysis):
     def analyse(self, trial: Trial, samples: Samples, *, compare: bool = True) -> Findings:
         """References are the other controllers, and the other held link with all of them."""
         own, *others = self.combinations(trial)
-        runs = {own: samples}
-        for variant in others if compare else []:
-            runs[variant] = self.run_unrecorded(variant.trial(trial, min(float(samples["time"][-1]), HORIZON)))
+        lasted = min(float(samples["time"][-1]), HORIZON)
+        runs = {own: samples, **self.run_all({one: one.trial(trial, lasted) for one in others if compare})}
         metrics = {
             "drift_1s": drift_at(samples, FIRST),
             "drift_2s": drift_at(samples, SECOND),

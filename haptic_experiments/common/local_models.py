@@ -211,16 +211,15 @@ class LocalModelAnalysis(Analysis):
 
     def runs(self, trial: Trial, samples: Samples, compare: bool = True) -> dict[str, Samples]:
         """The variants by name, as far as the tool is in the enclosure; that of the trial is not simulated again."""
-        own, found = self.own(trial), {}
+        own = self.own(trial)
         duration = min(float(samples["time"][-1]), HORIZON) if len(samples) else 0.0
-        for name, variant in self.VARIANTS.items():
-            if name == own:
-                found[name] = inside(trial.experiment, samples)
-            elif compare and duration > 0.0:
-                experiment = variant.of(trial.experiment).model_copy(update={"duration": duration})
-                run = self.run_unrecorded(replace(trial, experiment=experiment))
-                found[name] = inside(trial.experiment, run)
-        return found
+        others = {
+            name: replace(trial, experiment=one.of(trial.experiment).model_copy(update={"duration": duration}))
+            for name, one in self.VARIANTS.items()
+            if name != own and compare and duration > 0.0
+        }
+        runs = self.run_all(others) | ({} if own is None else {own: samples})
+        return {name: inside(trial.experiment, runs[name]) for name in self.VARIANTS if name in runs}
 
     def analyse(self, trial: Trial, samples: Samples, *, compare: bool = True) -> Findings:
         runs, own = self.runs(trial, samples, compare), self.own(trial)
