@@ -60,8 +60,8 @@ class Ros:
         from haptics import msg
         from rclpy.qos import QoSProfile, ReliabilityPolicy
 
-        from haptic_ros.inbox import Inbox
-        from haptic_sim.messages import TOPICS
+        from haptic_ros.inbox import Inbox  # not for transports that run where ROS 2 is not installed
+        from haptic_sim.messages import TOPICS  # nor what is compiled
 
         rclpy.init()
         node = rclpy.create_node(role, namespace=f"/{name}")
