@@ -24,9 +24,9 @@ import numpy as np
 from haptic_bench import experiment
 from haptic_bench.analysis import health
 from haptic_bench.analysis.health import Health
-from haptic_bench.running.graph import MODULES
 from haptic_bench.running.runner import Interruption
 from haptic_bench.trials import trial
+from haptic_ros import graph
 
 EMPTY_CHAIN = Path(__file__).with_name("empty_chain.py")
 ROLES = ("recorder", "environment", "controller", "driver")
@@ -204,7 +204,7 @@ class _Usage:
 
 def _nodes() -> dict[str, int]:
     """The nodes that this process has started, by name."""
-    names = {module: name for name, module in MODULES.items()}
+    names = {role.module: role.module.rpartition(".")[2] for role in graph.ROLES.values()}
     found = {}
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit():

@@ -5,6 +5,8 @@ from __future__ import annotations
 import multiprocessing
 import os
 import signal
+import subprocess
+import sys
 import threading
 from collections.abc import Callable
 
@@ -17,8 +19,9 @@ ITEMS = list(range(40))
 
 @pytest.fixture(autouse=True)
 def three_cores(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As on a machine with three cores."""
+    """As on a machine with three cores, in a process without other threads: that of the tests may have some."""
     monkeypatch.setattr(os, "sched_getaffinity", lambda process: {0, 1, 2})
+    monkeypatch.setattr(forks, "_is_alone", lambda: threading.current_thread() is threading.main_thread())
 
 
 def meeting(processes: int) -> Callable[[int], int]:
@@ -88,3 +91,20 @@ def test_no_fork_is_left() -> None:
     forks.on_cores(lambda item: item, ITEMS)
     with pytest.raises(ChildProcessError):
         os.waitpid(-1, os.WNOHANG)
+
+
+BESIDE = """
+import os, threading
+from haptic_bench.running import forks
+os.sched_getaffinity = lambda process: {0, 1, 2}
+assert forks._is_alone()
+end = threading.Event()
+threading.Thread(target=end.wait).start()
+assert set(forks.on_cores(lambda item: os.getpid(), list(range(40)))) == {os.getpid()}
+end.set()
+"""
+
+
+def test_a_process_with_other_threads_does_not_fork() -> None:
+    done = subprocess.run([sys.executable, "-c", BESIDE], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr

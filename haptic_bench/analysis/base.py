@@ -50,6 +50,16 @@ class Case(NamedTuple):
         return self.trial.experiment, self.samples
 
 
+def each(measure: Callable[[Samples], float | None], *runs: str) -> Callable[[Any], dict[str, float | None]]:
+    """A `Statement.of` that measures some runs of a case, by name; None where one is missing."""
+
+    def of(case: Any) -> dict[str, float | None]:
+        known = case.references
+        return {name: measure(known[name]) if name in known else None for name in runs}
+
+    return of
+
+
 class Analysis:
     """Defaults of all analyses: no metrics, no claims, the figures of any trial."""
 
@@ -150,7 +160,7 @@ class Analysis:
         """Metrics and claims of a trial beside its references: the samples of `variants`, none without comparison."""
         case = self.case(trial, samples, references)
         metrics = {name: one.of(case) for name, one in self.METRICS.items() if one.of is not None}
-        claims = [one.decided(one.of(case), one.holds, one.when(case)) for one in self.CLAIMS if one.of is not None]
+        claims = [one.claim(case) for one in self.CLAIMS if one.of is not None]
         return Findings(metrics, claims, references)
 
     def case(self, trial: Trial, samples: Samples, references: Mapping[str, Samples]) -> Any:

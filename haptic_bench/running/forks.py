@@ -32,11 +32,11 @@ def on_cores(function: Callable[[Item], Result], items: Sequence[Item]) -> list[
     """The results of a function of each item, which must not depend on each other, in their order.
 
     A fork that is killed, or whose result cannot be sent, does no harm: what it leaves is done by this process, and so
-    is what has failed, so that its error is raised here. In a fork, and outside of the main thread, as on a worker that
-    has other trials beside this one, all is done one after the other.
+    is what has failed, so that its error is raised here. In a fork, and in a process with other threads, whose locks a
+    fork would never see released, all is done one after the other.
     """
     others = min(len(os.sched_getaffinity(0)), len(items)) - 1
-    if others < 1 or len(items) > MOST or _is_fork or threading.current_thread() is not threading.main_thread():
+    if others < 1 or len(items) > MOST or _is_fork or not _is_alone():
         return [function(item) for item in items]
     waiting, filled = os.pipe()
     os.write(filled, b"".join(_NUMBER.pack(number) for number in range(len(items))))
@@ -51,6 +51,14 @@ def on_cores(function: Callable[[Item], Result], items: Sequence[Item]) -> list[
         for fork in forks:
             found |= fork.results()
     return [found[number] if number in found else function(item) for number, item in enumerate(items)]
+
+
+def _is_alone() -> bool:
+    """Whether this thread is the only one of the process, those of libraries included."""
+    try:
+        return len(os.listdir("/proc/self/task")) == 1
+    except OSError:
+        return threading.active_count() == 1
 
 
 def _do(function: Callable[[Item], Result], items: Sequence[Item], waiting: int, found: dict[int, Result]) -> None:

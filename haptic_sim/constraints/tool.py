@@ -14,10 +14,11 @@ from haptic_sim.constraints.projection import HELD, NOTHING, step_explicit, step
 from haptic_sim.constraints.scenes import ConstrainedSetup, ConstraintParameters, Solver, build_setup, build_solver
 from haptic_sim.constraints.stabilised import StabilisedSolver, step_stabilised
 from haptic_sim.contact.response import ContactParameters
+from haptic_sim.definitions import ToolStateArrays
 from haptic_sim.dynamics.energy import DAMPING, INJECTED, EnergyBalance, UnstableError, open_balance
 from haptic_sim.kernels import kernel
 from haptic_sim.linalg import backward, forward, symmetric_eigen
-from haptic_sim.messages import FREE, ToolCommand, ToolSizes, ToolState, ToolStateArrays, WorldState, time_between
+from haptic_sim.messages import FREE, ToolCommand, ToolSizes, ToolState, WorldState, time_between
 from haptic_sim.packed import Packed
 from haptic_sim.records import allocate, array, record, shared, value
 from haptic_sim.spatial import quat_from_matrix
