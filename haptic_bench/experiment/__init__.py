@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from haptic_bench.catalogue import catalogue
 from haptic_bench.experiment.loading import (
+    changed_packages,
     declared,
     find,
     load,
@@ -21,6 +22,7 @@ __all__ = [
     "HealthParameters",
     "Trial",
     "catalogue",
+    "changed_packages",
     "declared",
     "find",
     "load",

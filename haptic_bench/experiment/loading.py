@@ -211,6 +211,11 @@ def read_resolved(path: Path) -> Trial:
     return _validate(read_document(path), path, resolved=True)
 
 
+def changed_packages(path: Path) -> list[str]:
+    """Which packages of a resolved `experiment.yaml` are installed in another version, one line each."""
+    return [f"packages.{line}" for line in parts.changed(read_document(path).get("packages"))]
+
+
 def resolved(trial: Trial) -> dict[str, str]:
     """Content of the files that say what a trial is, by name: `experiment.yaml`, and those of operator and motions.
 
