@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -15,18 +15,18 @@ from numpy.typing import ArrayLike
 from pydantic import ValidationError
 
 from haptic_sim import inputs
-from haptic_sim.constraints.errors import ConstraintError
 from haptic_sim.constraints.scenes import ConstraintParameters
 from haptic_sim.contact.response import UNLIMITED, ContactParameters
-from haptic_sim.dynamics.multibody import coordinate_names
 from haptic_sim.errors import HapticsError
 from haptic_sim.parameters import ParameterError, Parameters, did_you_mean, explain, quantity
 from haptic_sim.rotations import matrices
-from haptic_sim.scenes import AnySceneParameters
+from haptic_sim.scenes import AnySceneParameters, SceneParameters
 from haptic_sim.snapshots import Snapshot
+from haptic_sim.tool.engines import ENGINES, EngineContext
 from haptic_sim.tool.environment import Environment as Environment
 from haptic_sim.tool.parameters import EnvironmentParameters
-from haptic_sim.tool.tool_side import build_environment, world_of
+from haptic_sim.tool.protocol import Simulation, Simulator
+from haptic_sim.tool.tool_side import world_of
 from haptic_sim.tool.world_state import Contact as Contact
 from haptic_sim.worlds import building
 from haptic_sim.worlds.building import with_absolute_paths
@@ -141,18 +141,21 @@ class Model:
         if sections.tool.type not in tools_of(sections.scene):
             allowed = " or ".join(tools_of(sections.scene))
             raise ParameterError([f"tool.type = {sections.tool.type}: the scene {sections.scene.type} takes {allowed}"])
-        if isinstance(sections.scene, MujocoParameters):
-            reason = "MuJoCo simulates it; in a program, take haptic_sim.tool.haptic_tool.HapticTool"
-            raise ParameterError([f"scene.type = mujoco: {reason}"])
-        if (engine := sections.environment.engine).type != "haptics":
-            reason = "a Model is simulated by haptics; leave it out, or take haptic_bench.Loop"
+        scene, engine = sections.scene, sections.environment.engine
+        if scene.ENGINE and engine.type != scene.ENGINE:
+            engine = ENGINES.find(scene.ENGINE)()
+        if not engine.PROGRAMS:
+            reason = "does not simulate worlds for programs; leave it out, or take haptic_bench.Loop"
             raise ParameterError([f"environment.engine = {engine.type}: {reason}"])
-        if isinstance(sections.scene, WorldParameters):
-            scene = with_absolute_paths(sections.scene, folder)
+        if isinstance(scene, (WorldParameters, MujocoParameters)):
+            scene = with_absolute_paths(scene, folder)
             sections = sections.model_copy(update={"scene": scene})
-        self._sections = sections
-        self._start = world_of(sections)
-        self._q_names, self._v_names = coordinate_names(self._start.model)
+        self._start, self._rate, self._scene = world_of(sections), sections.rate, scene
+        method, integrator = sections.environment.method, sections.environment.integrator
+        context = EngineContext(
+            self._start, sections.contact, method, integrator, sections.constraint, UNLIMITED, sections.rate
+        )
+        self._simulator: Simulator = engine.simulator(context, scene)
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}{str(self._start)[len('WorldSetup') :]}"
@@ -160,7 +163,7 @@ class Model:
     @property
     def rate(self) -> float:
         """Steps a second [Hz]."""
-        return self._sections.rate
+        return self._rate
 
     @property
     def start(self) -> building.WorldSetup:
@@ -168,8 +171,16 @@ class Model:
         return self._start
 
     @property
+    def scene(self) -> SceneParameters:
+        """The parameters of its scene, with absolute paths of files."""
+        return self._scene
+
+    @property
     def pinocchio(self) -> pin.Model:
-        """A copy of the model of its joints and inertias for Pinocchio, with the hand as the frame `hand`."""
+        """A copy of the model of its joints and inertias for Pinocchio, with the hand as the frame `hand`.
+
+        Of a MuJoCo scene, it has the tool's linkage alone.
+        """
         return self._start.model.copy()
 
     @property
@@ -179,39 +190,37 @@ class Model:
 
     @property
     def coordinates(self) -> dict[str, float]:
-        """Configuration at the start by the names of its coordinates, in Pinocchio's order [m, rad]."""
-        return dict(zip(self._q_names, self._start.q.tolist(), strict=True))
+        """Configuration at the start by the names of its coordinates [m, rad], in the order of its engine.
+
+        That is Pinocchio's, or MuJoCo's. A free body is given by its centre of mass here, by its origin in MuJoCo.
+        """
+        return dict(zip(self._simulator.q_names, self._simulator.q.tolist(), strict=True))
 
     @property
     def velocities(self) -> dict[str, float]:
-        """Velocities at the start by their names, in Pinocchio's order [m/s, rad/s]."""
-        return dict(zip(self._v_names, self._start.v.tolist(), strict=True))
+        """Velocities at the start by their names, in the order of its engine [m/s, rad/s]."""
+        return dict(zip(self._simulator.v_names, self._simulator.v.tolist(), strict=True))
 
-    def starting(
+    def simulation(
         self, coordinates: Mapping[str, float] | None = None, velocities: Mapping[str, float] | None = None
-    ) -> building.WorldSetup:
-        """Its bodies and shapes with some other coordinates and velocities at the start.
+    ) -> Simulation:
+        """A simulation of its own state, with some other coordinates [m, rad] and velocities [m/s, rad/s] at the start.
+
+        Raises:
+            ParameterError: a name is unknown, a value is no finite number, or they do not meet the constraints.
+        """
+        simulator = self._simulator
+        q = _replaced("coordinates", simulator.q_names, simulator.q, coordinates)
+        v = _replaced("velocities", simulator.v_names, simulator.v, velocities)
+        return simulator.simulation(q, v)
+
+    def generalised(self, forces: Mapping[str, float] | None) -> np.ndarray:
+        """Forces and torques of joints [N, N m] by the names of the velocities as an array (nv,), zero where left out.
 
         Raises:
             ParameterError: a name is unknown, or a value is no finite number.
         """
-        start = self._start
-        q = _replaced("coordinates", self._q_names, start.q, coordinates)
-        v = _replaced("velocities", self._v_names, start.v, velocities)
-        return replace(start, q=pin.normalize(start.model, q), v=v)
-
-    def environment(self, start: building.WorldSetup | None = None) -> Environment:
-        """An environment of its own state.
-
-        Raises:
-            ParameterError: the start does not meet the constraints.
-        """
-        sections = self._sections
-        begin = self._start if start is None else start
-        try:
-            return build_environment(begin, sections.contact, sections.environment, UNLIMITED, sections.rate)
-        except ConstraintError as error:
-            raise ParameterError([f"coordinates, velocities: {error}"]) from error
+        return _replaced("forces", self._simulator.v_names, np.zeros(len(self._simulator.v_names)), forces)
 
 
 def _replaced(key: str, names: tuple[str, ...], values: np.ndarray, given: Mapping[str, float] | None) -> np.ndarray:
@@ -243,7 +252,7 @@ def _finite(name: str, value: ArrayLike, shape: tuple[int, ...], what: str = "a 
     return array
 
 
-def load(path: str | os.PathLike[str], *, tool: str | None = None, **sections: Any) -> Model:
+def load(path: str | os.PathLike[str], *, tool: str | None = None, engine: str = "haptics", **sections: Any) -> Model:
     """The model of a file: an experiment (.yaml), or a robot or a scene as URDF (.urdf) or MJCF (.xml).
 
         arm = haptic_sim.load("arm.urdf", tool="hand", rate=2000.0, contact={"restitution": 0.5})
@@ -251,6 +260,7 @@ def load(path: str | os.PathLike[str], *, tool: str | None = None, **sections: A
     Args:
         path: of the file. An experiment's operator, device and controller are left out.
         tool: the link that is held, of URDF and MJCF; left out: the last one of the file that moves.
+        engine: what simulates the world of URDF and MJCF: `haptics`, or `mujoco`.
         sections: further arguments of `Model`, for URDF and MJCF.
 
     Raises:
@@ -258,16 +268,20 @@ def load(path: str | os.PathLike[str], *, tool: str | None = None, **sections: A
     """
     file = Path(path)
     if file.suffix in (".yaml", ".yml"):
-        if tool is not None or sections:
-            names = ", ".join((["tool"] if tool is not None else []) + list(sections))
+        given = {"tool": tool is not None, "engine": engine != "haptics"}
+        if names := ", ".join([name for name, is_given in given.items() if is_given] + list(sections)):
             raise ParameterError([f"{names}: not for an experiment, whose file says them"])
         return Model.from_yaml(file)
     if file.suffix not in (".urdf", ".xml"):
         raise ParameterError([f"path = {file}: must end in .yaml (experiment), .urdf (URDF) or .xml (MJCF)"])
+    held = _last_link(file) if tool is None else tool
+    if engine == "mujoco":
+        return Model({"type": "mujoco", "file": str(file.absolute()), "tool": held}, **sections)
+    if engine != "haptics":
+        raise ParameterError([f"engine = {engine}: must be haptics or mujoco"])
     name = re.sub(r"[^A-Za-z0-9_-]", "_", file.stem)
     name = name if NAME.fullmatch(name) and name != WORLD else f"model_{name}"
-    held = f"{name}/{_last_link(file) if tool is None else tool}"
-    return Model({"files": {name: {"path": str(file.absolute())}}, "tool": held}, **sections)
+    return Model({"files": {name: {"path": str(file.absolute())}}, "tool": f"{name}/{held}"}, **sections)
 
 
 def _last_link(file: Path) -> str:
@@ -310,7 +324,7 @@ class World:
             if isinstance(scene, Model)
             else Model(scene, contact=contact, environment=environment, tool=tool, rate=rate, folder=folder, seed=seed)
         )
-        self._begin(self.model.environment())
+        self._begin(self.model.simulation())
         self._initial = self._core.snapshot()
 
     @classmethod
@@ -322,7 +336,7 @@ class World:
         """
         return cls(Model.from_yaml(path))
 
-    def _begin(self, core: Environment) -> None:
+    def _begin(self, core: Simulation) -> None:
         self._core = core
         self._tool = core.state
         self._state = core.observer.world_state()
@@ -347,21 +361,21 @@ class World:
             ParameterError: a name is unknown, or does not move; a value is not (six) finite numbers.
             UnstableError: discrete time has added more energy than was supplied.
         """
-        pulled = self._core.dragged
+        core = self._core
         named = {name: self._number(name) for name in wrenches or {}}
         acting = [
             (number, _finite(f"wrenches.{name}", wrenches[name], (6,), "six finite numbers: force [N], torque [N m]"))
             for name, number in named.items()
             if wrenches
         ]
-        generalised = _replaced("forces", self.model._v_names, np.zeros(len(self.model._v_names)), forces)
+        generalised = self.model.generalised(forces)
         if wrench is not None:
             wrench = _finite("wrench", wrench, (6,), "six finite numbers: force [N], torque [N m]")
         for number, one in acting:
-            pulled.pull(number, one)
+            core.pull(number, one)
         if forces:
-            pulled.load(generalised)
-        self._core.advance(wrench)
+            core.load(generalised)
+        core.advance(wrench)
 
     def _number(self, name: str) -> int:
         """Number of a body that moves.
@@ -369,10 +383,11 @@ class World:
         Raises:
             ParameterError: it is unknown, or does not move.
         """
-        moving = self.model.start.moving
+        start = self.model.start
+        moving = start.moving
         if name not in moving:
             raise ParameterError([f"body {name!r}: unknown{did_you_mean(name, moving)}"])
-        if not moving[name]:
+        if not (moving[name] or name in start.elsewhere):
             raise ParameterError([f"body {name!r}: does not move"])
         return list(moving).index(name)
 
@@ -412,7 +427,7 @@ class World:
             ParameterError: a name is unknown, a value is no finite number, or they do not meet the constraints.
         """
         if coordinates or velocities:
-            self._begin(self.model.environment(self.model.starting(coordinates, velocities)))
+            self._begin(self.model.simulation(coordinates, velocities))
         else:
             self.state = self._initial
 
@@ -426,7 +441,7 @@ class World:
         Raises:
             ParameterError: the body is unknown or does not move, or the point is not three finite numbers.
         """
-        jacobian = self._core.dragged.jacobian(self._number(body))
+        jacobian = self._core.jacobian(self._number(body))
         moved: np.ndarray = self._moved(body, point) @ jacobian
         return moved
 
@@ -438,9 +453,9 @@ class World:
         Raises:
             ParameterError: as of `jacobian`.
         """
-        seen = self._core.look(self._number(body))
+        mobility = self._core.mobility(self._number(body))
         X = self._moved(body, point)
-        mobility: np.ndarray = X @ seen.mobility @ X.T
+        mobility = X @ mobility @ X.T
         return mobility
 
     def _moved(self, body: str, point: ArrayLike) -> np.ndarray:
@@ -513,6 +528,8 @@ class World:
         """Where the energy is at the beginning of the last step, and where it went since the start [J].
 
         kinetic + potential + elastic = their sum at the start + injected - damping - friction - impact + numerical
+
+        Of a MuJoCo scene: kinetic and potential, at the beginning of MuJoCo's last step.
         """
         return self._core.energy
 
