@@ -20,7 +20,7 @@ from haptic_sim.contact.response import UNLIMITED, ContactParameters
 from haptic_sim.errors import HapticsError
 from haptic_sim.parameters import ParameterError, Parameters, did_you_mean, explain, quantity
 from haptic_sim.rotations import matrices
-from haptic_sim.scenes import AnySceneParameters, SceneParameters
+from haptic_sim.scenes import AnySceneParameters
 from haptic_sim.snapshots import Snapshot
 from haptic_sim.tool.engines import ENGINES, EngineContext
 from haptic_sim.tool.environment import Environment as Environment
@@ -150,7 +150,7 @@ class Model:
         if isinstance(scene, (WorldParameters, MujocoParameters)):
             scene = with_absolute_paths(scene, folder)
             sections = sections.model_copy(update={"scene": scene})
-        self._start, self._rate, self._scene = world_of(sections), sections.rate, scene
+        self._start, self._sections = world_of(sections), sections
         method, integrator = sections.environment.method, sections.environment.integrator
         context = EngineContext(
             self._start, sections.contact, method, integrator, sections.constraint, UNLIMITED, sections.rate
@@ -163,7 +163,7 @@ class Model:
     @property
     def rate(self) -> float:
         """Steps a second [Hz]."""
-        return self._rate
+        return self._sections.rate
 
     @property
     def start(self) -> building.WorldSetup:
@@ -171,9 +171,9 @@ class Model:
         return self._start
 
     @property
-    def scene(self) -> SceneParameters:
-        """The parameters of its scene, with absolute paths of files."""
-        return self._scene
+    def sections(self) -> WorldDocument:
+        """What it was made from, each section as parameters, with the defaults and with absolute paths of files."""
+        return self._sections
 
     @property
     def pinocchio(self) -> pin.Model:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from haptic_bench.catalogue import catalogue
 from haptic_bench.experiment.loading import (
+    assemble,
     changed_packages,
     declared,
     find,
@@ -21,6 +22,7 @@ __all__ = [
     "Experiment",
     "HealthParameters",
     "Trial",
+    "assemble",
     "catalogue",
     "changed_packages",
     "declared",

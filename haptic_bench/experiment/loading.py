@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -191,6 +191,15 @@ def _validate(
         except inputs.InputError as error:
             raise ParameterError([f"operator.{key} = {inputs.shown(str(file))}: {error}"]) from error
     return Trial(experiment, table, varied, start)
+
+
+def assemble(sections: Mapping[str, Any]) -> Trial:
+    """The trial of sections that a program gives: parameters, or their content.
+
+    Raises:
+        ParameterError: one line for each problem.
+    """
+    return _validate({"name": "loop", "duration": 1.0, **sections}, Path("loop"))
 
 
 def declared(name: str) -> Experiment | None:

@@ -166,7 +166,7 @@ def scene_of_model(model: Model, title: str, travelled: np.ndarray = NOWHERE) ->
     """The scene of a world that a program advances; `travelled` as above."""
 
     def add(names: tuple[str, ...], shapes: list[Shape], poses: np.ndarray) -> tuple[str, ...]:
-        _add_mujocos(model.scene, names, shapes, poses)
+        _add_mujocos(model.sections.scene, names, shapes, poses)
         return ()
 
     return _of_world(_About(title, model.rate, ()), model.start, (), travelled, add)
