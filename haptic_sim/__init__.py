@@ -16,10 +16,11 @@ if TYPE_CHECKING:
     from haptic_sim.simulation import Model as Model
     from haptic_sim.simulation import World as World
     from haptic_sim.simulation import load as load
+    from haptic_sim.simulation import rollout as rollout
 
     __version__: str
 
-__all__ = ["Body", "Contact", "Environment", "HapticsError", "Model", "World", "load"]
+__all__ = ["Body", "Contact", "Environment", "HapticsError", "Model", "World", "load", "rollout"]
 
 
 def __getattr__(name: str) -> Any:

@@ -133,7 +133,7 @@ def test_the_examples_of_the_documentation_run(tmp_path: Path) -> None:
     world, model, state, theirs, environment, trial, loop, parts, film, viewer, _ = examples
     model, theirs = (part.replace("examples/arm.urdf", str(ROOT / "examples" / "arm.urdf")) for part in (model, theirs))
     for program in (
-        world + environment + loop.partition("\n\n")[0] + parts + film + viewer,
+        world + environment + parts + film + viewer,
         model + state + theirs,
         trial + loop,
     ):
