@@ -17,6 +17,8 @@ from haptic_sim.worlds.compiled import body_names, coordinate_names, library
 from haptic_sim.worlds.mujoco_files import find_tool, load
 from haptic_sim.worlds.parameters import MujocoParameters
 
+XYZW = np.array([1, 2, 3, 0])  # of MuJoCo's w x y z
+
 
 class MujocoSimulator:
     """Makes simulations of a MuJoCo scene, which share its model; see `Simulator`.
@@ -145,7 +147,10 @@ class MujocoSimulation:
             return np.zeros(6)
         J = self._jacobian_at(self._tool.held, self._hand())
         W, acceleration = J @ self._solve(J).T, J @ self._solve(self._data.qfrc_constraint[None])[0]
-        wrench: np.ndarray = np.linalg.pinv(W, 1e-9, hermitian=True) @ acceleration
+        values, axes = np.linalg.eigh(W)
+        moves = values > 1e-9 * values[-1]  # a linkage may block some directions of the hand
+        values, axes = values[moves], axes[:, moves]
+        wrench: np.ndarray = axes @ ((axes.T @ acceleration) / values)
         return wrench
 
     def _refresh(self) -> None:
@@ -153,7 +158,7 @@ class MujocoSimulation:
         mujoco, model, data, state, tool = self._mujoco, self._model, self._data, self.state, self._tool
         mujoco.mj_kinematics(model, data)
         mujoco.mj_comPos(model, data)
-        state.pose[:3], state.pose[3:] = self._hand(), np.roll(data.xquat[tool.held], -1)
+        state.pose[:3], state.pose[3:] = self._hand(), data.xquat[tool.held][XYZW]
         state.twist[:] = self._jacobian_at(tool.held, state.pose[:3]) @ data.qvel
         tool.configuration(data.qpos, state.q)
         tool.velocity(state.q, data.qvel, state.v)
@@ -230,7 +235,7 @@ class MujocoSimulation:
         """Fill in where everything is, and how it moves."""
         data = self._data
         for i, body in enumerate(self._bodies.tolist()):
-            state.poses[i, :3], state.poses[i, 3:] = data.xpos[body], np.roll(data.xquat[body], -1)
+            state.poses[i, :3], state.poses[i, 3:] = data.xpos[body], data.xquat[body][XYZW]
             state.twists[i] = self._jacobian_at(body, data.xpos[body]) @ data.qvel
         state.q[:], state.v[:] = data.qpos, data.qvel
 
