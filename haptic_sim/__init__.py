@@ -1,7 +1,8 @@
 """Simulated worlds: scenes, articulated dynamics, contact, the local model; pure cores that know nothing of ROS.
 
 For programs: `load` reads a `Model` from a file, a `World` of it is advanced step by step; an `Environment` advances
-the tool of one at the servo rate, with messages; `rollout` advances many worlds of a model. All errors are `HapticsError`. They are imported at their first use.
+the tool of one at the servo rate, with messages; `rollout` advances many worlds of a model. All errors are
+`HapticsError`. They are imported at their first use.
 """
 
 from __future__ import annotations
