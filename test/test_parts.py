@@ -105,7 +105,8 @@ def test_every_class_of_a_kind_is_registered() -> None:
             group.find(name)
         registered = {group.find(name) for name in group.entries()}
         concrete = {one for one in _below(group.base) if "type" in vars(one).get("__annotations__", {})}
-        assert {one for one in concrete if one.__module__.startswith("haptic_")} == registered
+        ours = {one for one in concrete if one.__module__.startswith("haptic_")}
+        assert {one for one in ours if not one.__name__.startswith("_")} == registered  # `_`: of objects of a program
 
 
 def _below(base: type) -> Iterator[type]:
