@@ -33,7 +33,7 @@ class Verification:
 
     problem: str = ""
     unverified: Sequence[str] = field(default_factory=list)
-    notes: Sequence[str] = ()
+    notes: Sequence[str] = field(default_factory=list)
 
 
 def damage(directory: Path, summary: Mapping[str, Any]) -> str:
