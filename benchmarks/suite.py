@@ -23,6 +23,7 @@ from benchmarks import graph as benchmark_graph
 from benchmarks import local_model as benchmark_local_model
 from benchmarks import rates as benchmark_rates
 from benchmarks import view as benchmark_view
+from benchmarks import worlds as benchmark_worlds
 from benchmarks.compare import checked_out
 from haptic_bench import experiment
 from haptic_bench.running.runner import Interruption
@@ -195,6 +196,11 @@ def view() -> list[Result]:
     return benchmark_view.measure(_row)
 
 
+def worlds() -> list[Result]:
+    """Many worlds of one model on threads, beside `mujoco.rollout`."""
+    return benchmark_worlds.measure(_row)
+
+
 BENCHMARKS: dict[str, Callable[[], list[Result]]] = {
     "offline": offline,
     "lockstep": lockstep,
@@ -209,6 +215,7 @@ BENCHMARKS: dict[str, Callable[[], list[Result]]] = {
     "start": start,
     "view": view,
     "devices": devices,
+    "worlds": worlds,
 }
 
 

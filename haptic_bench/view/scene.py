@@ -30,6 +30,8 @@ from haptic_sim.constraints.scenes import (
     TwoLinkClosedLoopParameters,
 )
 from haptic_sim.rotations import matrices
+from haptic_sim.scenes import SceneParameters
+from haptic_sim.simulation import Model
 from haptic_sim.spatial import quat_from_matrix
 from haptic_sim.worlds import compiled, mujoco_files
 from haptic_sim.worlds.building import WorldSetup
@@ -149,13 +151,7 @@ def build_scene(trial: Trial, travelled: np.ndarray = NOWHERE, *, visual: bool =
     scene = trial.experiment.scene
 
     def add(names: tuple[str, ...], shapes: list[Shape], poses: np.ndarray) -> tuple[str, ...]:
-        if isinstance(scene, MujocoParameters):
-            model, data = mujoco_files.load(scene)
-            more, theirs = _shapes_of_mujoco(model, names)
-            shapes += more
-            compiled.library().mj_kinematics(model, data)
-            for i, body in theirs.items():
-                poses[i, :3], poses[i, 3:] = data.xpos[body], np.roll(data.xquat[body], -1)
+        _add_mujocos(scene, names, shapes, poses)
         if not (visual and isinstance(scene, WorldParameters)):
             return ()
         seen, notes = _visuals(scene, names)
@@ -166,9 +162,26 @@ def build_scene(trial: Trial, travelled: np.ndarray = NOWHERE, *, visual: bool =
     return _of_world(_About.of(trial.experiment), start, trial.experiment.hand_names, travelled, add)
 
 
-def scene_of_world(world: WorldSetup, title: str, rate: float, travelled: np.ndarray = NOWHERE) -> Scene:
-    """The scene of a world that is no trial's, advanced at a rate [Hz]; `travelled` as above."""
-    return _of_world(_About(title, rate, ()), world, (), travelled, lambda names, shapes, poses: ())
+def scene_of_model(model: Model, title: str, travelled: np.ndarray = NOWHERE) -> Scene:
+    """The scene of a world that a program advances; `travelled` as above."""
+
+    def add(names: tuple[str, ...], shapes: list[Shape], poses: np.ndarray) -> tuple[str, ...]:
+        _add_mujocos(model.sections.scene, names, shapes, poses)
+        return ()
+
+    return _of_world(_About(title, model.rate, ()), model.start, (), travelled, add)
+
+
+def _add_mujocos(scene: SceneParameters, names: tuple[str, ...], shapes: list[Shape], poses: np.ndarray) -> None:
+    """Add the shapes and poses that a scene of MuJoCo has beside its tool's tree."""
+    if not isinstance(scene, MujocoParameters):
+        return
+    model, data = mujoco_files.load(scene)
+    more, theirs = _shapes_of_mujoco(model, names)
+    shapes += more
+    compiled.library().mj_kinematics(model, data)
+    for i, body in theirs.items():
+        poses[i, :3], poses[i, 3:] = data.xpos[body], np.roll(data.xquat[body], -1)
 
 
 class _About(NamedTuple):

@@ -91,7 +91,7 @@ class ToolObserver:
         state.q[:], state.v[:] = a.q, a.v
 
     def observe_contacts(self, state: WorldState) -> None:
-        """See Observer: there are none."""
+        """Leave the contacts of the state empty: a tool under exact constraints alone has none."""
 
 
 class ConstrainedTool:
@@ -171,7 +171,7 @@ class ConstrainedTool:
         return state
 
     def prepare(self) -> None:
-        """See ToolSide: the end of a step has prepared the next."""
+        """Do nothing: the end of a step has prepared the next."""
 
     def step(self, command: ToolCommand, state: ToolState) -> None:
         """Advance by one tick under `command`; `state` is that before and after.
