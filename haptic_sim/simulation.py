@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pinocchio as pin
@@ -243,7 +243,13 @@ def _finite(name: str, value: ArrayLike, shape: tuple[int, ...], what: str = "a 
     return array
 
 
-def load(path: str | os.PathLike[str], *, tool: str | None = None, **sections: Any) -> Model:
+def load(
+    path: str | os.PathLike[str],
+    *,
+    tool: str | None = None,
+    base: Literal["fixed", "free"] | None = None,
+    **sections: Any,
+) -> Model:
     """The model of a file: an experiment (.yaml), or a robot or a scene as URDF (.urdf) or MJCF (.xml).
 
         arm = haptic_sim.load("arm.urdf", tool="hand", rate=2000.0, contact={"restitution": 0.5})
@@ -251,6 +257,7 @@ def load(path: str | os.PathLike[str], *, tool: str | None = None, **sections: A
     Args:
         path: of the file. An experiment's operator, device and controller are left out.
         tool: the link that is held, of URDF and MJCF; left out: the last one of the file that moves.
+        base: whether what the file fixes to the world is fixed, as it is if left out, or free, as a quadrotor.
         sections: further arguments of `Model`, for URDF and MJCF.
 
     Raises:
@@ -258,23 +265,33 @@ def load(path: str | os.PathLike[str], *, tool: str | None = None, **sections: A
     """
     file = Path(path)
     if file.suffix in (".yaml", ".yml"):
-        if tool is not None or sections:
-            names = ", ".join((["tool"] if tool is not None else []) + list(sections))
+        given = {name: value for name, value in (("tool", tool), ("base", base)) if value is not None} | sections
+        if given:
+            names = ", ".join(given)
             raise ParameterError([f"{names}: not for an experiment, whose file says them"])
         return Model.from_yaml(file)
     if file.suffix not in (".urdf", ".xml"):
         raise ParameterError([f"path = {file}: must end in .yaml (experiment), .urdf (URDF) or .xml (MJCF)"])
     name = re.sub(r"[^A-Za-z0-9_-]", "_", file.stem)
     name = name if NAME.fullmatch(name) and name != WORLD else f"model_{name}"
-    held = f"{name}/{_last_link(file) if tool is None else tool}"
-    return Model({"files": {name: {"path": str(file.absolute())}}, "tool": held}, **sections)
+    held = f"{name}/{_last_link(file, base == 'free') if tool is None else tool}"
+    keys = {"path": str(file.absolute())} | ({} if base is None else {"base": base})
+    return Model({"files": {name: keys}, "tool": held}, **sections)
 
 
-def _last_link(file: Path) -> str:
+def _last_link(file: Path, free: bool) -> str:
+    """The link that is held where none is named.
+
+    Raises:
+        ParameterError: none moves.
+    """
     try:
-        return last_link(file)
+        found = last_link(file, free=free)
     except (HapticsError, OSError):
         return ""  # `Model` says what is wrong with the file
+    if not found:
+        raise ParameterError([f"path = {file}: none of its links moves; base='free' lets the whole of it move"])
+    return found
 
 
 class World:

@@ -87,13 +87,17 @@ def load_trees(path: Path, meshes: Meshes, *, free: bool = False) -> tuple[list[
     return trees, unread
 
 
-def last_link(path: Path) -> str:
+def last_link(path: Path, *, free: bool = False) -> str:
     """The link of a file that moves and comes last, such as the hand of an arm; empty if there is none.
+
+    Args:
+        path: the file.
+        free: whether what the file fixes to the world is free.
 
     Raises:
         ModelFileError: as of `load_trees`.
     """
-    trees, _ = load_trees(path, "either")
+    trees, _ = load_trees(path, "either", free=free)
     for tree in reversed(trees):
         moving = [f.name for f in tree.model.frames if f.type == pin.FrameType.BODY and (f.parentJoint or tree.free)]
         if moving:
@@ -237,6 +241,9 @@ _KINDS = ("revolute", "continuous", "prismatic", "fixed", "floating", "planar")
 def _structure_problems(root: ElementTree.Element) -> Iterator[str]:
     """Why links and joints are no tree; the loader says no more than that they are none."""
     links, joints = root.findall("link"), root.findall("joint")
+    if not links:
+        yield ": has no links"
+        return
     for parts in (links, joints):
         seen: set[str] = set()
         for part in parts:
