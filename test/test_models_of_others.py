@@ -19,6 +19,7 @@ from haptic_bench.analysis.base import analysis_of
 from haptic_bench.analysis.verdict import verdict_of
 from haptic_bench.experiment.loading import load_document
 from haptic_sim.parameters import ParameterError
+from haptic_sim.worlds.file_trees import ModelFileError
 from haptic_sim.worlds.model_files import last_link
 
 ROBOTS = Path(pin.__file__).parents[4] / "share" / "example-robot-data" / "robots"
@@ -192,20 +193,20 @@ def test_free_bodies_and_springs_move_as_in_mujoco_to_the_order_of_the_step(tmp_
 
 
 @pytest.mark.exhaustive
-@pytest.mark.parametrize("package", PACKAGES)
-def test_files_of_others_move_freely_as_in_mujoco(package: str) -> None:
-    compared, refused = 0, 0
+@pytest.mark.parametrize(("package", "count"), [("dm_control", 27), ("gymnasium_robotics", 13), ("robosuite", 10)])
+def test_files_of_others_move_freely_as_in_mujoco(package: str, count: int) -> None:
+    compared = 0
     for name, path, model in models(package):
         if model.dof_frictionloss.any():  # which MuJoCo softens, and we do not
             continue
         try:
             difference, moved = free_motion(path, 1e-3, 100)
-        except ParameterError:
-            refused += 1
+        except (ParameterError, ModelFileError) as error:  # the latter before there is a world
+            assert "<tendon>" in str(error) or "<equality>" in str(error), f"{name}: {error}"
             continue
         compared += 1
         if difference > 1e-12:
             half, _ = free_motion(path, 5e-4, 200)
             assert difference < 1e-3 * moved, name
             assert half < 0.6 * difference, name
-    assert compared > refused
+    assert compared >= count
