@@ -174,11 +174,14 @@ class SimulatedForceDeviceParameters(SensorParameters, ForceDeviceParameters):
         return []
 
 
+HEAVIEST = 1e3  # [kg], [kg m^2] of a device
+
+
 def with_inertia_of_tool(device: D, start: DeviceStart) -> D:
-    """The same device, with the tool's mass and inertia where its keys of these names are null.
+    """The same device, with the tool's mass and inertia, at most `HEAVIEST`, where its keys of these names are null.
 
     Raises:
-        ParameterError: the tool has none in some direction, or not one that the device may have.
+        ParameterError: the tool has none, or not one that the device may have.
     """
     missing = [name for name in ("mass", "inertia") if getattr(device, name) is None]
     if not missing:
@@ -186,7 +189,7 @@ def with_inertia_of_tool(device: D, start: DeviceStart) -> D:
     keys = " and ".join(f"device.{name}" for name in missing)
     try:
         found = dict(zip(("mass", "inertia"), start.tool_inertia(), strict=True))
-        taken = {name: found[name] for name in missing}
+        taken = {name: min(found[name], HEAVIEST) for name in missing}
         type(device).model_validate(taken)
         return device.model_copy(update=taken)
     except ValidationError as error:

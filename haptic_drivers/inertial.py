@@ -23,7 +23,7 @@ import numpy as np
 
 from haptic_control.parameters import KnownDevice
 from haptic_drivers.encoder import Encoder, EncoderParameters
-from haptic_drivers.force_device import Body, SimulatedForceDeviceParameters, with_inertia_of_tool
+from haptic_drivers.force_device import HEAVIEST, Body, SimulatedForceDeviceParameters, with_inertia_of_tool
 from haptic_drivers.parameters import ORIGIN, DeviceContext, DeviceParameters, DeviceStart, Encoders
 from haptic_sim.dynamics.held_motion import held_motion
 from haptic_sim.inputs import LARGEST
@@ -42,17 +42,18 @@ class InertialParameters(EncoderParameters, SimulatedForceDeviceParameters):
     mass: float | None = quantity(
         None,
         unit="kg",
-        description="Mass of the device; null: that of the tool at the hand, the mean of all directions",
+        description="Mass of the device; null: that of the tool at the hand, the mean of all directions, and at most "
+        "that of its linkage",
         gt=0.0,
-        le=1e3,
+        le=HEAVIEST,
     )
     inertia: float | None = quantity(
         None,
         unit="kg m^2",
         description="Inertia of the device about any axis through the hand point; null: that of the tool, the mean of "
-        "all axes",
+        "all axes, and at most that of its linkage as one rigid body",
         gt=0.0,
-        le=1e3,
+        le=HEAVIEST,
     )
     damping: NotNegativePair | None = quantity(
         None,

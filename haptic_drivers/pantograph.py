@@ -37,7 +37,7 @@ from typing import Any, ClassVar, Literal, NamedTuple
 import numpy as np
 
 from haptic_control.parameters import KnownDevice
-from haptic_drivers.force_device import Body, SimulatedForceDeviceParameters, with_inertia_of_tool
+from haptic_drivers.force_device import HEAVIEST, Body, SimulatedForceDeviceParameters, with_inertia_of_tool
 from haptic_drivers.motor_encoders import MotorEncoderParameters, MotorEncoders
 from haptic_drivers.parameters import DeviceContext, DeviceParameters, DeviceStart, Encoders
 from haptic_sim.dynamics.pantograph import (
@@ -78,17 +78,17 @@ class PantographParameters(MotorEncoderParameters, SimulatedForceDeviceParameter
         None,
         unit="kg",
         description="Mass to which the device's own controller shapes it; null: that of the tool at the hand, the mean "
-        "of all directions",
+        "of all directions, and at most that of its linkage",
         gt=0.0,
-        le=1e3,
+        le=HEAVIEST,
     )
     inertia: float | None = quantity(
         None,
         unit="kg m^2",
         description="Inertia to which the device's own controller shapes it; null: that of the tool, the mean of all "
-        "axes",
+        "axes, and at most that of its linkage as one rigid body",
         gt=0.0,
-        le=1e3,
+        le=HEAVIEST,
     )
     shaped: bool = quantity(
         True, description="Whether the device's own controller shapes its inertia and compensates for its friction"

@@ -121,8 +121,8 @@ class DeviceStart(NamedTuple):
         rate: of the servo [Hz].
         hand: where the virtual tool is held.
         seed: of the experiment.
-        tool_inertia: the mean mass [kg] and inertia [kg m^2] of the tool at the hand; raises ParameterError where there
-            is none in some direction.
+        tool_inertia: the mass [kg] and inertia [kg m^2] of a device like the tool; raises ParameterError where there
+            are none.
         limits_impulses: whether impulses can be limited to what the device renders where they arise.
     """
 

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import pinocchio as pin
@@ -254,7 +254,14 @@ def _finite(name: str, value: ArrayLike, shape: tuple[int, ...], what: str = "a 
     return array
 
 
-def load(path: str | os.PathLike[str], *, tool: str | None = None, engine: str = "haptics", **sections: Any) -> Model:
+def load(
+    path: str | os.PathLike[str],
+    *,
+    tool: str | None = None,
+    base: Literal["fixed", "free"] | None = None,
+    engine: str = "haptics",
+    **sections: Any,
+) -> Model:
     """The model of a file: an experiment (.yaml), or a robot or a scene as URDF (.urdf) or MJCF (.xml).
 
         arm = haptic_sim.load("arm.urdf", tool="hand", rate=2000.0, contact={"restitution": 0.5})
@@ -262,7 +269,8 @@ def load(path: str | os.PathLike[str], *, tool: str | None = None, engine: str =
     Args:
         path: of the file. An experiment's operator, device and controller are left out.
         tool: the link that is held, of URDF and MJCF; left out: the last one of the file that moves.
-        engine: what simulates the world of URDF and MJCF: `haptics`, or `mujoco`.
+        base: whether what the file fixes to the world is fixed, as it is if left out, or free, as a quadrotor.
+        engine: what simulates the world of URDF and MJCF: `haptics`, or `mujoco`, whose files say what is fixed.
         sections: further arguments of `Model`, for URDF and MJCF.
 
     Raises:
@@ -270,27 +278,38 @@ def load(path: str | os.PathLike[str], *, tool: str | None = None, engine: str =
     """
     file = Path(path)
     if file.suffix in (".yaml", ".yml"):
-        given = {"tool": tool is not None, "engine": engine != "haptics"}
+        given = {"tool": tool is not None, "base": base is not None, "engine": engine != "haptics"}
         if names := ", ".join([name for name, is_given in given.items() if is_given] + list(sections)):
             raise ParameterError([f"{names}: not for an experiment, whose file says them"])
         return Model.from_yaml(file)
     if file.suffix not in (".urdf", ".xml"):
         raise ParameterError([f"path = {file}: must end in .yaml (experiment), .urdf (URDF) or .xml (MJCF)"])
-    held = _last_link(file) if tool is None else tool
+    held = _last_link(file, base == "free") if tool is None else tool
     if engine == "mujoco":
+        if base is not None:
+            raise ParameterError([f"base = {base}: not with engine = mujoco, whose file says what is fixed"])
         return Model({"type": "mujoco", "file": str(file.absolute()), "tool": held}, **sections)
     if engine != "haptics":
         raise ParameterError([f"engine = {engine}: must be haptics or mujoco"])
     name = re.sub(r"[^A-Za-z0-9_-]", "_", file.stem)
     name = name if NAME.fullmatch(name) and name != WORLD else f"model_{name}"
-    return Model({"files": {name: {"path": str(file.absolute())}}, "tool": f"{name}/{held}"}, **sections)
+    keys = {"path": str(file.absolute())} | ({} if base is None else {"base": base})
+    return Model({"files": {name: keys}, "tool": f"{name}/{held}"}, **sections)
 
 
-def _last_link(file: Path) -> str:
+def _last_link(file: Path, free: bool) -> str:
+    """The link that is held where none is named.
+
+    Raises:
+        ParameterError: none moves.
+    """
     try:
-        return last_link(file)
+        found = last_link(file, free=free)
     except (HapticsError, OSError):
         return ""  # `Model` says what is wrong with the file
+    if not found:
+        raise ParameterError([f"path = {file}: none of its links moves; base='free' lets the whole of it move"])
+    return found
 
 
 class World:

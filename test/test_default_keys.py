@@ -9,6 +9,8 @@ import pytest
 import yaml
 
 from haptic_bench import experiment
+from haptic_bench.analysis.base import analysis_of
+from haptic_bench.analysis.verdict import verdict_of
 from haptic_bench.experiment.resolution import Trial
 from haptic_sim.parameters import ParameterError
 
@@ -70,6 +72,36 @@ def test_a_world_of_mujoco_needs_no_keys_but_its_tool(tmp_path: Path, tool: str)
         tmp_path, {"type": "mujoco", "file": "slider.xml", "tool": tool}, environment={"rate": 30}
     ).experiment
     assert (slower.environment.engine.type, slower.environment.rate) == ("mujoco", 30.0)
+
+
+def test_a_world_of_mujoco_is_felt_with_nothing_written_but_what_is_held(tmp_path: Path) -> None:
+    pytest.importorskip("mujoco")
+    (tmp_path / "slider.xml").write_text(SLIDER)
+    keys = {"duration": 0.05, "rate": 1000, "operator": {"type": "constant", "wrench": [0.1, 0, 0, 0, 0, 0]}}
+    for tool in ("tool", "arm"):  # the latter is blocked in five directions
+        scene = {"type": "mujoco", "file": "slider.xml", "tool": tool}
+        (tmp_path / "own.yaml").write_text(yaml.safe_dump({"scene": scene, **keys}))
+        (trial,) = experiment.load(str(tmp_path / "own.yaml"))
+        found = trial.experiment
+        assert (found.device.type, found.controller.type) == ("inertial", "virtual_coupling")
+        samples, reason = analysis_of(found).attempt(trial.in_mode("offline"))
+        assert not reason
+        verdict = verdict_of(trial, samples)
+        assert verdict is not None
+        assert not verdict.failure
+    (tmp_path / "own.yaml").write_text(yaml.safe_dump({"scene": scene}))
+    with pytest.raises(ParameterError) as caught:
+        experiment.load(str(tmp_path / "own.yaml"))
+    assert [problem.partition(":")[0] for problem in caught.value.problems] == ["duration", "rate", "operator"]
+
+
+@pytest.mark.parametrize(
+    ("device", "controller"), [({"type": "inertial"}, "virtual_coupling"), ({"type": "admittance"}, "admittance")]
+)
+def test_a_device_without_a_controller_gets_one_that_it_takes(
+    tmp_path: Path, device: dict[str, Any], controller: str
+) -> None:
+    assert loaded(tmp_path, LIGHT, device=device, controller={}).experiment.controller.type == controller
 
 
 def test_a_world_of_mujoco_without_a_device_is_told_what_it_needs(tmp_path: Path) -> None:

@@ -90,7 +90,8 @@ def test_own_mechanism(tmp_path: Path) -> None:
 
 
 def test_urdf_arm(tmp_path: Path) -> None:
-    ((_, (upper, lower)),) = printed("urdf_arm", tmp_path)
+    (_, (upper, lower)), (_, (drift,)) = printed("urdf_arm", tmp_path)
+    assert drift == 0.0
     assert upper == pytest.approx(math.degrees(math.atan(8.0 / ((2.0 / 2 + 1.0) * GRAVITY))), abs=0.01)
     assert lower == pytest.approx(math.degrees(math.atan(8.0 / (1.0 / 2 * GRAVITY))), abs=0.01)
 

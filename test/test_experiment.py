@@ -107,7 +107,7 @@ def test_bad_settings_name_key_value_and_rule(setting: str, said: str) -> None:
         (
             "corner_peg",
             "controller.type=none",
-            "controller.type = none: a device needs one; set controller.type=four_channel",
+            "controller.type = none: a device needs one; set controller.type=virtual_coupling, or leave it out",
         ),
         (
             "stack",

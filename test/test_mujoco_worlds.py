@@ -290,6 +290,15 @@ def test_what_is_ignored_is_said() -> None:
     assert "limits and springs of the ball joint d" in opened(ball)[2].world.notes[0]
 
 
+def test_a_file_in_centimetres_is_suspected_by_its_gravity() -> None:
+    model = mujoco.MjModel.from_xml_string(document(TREES["free"], option='gravity="0 0 -981"'))
+    tool = find_tool(model, mujoco.MjData(model), MujocoParameters(file="-", tool="tool"))
+    assert tool.world.notes == (
+        "scene.tool = tool: falls with 981 m/s^2, as in a file in centimetres and grams: here lengths are in metres, "
+        "masses in kilograms, forces in newtons",
+    )
+
+
 def test_its_weight_is_what_gravcomp_leaves() -> None:
     """Of each body its own, as MuJoCo's: bias less what it applies for gravcomp."""
     tree = TREES["linkage"].replace('name="tool"', 'name="tool" gravcomp=".75"')

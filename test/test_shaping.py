@@ -451,11 +451,6 @@ def test_a_free_body_under_a_device_of_its_own_inertia_is_coupled_by_four_channe
         (["tool.masses=[1,0,1]"], "tool.masses[1] = 0: must be > 0"),
         (["tool.inertias=[1,1,-1]"], "tool.inertias[2] = -1: must be > 0"),
         (["tool.type=none"], "tool.type = none: the scene empty is around a tool; give tool.type=peg or three_links"),
-        (
-            ["tool.angles=[0,0,0]", "device.mass=null"],
-            "device.mass = null: the tool at the hand has none to take over, its linkage blocks 1 of the 3 directions; "
-            "give device.mass",
-        ),
         (["device.offset=[1]"], "device.offset = [1]: has 1 values: must have 2 (x, y) or 3"),
         (["device.offset=[0,0,1]"], "device.offset[2] = 1 m: must be 0 in the plane of x and y"),
         (["controller.topology_stiffness=-1"], "controller.topology_stiffness = -1 1/s^2: must be >= 0 1/s^2"),

@@ -375,15 +375,34 @@ def test_a_free_body_gives_its_inertia_to_the_device(tmp_path: Path) -> None:
     assert (own.mass, own.inertia) == (3.0, device.inertia)
 
 
-def test_a_linkage_that_blocks_directions_has_nothing_to_take_over(tmp_path: Path) -> None:
-    door = {"joint": "revolute", "axis": [0, 0, 1], "mass": 2.0, "inertia": [0.1] * 3, "centre_of_mass": [0.3, 0, 0]}
-    scene = {"type": "world", "bodies": {"door": door}, "tool": "door"}
-    assert refusal(world(tmp_path, scene=scene)) == [
-        "device.mass and device.inertia = null: the tool at the hand has none to take over, its linkage blocks 5 of "
-        "the 6 directions; give device.mass and device.inertia"
-    ]
-    given = world(tmp_path, scene=scene, device__mass=1.0, device__inertia=0.01)
+def test_where_a_linkage_blocks_directions_the_device_is_like_the_linkage_as_one_rigid_body(tmp_path: Path) -> None:
+    door = {"joint": "revolute", "axis": [0, 0, 1], "mass": 2.0, "inertia": [0.1, 0.2, 0.3]}
+    knob = {"joint": "revolute", "parent": "door", "axis": [1, 0, 0], "mass": 0.5, "inertia": [0.01] * 3}
+    knob |= {"position": [0.4, 0, 0], "centre_of_mass": [0.1, 0, 0]}
+    alone = {"type": "world", "bodies": {"door": {**door, "centre_of_mass": [0.3, 0, 0]}}, "tool": "door"}
+    device = experiment.load(world(tmp_path, scene=alone))[0].experiment.device
+    assert (device.mass, device.inertia) == (2.0, pytest.approx(0.2, rel=1e-12))
+    both = {"type": "world", "bodies": {"door": door, "knob": knob}, "tool": "knob"}
+    device = experiment.load(world(tmp_path, scene=both))[0].experiment.device
+    away = 2.0 * 2.0 / 3.0 * 0.5**2  # the door's mass is 0.5 m from the hand, at the knob's centre of mass
+    assert (device.mass, device.inertia) == (2.5, pytest.approx(0.2 + 0.01 + away, rel=1e-12))
+    given = world(tmp_path, scene=alone, device__mass=1.0, device__inertia=0.01)
     assert experiment.load(given)[0].experiment.device.mass == 1.0
+    heavy = {"type": "world", "bodies": {"door": {**door, "mass": 5e3}}, "tool": "door"}
+    assert experiment.load(world(tmp_path, scene=heavy))[0].experiment.device.mass == 1e3
+
+
+def test_near_a_singularity_the_device_has_no_more_than_the_mass_of_the_linkage(tmp_path: Path) -> None:
+    """In the plane a slide on another in nearly the same direction opposes 1e4 times its mass across."""
+    link = {"mass": 1.0, "inertia": [0.01] * 3}
+    bodies = {
+        "a": {"joint": "prismatic", "axis": [1, 0, 0], **link},
+        "b": {"joint": "prismatic", "axis": [1, 0.01, 0], "parent": "a", **link},
+        "c": {"joint": "revolute", "axis": [0, 0, 1], "parent": "b", **link},
+    }
+    scene = {"type": "world", "planar": True, "gravity": [0, 0, 0], "bodies": bodies, "tool": "c"}
+    device = experiment.load(world(tmp_path, scene=scene, controller={"type": "four_channel"}))[0].experiment.device
+    assert (device.mass, device.inertia) == (3.0, pytest.approx(0.01, rel=1e-9))
 
 
 def test_three_gains_in_space_are_refused_with_six(tmp_path: Path) -> None:

@@ -221,13 +221,31 @@ def test_ctrl_c_in_the_first_second_leaves_nothing(haptics: Callable[..., Haptic
         ([], "start: 0 worlds are given"),
         (["corner_peg", "--world", "door"], "start: 2 worlds are given"),
         (["mujoco_peg.xml"], "world mujoco_peg.xml: there is no such file"),
-        ([str(ROOT / "config/worlds/mujoco_peg.xml")], "scene.tool = : unknown body (known: world, block, peg)"),
+        (
+            [str(ROOT / "config/worlds/mujoco_peg.xml"), "--set", "scene.tool=pag"],
+            "scene.tool = pag: unknown body (known: world, block, peg)",
+        ),
     ],
 )
 def test_wrong_input_is_one_line(arguments: list[str], said: str) -> None:
     done = answer("start", *arguments)
     assert done.status == 2
     assert done.err.startswith(f"haptics: {said}") and done.err.count("\n") == 1
+
+
+@pytest.mark.parametrize("file", ["arm.urdf", "arm.xml"])
+def test_a_world_file_is_held_at_its_last_link_that_moves_and_its_weight_is_balanced(tmp_path: Path, file: str) -> None:
+    (tmp_path / "arm.xml").write_text(
+        """<mujoco><worldbody><body name="upper"><joint axis="0 1 0"/><geom size=".1" pos=".3 0 0"/>
+        <body name="lower" pos=".6 0 0"><joint axis="0 1 0"/><geom size=".1" pos=".3 0 0"/></body></body>
+        <body name="table" pos="9 9 9"><geom size="1"/></body></worldbody></mujoco>"""
+    )
+    world = tmp_path / file if file.endswith("xml") else ROOT / "examples" / file
+    scene = system.load_system(str(world)).experiment.scene
+    assert scene.tool.removeprefix("model/") == "lower"
+    assert scene.gravity_compensation
+    chosen = system.load_system(str(world), settings=[f"scene.tool={scene.tool.replace('lower', 'upper')}"])
+    assert chosen.experiment.scene.tool.removeprefix("model/") == "upper"
 
 
 def test_a_world_file_gets_a_coupling_that_is_stable_with_its_tool() -> None:

@@ -606,12 +606,29 @@ def test_joints_of_a_file_start_where_they_are_told_by_name(tmp_path: Path) -> N
     assert turned.q[:2] == pytest.approx([np.cos(0.7), np.sin(0.7)], abs=1e-15)
 
 
-def test_lengths_in_millimetres_are_suspected() -> None:
-    big = BALL | {"shapes": [{"type": "sphere", "radius": 50.0}]}
-    said = problem(bodies={"ball": big, "floor": FLOOR})
-    assert said.splitlines()[1:] == [
-        "scene.bodies: an overlap of more than 1 m: lengths are in metres, not in millimetres (meshes: scale)"
+def test_lengths_in_millimetres_are_suspected_of_meshes(tmp_path: Path) -> None:
+    said = "an overlap of more than 1 m: lengths are in metres, not in millimetres (meshes: scale)"
+    mesh = BALL | {"shapes": [{"type": "mesh", "path": "wedge.obj", "scale": [1e3] * 3, "position": [0, 0, -20]}]}
+    assert said in problem(bodies={"ball": mesh, "floor": FLOOR})
+    big = BALL | {"shapes": [{"type": "box", "size": [80.0] * 3}]}
+    assert problem(bodies={"ball": big, "floor": FLOOR}) == (
+        "scene.bodies: ball and floor overlap by 40 m at the start: must be at most allowed_overlap = 0.001 m; move "
+        "one of them, or name the pair in ignore"
+    )
+
+
+def test_a_file_of_which_nothing_moves_is_answered_by_a_free_base(tmp_path: Path) -> None:
+    (tmp_path / "copter.urdf").write_text(
+        """<robot name="c"><link name="body"><inertial><mass value="1"/>
+        <inertia ixx="1" iyy="1" izz="1" ixy="0" ixz="0" iyz="0"/></inertial></link></robot>"""
+    )
+    files = {"c": {"path": "copter.urdf"}}
+    assert problem(tmp_path, files=files, tool="c/body").splitlines() == [
+        "scene.tool = c/body: must be a body that moves; set files.c.base=free to let the whole of it move",
+        "scene.bodies: none of them moves; set files.c.base=free to let the whole of the file move",
     ]
+    files["c"]["base"] = "free"
+    assert build(WorldParameters.model_validate({"files": files, "tool": "c/body"}), tmp_path).model.nv == 6
 
 
 def problem(folder: Path = HERE, **document: Any) -> str:

@@ -27,6 +27,7 @@ from haptic_sim.worlds.parameters import HoldParameters
 from haptic_sim.worlds.scenes import AnyToolParameters, NoToolParameters
 
 _OF_MUJOCO: dict[str, dict[str, Any]] = {
+    "device": {"type": "inertial"},
     "environment": {"engine": "mujoco", "rate": 60.0},
     "local_model": {"type": "full"},
 }
@@ -98,7 +99,9 @@ class Experiment(Parameters):
     operator: AnyOperatorParameters = quantity(description="The simulated operator")
     device: AnyDeviceParameters = quantity(description="The haptic device")
     controller: AnyControllerParameters = quantity(
-        NoControllerParameters(), description="Controller between device and tool"
+        NoControllerParameters(),
+        description="Controller between device and tool; left out: admittance for a device that is moved, else "
+        "virtual_coupling",
     )
     hands: tuple[FurtherHandParameters, ...] = quantity(
         (),
@@ -143,24 +146,24 @@ class Experiment(Parameters):
 
     @model_validator(mode="before")
     @classmethod
-    def _a_device_that_is_moved_has_its_controller(cls, data: Any) -> Any:
-        """The controller of an admittance device, where none is given."""
-        if isinstance(data, dict):
-            device, controller = data.get("device"), data.get("controller", {})
-            kind = DEVICES.find_or_none(device.get("type")) if isinstance(device, dict) else None
-            if (
-                kind is not None
-                and kind.COMMANDS == MOTION
-                and isinstance(controller, dict)
-                and controller.get("type", "none") == "none"
-            ):
-                return {**data, "controller": {**controller, "type": "admittance"}}
+    def _a_device_has_a_controller(cls, data: Any) -> Any:
+        """The controller of a device, where none is given: admittance for one that is moved, else a coupling."""
+        if not isinstance(data, dict):
+            return data
+        device, controller = data.get("device"), data.get("controller", {})
+        name = device.get("type") if isinstance(device, dict) else "none"
+        kind = DEVICES.find_or_none(name)
+        if kind is None or name == "none" or not isinstance(controller, dict):
+            return data
+        moved, given = kind.COMMANDS == MOTION, controller.get("type")
+        if given is None or (moved and given == "none"):
+            return {**data, "controller": {**controller, "type": "admittance" if moved else "virtual_coupling"}}
         return data
 
     @model_validator(mode="before")
     @classmethod
-    def _a_world_of_mujoco_is_felt_through_a_local_model(cls, data: Any) -> Any:
-        """Engine, rate and local model of a world that MuJoCo simulates, where none are given."""
+    def _a_world_of_mujoco_is_felt_through_a_device_and_a_local_model(cls, data: Any) -> Any:
+        """Device, engine, rate and local model of a world that MuJoCo simulates, where none are given."""
         scene = data.get("scene") if isinstance(data, dict) else None
         if (scene.get("type") if isinstance(scene, dict) else getattr(scene, "type", None)) != "mujoco":
             return data

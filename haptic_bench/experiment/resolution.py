@@ -34,6 +34,7 @@ from haptic_sim.tool.tool_side import (
     build_local_model,
     build_start,
     build_tool_side,
+    device_inertia,
     hand_inertia,
     hand_mobility,
     hand_pose,
@@ -296,7 +297,7 @@ def _device_start(experiment: Experiment, start: Start) -> DeviceStart:
             return False
         return isinstance(start, WorldSetup) and not start.further and start.bodies(1.0 / experiment.rate).held_alone
 
-    return DeviceStart(experiment.rate, _hand(start), experiment.seed, lambda: hand_inertia(start), limits_impulses)
+    return DeviceStart(experiment.rate, _hand(start), experiment.seed, lambda: device_inertia(start), limits_impulses)
 
 
 def _with_completed_parts(experiment: Experiment, start: Start) -> Experiment:

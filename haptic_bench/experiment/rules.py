@@ -54,7 +54,9 @@ def broken_rules(experiment: Experiment) -> list[str]:
         if experiment.guard.type not in (None, "none"):
             problems.append(f"guard.type = {experiment.guard.type}: without a device there is no port; leave it out")
     elif experiment.controller.type == "none":
-        problems.append("controller.type = none: a device needs one; set controller.type=four_channel")
+        problems.append(
+            "controller.type = none: a device needs one; set controller.type=virtual_coupling, or leave it out"
+        )
     else:
         problems += _admittance_rules(experiment)
     if experiment.device.HARDWARE and experiment.operator.EVENTS:

@@ -1,8 +1,8 @@
 """What a system that runs until it is stopped is made of: a world, and a device to touch it with.
 
 The world is an experiment, of the catalogue or a YAML file; or a world file (MJCF or URDF, here or in `config/worlds`),
-whose held body `scene.tool` names. A device is a type of simulated ones, a hardware device of `config/devices`, or a
-YAML file: with sections of an experiment, or with the data of a hardware device.
+held by its last link that moves, or by that which `scene.tool` names. A device is a type of simulated ones, a hardware
+device of `config/devices`, or a YAML file: with sections of an experiment, or with the data of a hardware device.
 """
 
 from __future__ import annotations
@@ -18,8 +18,11 @@ from haptic_bench.experiment.loading import find, load_document, name_of, read_d
 from haptic_bench.experiment.resolution import Trial
 from haptic_drivers.parameters import DEVICES
 from haptic_sim import inputs
+from haptic_sim.errors import HapticsError
 from haptic_sim.messages import FORCE
 from haptic_sim.parameters import ParameterError
+from haptic_sim.worlds.model_files import last_link
+from haptic_sim.worlds.mujoco_files import last_body
 
 WORLD_FILES = (".xml", ".urdf")
 SECTIONS = ("device", "controller", "operator")  # that a file of a device may have
@@ -112,8 +115,14 @@ def _world_file(world: str) -> Path | None:
 
 
 def _document(path: Path, settings: Sequence[str]) -> dict[str, Any]:
-    """An experiment with a world file as its scene."""
-    held = next((text.partition("=")[2] for text in settings if text.startswith("scene.tool=")), "")
+    """An experiment with a world file as its scene, held at its last link that moves if `settings` say no other."""
+    held = any(text.partition("=")[0] == "scene.tool" for text in settings)
+    scene: dict[str, Any] = {"gravity_compensation": True}  # a robot without its drives would fall with the hand
+    if path.suffix == ".xml":
+        scene |= {"type": "mujoco", "file": str(path), "tool": "" if held else last_body(path)}
+    else:
+        link = "" if held else _last_link(path)
+        scene |= {"type": "world", "files": {"model": {"path": str(path)}}, "tool": f"model/{link}"}
     document: dict[str, Any] = {
         "name": name_of(path),
         "duration": 1.0,
@@ -121,22 +130,17 @@ def _document(path: Path, settings: Sequence[str]) -> dict[str, Any]:
         "operator": {"type": "constant", "wrench": [0.0] * 6},
         "device": {"type": "inertial", "mass": 0.5, "inertia": 0.005},
         "contact": {"stiffness": 4000.0, "damping": 20.0},
-    }
-    if path.suffix == ".xml":
-        return document | {
-            "scene": {"type": "mujoco", "file": str(path), "tool": held},
-            "environment": {"method": "penalty"},
-            "local_model": {"epsilon": 0.01},
-        }
-    return document | {
-        "scene": {
-            "type": "world",
-            "files": {"model": {"path": str(path)}},
-            "tool": held,
-            "gravity_compensation": True,  # a robot without its drives would fall, and pull the hand down
-        },
+        "scene": scene,
         "environment": {"method": "penalty"},
     }
+    return document | ({"local_model": {"epsilon": 0.01}} if path.suffix == ".xml" else {})
+
+
+def _last_link(path: Path) -> str:
+    try:
+        return last_link(path) or last_link(path, free=True)
+    except (HapticsError, OSError):
+        return ""  # the world says what is wrong with the file
 
 
 def _with_device(document: dict[str, Any], device: str) -> dict[str, Any]:

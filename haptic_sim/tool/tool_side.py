@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any, Protocol
 
 import numpy as np
+import pinocchio as pin
 
 from haptic_sim.constraints.scenes import ConstraintParameters, build_setup
 from haptic_sim.constraints.tool import ConstrainedTool, initial_hand_pose
@@ -18,6 +20,7 @@ from haptic_sim.tool.local_model import LocalModelContext, LocalModelParameters
 from haptic_sim.tool.parameters import EnvironmentParameters
 from haptic_sim.tool.protocol import LocalModelCore, ToolSide
 from haptic_sim.tool.surroundings import Surroundings
+from haptic_sim.worlds.alone import held_joints
 from haptic_sim.worlds.building import WorldSetup
 from haptic_sim.worlds.parameters import HoldParameters
 from haptic_sim.worlds.scenes import build_world
@@ -137,11 +140,11 @@ def hand_mobility(start: Start, constraint: ConstraintParameters, rate: float) -
 
 
 def hand_inertia(start: Start) -> tuple[float, float]:
-    """Mass [kg] and inertia [kg m^2] of a device that is to be like the tool: the same in every direction.
+    """Mass [kg] and inertia [kg m^2] that the tool opposes to the hand at the start, the mean over the directions.
 
-    Those of the inertia that the tool opposes to the hand at the start, (J D^-1 J^T)^-1: the mean over the directions,
-    so that of all motions of one speed, and of all rotations of one rate, it has the kinetic energy that the tool has
-    on average. For a free body these are its mass, and the mean of its moments of inertia about the hand point.
+    That of (J D^-1 J^T)^-1, so that of all motions of one speed, and of all rotations of one rate, a body of this mass
+    and inertia has the kinetic energy that the tool has on average. For a free body these are its mass, and the mean
+    of its moments of inertia about the hand point.
 
     Raises:
         ParameterError: the tool opposes an infinite inertia, as it cannot move in every direction.
@@ -161,6 +164,37 @@ def hand_inertia(start: Start) -> tuple[float, float]:
     moments = np.diag(inertia)
     turns = moments[axes.index(5) if start.planar else 3 :]
     return _mean(moments[: len(axes) - len(turns)]), _mean(turns)
+
+
+def device_inertia(start: Start) -> tuple[float, float]:
+    """Mass [kg] and inertia [kg m^2] of a device that is to be like the tool: the same in every direction.
+
+    Those that the tool opposes to the hand (`hand_inertia`), and at most those of its linkage as one rigid body: where
+    joints hold the hand in a direction, or nearly so, the tool opposes an infinite or a huge inertia there.
+
+    Raises:
+        ParameterError: exact constraints block it.
+    """
+    rigid = _rigid_inertia(start) if isinstance(start, WorldSetup) else (math.inf, math.inf)
+    try:
+        found = hand_inertia(start)
+    except ParameterError:
+        if math.inf in rigid:
+            raise
+        return rigid
+    # of a body alone both are the same, but for rounding
+    mass, inertia = (a if a <= (1.0 + 1e-9) * b else b for a, b in zip(found, rigid, strict=True))
+    return mass, inertia
+
+
+def _rigid_inertia(start: WorldSetup) -> tuple[float, float]:
+    """Mass [kg], and mean moment of inertia about the hand point [kg m^2], of the held tree with its joints fixed."""
+    model, data = start.model, start.model.createData()
+    pin.forwardKinematics(model, data, start.q)
+    hand = pin.updateFramePlacement(model, data, start.hand).translation
+    tree = sum((data.oMi[joint].act(model.inertias[joint]) for joint in held_joints(start)), pin.Inertia.Zero())
+    moments = np.diag(pin.Inertia(tree.mass, tree.lever - hand, tree.inertia).matrix())[3:]
+    return float(tree.mass), float(moments[2] if start.planar else np.mean(moments))
 
 
 def _mean(values: np.ndarray) -> float:

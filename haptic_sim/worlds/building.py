@@ -396,7 +396,8 @@ def build(
         world = _on_manifold(world, prefix)
     overlaps = find_overlaps(world, parameters.allowed_overlap)
     if overlaps:
-        raise ParameterError(f"{prefix}bodies: {line}" for line in _describe_overlaps(overlaps, parameters))
+        meshes = {shape.body for shape in plan.shapes if isinstance(shape.geometry, coal.Convex)}
+        raise ParameterError(f"{prefix}bodies: {line}" for line in _describe_overlaps(overlaps, parameters, meshes))
     return world
 
 
@@ -467,8 +468,10 @@ def _root(link: _Link | None) -> _Link | None:
     return link
 
 
-def _describe_overlaps(overlaps: list[tuple[float, str, str]], parameters: WorldParameters) -> Iterator[str]:
-    """A line for each pair of bodies that overlap too deep."""
+def _describe_overlaps(
+    overlaps: list[tuple[float, str, str]], parameters: WorldParameters, meshes: set[str]
+) -> Iterator[str]:
+    """A line for each pair of bodies that overlap too deep; `meshes` are the bodies whose shapes are from files."""
     for depth, a, b in overlaps[:SHOWN]:
         yield (
             f"{a} and {b} overlap by {depth:.4g} m at the start: must be at most allowed_overlap = "
@@ -476,7 +479,7 @@ def _describe_overlaps(overlaps: list[tuple[float, str, str]], parameters: World
         )
     if len(overlaps) > SHOWN:
         yield f"number of other pairs that overlap: {len(overlaps) - SHOWN}"
-    if max(depth for depth, *_ in overlaps) > HUGE:
+    if any(depth > HUGE and meshes & set(names) for depth, *names in overlaps):
         yield f"an overlap of more than {HUGE:g} m: lengths are in metres, not in millimetres (meshes: scale)"
     files = sorted({tuple(sorted(name.partition("/")[0] for name in names)) for _, *names in overlaps})
     for a, b in files if len(overlaps) > 1 else ():
@@ -894,7 +897,8 @@ def _name_problems(plan: _Plan, parameters: WorldParameters) -> Iterator[str]:
             if name not in plan.places and name not in parameters.files:
                 yield f"ignore[{i}][{j}] = {name}: unknown body (known: {', '.join([known, *parameters.files])})"
     if not plan.links:
-        yield "bodies: none of them moves"
+        free = " or ".join(f"files.{name}.base=free" for name in parameters.files)
+        yield "bodies: none of them moves" + (f"; set {free} to let the whole of the file move" if free else "")
     count = sum(len(link.v) for link in plan.links)
     if count > MAX_COORDINATES:
         yield f"bodies: they have {count} velocities together: must be at most {MAX_COORDINATES}"

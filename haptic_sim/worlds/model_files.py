@@ -42,12 +42,12 @@ _PART = 1 << 16  # [bytes] of a file that are parsed at once
 DEPTH = 1100  # of elements in each other: MOST_LINKS bodies of MJCF, and some
 
 
-def load_trees(path: Path, meshes: Meshes, *, free: bool = False) -> tuple[list[FileTree], list[str]]:
+def load_trees(path: Path, meshes: Meshes | None, *, free: bool = False) -> tuple[list[FileTree], list[str]]:
     """The trees of a URDF (.urdf) or MJCF (.xml) file, in its order, and what it says that is not simulated.
 
     Args:
         path: the file. URDF meshes are looked for beside it and in the folders above, by package:// too.
-        meshes: how meshes are taken, see `convex_pieces`.
+        meshes: how meshes are taken, see `convex_pieces`; None: the shapes of a URDF are left out.
         free: whether what the file fixes to the world is free.
 
     Raises:
@@ -73,7 +73,7 @@ def load_trees(path: Path, meshes: Meshes, *, free: bool = False) -> tuple[list[
     else:
         if not root.findall("worldbody"):
             raise ModelFileError(": has no <worldbody>")
-        trees, ignored = load_mjcf(path, meshes)
+        trees, ignored = load_mjcf(path, meshes or "hull")
         unread = mjcf_notes(root) + ignored
     if free:
         if len(trees) != 1:
@@ -87,13 +87,17 @@ def load_trees(path: Path, meshes: Meshes, *, free: bool = False) -> tuple[list[
     return trees, unread
 
 
-def last_link(path: Path) -> str:
+def last_link(path: Path, *, free: bool = False) -> str:
     """The link of a file that moves and comes last, such as the hand of an arm; empty if there is none.
+
+    Args:
+        path: the file.
+        free: whether what the file fixes to the world is free.
 
     Raises:
         ModelFileError: as of `load_trees`.
     """
-    trees, _ = load_trees(path, "either")
+    trees, _ = load_trees(path, None, free=free)
     for tree in reversed(trees):
         moving = [f.name for f in tree.model.frames if f.type == pin.FrameType.BODY and (f.parentJoint or tree.free)]
         if moving:
@@ -172,7 +176,7 @@ def _tree_problems(tree: FileTree) -> Iterator[str]:
             yield f": link {shape.body}: only a fixed body can have a plane"
 
 
-def _load_urdf(path: Path, root: ElementTree.Element, meshes: Meshes) -> tuple[list[FileTree], list[str]]:
+def _load_urdf(path: Path, root: ElementTree.Element, meshes: Meshes | None) -> tuple[list[FileTree], list[str]]:
     """Its tree, and what of it is not simulated."""
     problems = [line for link in root.findall("link") for line in _link_problems(link)]
     problems += _structure_problems(root)
@@ -182,11 +186,14 @@ def _load_urdf(path: Path, root: ElementTree.Element, meshes: Meshes) -> tuple[l
     folders = [str(folder) for folder in path.resolve().parents]
     try:
         model = pin.buildModelFromUrdf(str(path))
-        geometry = pin.buildGeomFromUrdf(model, str(path), pin.GeometryType.COLLISION, package_dirs=folders)
+        geometry = pin.GeometryModel()
+        if meshes is not None:
+            pin.buildGeomFromUrdf(model, str(path), pin.GeometryType.COLLISION, geometry, folders)
     except (ValueError, RuntimeError, IndexError) as error:  # how exceptions of C++ arrive
         raise ModelFileError(_located(error, path, root)) from error
     hulls: list[str] = []
-    trees = [FileTree(model, False, tuple(_shapes(model, geometry, meshes, hulls)), placed(laws, model))]
+    shapes = () if meshes is None else tuple(_shapes(model, geometry, meshes, hulls))
+    trees = [FileTree(model, False, shapes, placed(laws, model))]
     return trees, [f"dents of the meshes of {listed(hulls)}, whose hulls collide"] if hulls else []
 
 
@@ -237,6 +244,9 @@ _KINDS = ("revolute", "continuous", "prismatic", "fixed", "floating", "planar")
 def _structure_problems(root: ElementTree.Element) -> Iterator[str]:
     """Why links and joints are no tree; the loader says no more than that they are none."""
     links, joints = root.findall("link"), root.findall("joint")
+    if not links:
+        yield ": has no links"
+        return
     for parts in (links, joints):
         seen: set[str] = set()
         for part in parts:

@@ -35,6 +35,7 @@ from haptic_sim.worlds.mujoco_actuators import hold_at_control
 from haptic_sim.worlds.parameters import WORLD, MujocoParameters
 
 LISTED = 20  # names in a message
+STRONG = 100.0  # [m/s^2] of gravity, more than of any planet: the file is in other units
 
 
 @dataclass(frozen=True)
@@ -128,6 +129,22 @@ def load(parameters: MujocoParameters, folder: Path = Path()) -> tuple[Any, Any]
     return model, data
 
 
+def last_body(path: Path) -> str:
+    """The body of a file that moves and comes last, such as the hand of an arm; empty if there is none.
+
+    Raises:
+        ParameterError: as of `load`.
+    """
+    model, _ = load(MujocoParameters(file=str(path), tool=""))
+    names = body_names(model)
+    return next((names[i] for i in range(model.nbody - 1, 0, -1) if _holdable(model, i)), "")
+
+
+def _holdable(model: Any, body: int) -> bool:
+    """Whether a body has degrees of freedom; mocap bodies have none."""
+    return bool(model.body_weldid[body]) and bool(model.body_treeid[body] >= 0)
+
+
 def _balanced(mujoco: Any, path: Path, bodies: list[int]) -> Any:
     """The model of a file, with the weight of these bodies balanced; MuJoCo has to know of it when it compiles."""
     specification = mujoco.MjSpec.from_file(str(path))
@@ -163,7 +180,7 @@ def find_tool(model: Any, data: Any, parameters: MujocoParameters, prefix: str =
     if parameters.tool not in names:
         raise ParameterError([f"{prefix}tool = {parameters.tool}: unknown body (known: {_listed(names)})"])
     held = names.index(parameters.tool)
-    if not model.body_weldid[held] or not model.body_treeid[held] >= 0:  # mocap bodies have no degrees of freedom
+    if not _holdable(model, held):
         raise ParameterError([f"{prefix}tool = {parameters.tool}: must be a body that moves"])
     bodies = _tree(model, held)
     if model.nflex:
@@ -246,6 +263,11 @@ def _notes(mujoco: Any, model: Any, tree: CompiledTree, at_control: list[int]) -
         yield f"its actuators hold it at their control, whatever force that takes: {acting}"
     if names:
         yield f"its actuators exert no force: {_listed(names.values())}"
+    if (strength := float(np.linalg.norm(tree.model.gravity.linear))) > STRONG:
+        yield (
+            f"falls with {strength:.4g} m/s^2, as in a file in centimetres and grams: here lengths are in metres, "
+            "masses in kilograms, forces in newtons"
+        )
     if held := list(_held(mujoco, model, set(tree.places))):
         yield f"acts in MuJoCo's world, and is felt only as far as it moves other bodies: {_listed(held)}"
     medium = [name for name in ("density", "viscosity") if getattr(model.opt, name)]
