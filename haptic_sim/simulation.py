@@ -30,6 +30,7 @@ from haptic_sim.tool.tool_side import build_environment, world_of
 from haptic_sim.tool.world_state import Contact as Contact
 from haptic_sim.worlds import building
 from haptic_sim.worlds.building import with_absolute_paths
+from haptic_sim.worlds.loads import carry
 from haptic_sim.worlds.model_files import last_link
 from haptic_sim.worlds.parameters import NAME, WORLD, HoldParameters, MujocoParameters, WorldParameters
 from haptic_sim.worlds.scenes import AnyToolParameters, NoToolParameters, tools_of
@@ -150,8 +151,11 @@ class Model:
         if isinstance(sections.scene, WorldParameters):
             scene = with_absolute_paths(sections.scene, folder)
             sections = sections.model_copy(update={"scene": scene})
-        self._sections = sections
         self._start = world_of(sections)
+        if isinstance(sections.scene, WorldParameters):
+            contact = carry(sections.contact, self._start, sections.environment.method, sections.rate)
+            sections = sections.model_copy(update={"contact": contact})
+        self._sections = sections
         self._q_names, self._v_names = coordinate_names(self._start.model)
 
     def __repr__(self) -> str:
