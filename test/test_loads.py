@@ -152,7 +152,7 @@ def test_programs_and_experiments_have_contacts_that_carry_their_bodies(tmp_path
 
 @pytest.mark.parametrize("method", METHODS)
 def test_ten_boxes_and_a_wall_stand_with_default_keys(method: str) -> None:
-    """Ten boxes that just touch, and a wall of nine bricks: they settle by less than 6 mm, and move aside by less than 3 mm."""
+    """Ten boxes that just touch, and a wall of nine bricks: they settle by less than 6 mm, and stay within 3 mm."""
     for bodies, seconds in ((tower(10), 1.0), (bricks((4, 3, 2)), 0.5)):
         sim = Simulation(bodies, method, contact=DEFAULT, carried=True, gravity=DOWN)
         start = {name: sim.q(name)[:3] for name in bodies if name != "floor"}

@@ -150,7 +150,7 @@ def test_the_wrench_of_a_rim_is_continuous_on_random_paths(ground: str) -> None:
     """A cylinder that turns in any way, with its lowest point below a plane, or the inner part of a face of a box.
 
     Between the two of 40 poses where the wrench changes most, the change is bisected: what is left of it after a motion
-    of 1e-3 of a step is less than 1 % of the force of one point, besides what a rim that is level within LEVEL may have,
+    of 1e-3 of a step is less than 1 % of the force of a point, besides what a rim that is level within LEVEL may have,
     whose four points are fixed to it.
     """
     radius, half, steps = 0.05, 0.03, 40
