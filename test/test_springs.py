@@ -291,7 +291,8 @@ def check_trial(seed: int, duration: float, folder: Path) -> None:
     check_energy(sim, int(duration * rate), push, of=(seed, method, rate))
 
 
-@pytest.mark.parametrize("seed", range(9))
+# 341: a stack with bodies of 36 kg on bodies of 4 g and 34 g, in which impulses and springs push the same way
+@pytest.mark.parametrize("seed", [*range(9), 341])
 def test_random_worlds_gain_no_energy(seed: int, tmp_path: Path) -> None:
     check_trial(seed, 0.25, tmp_path)
 
