@@ -32,6 +32,7 @@ from haptic_sim.tool.tool_side import world_of
 from haptic_sim.tool.world_state import Contact as Contact
 from haptic_sim.worlds import building
 from haptic_sim.worlds.building import with_absolute_paths
+from haptic_sim.worlds.loads import carry
 from haptic_sim.worlds.model_files import last_link
 from haptic_sim.worlds.parameters import NAME, WORLD, HoldParameters, MujocoParameters, WorldParameters
 from haptic_sim.worlds.scenes import AnyToolParameters, NoToolParameters, tools_of
@@ -152,7 +153,11 @@ class Model:
         if isinstance(scene, (WorldParameters, MujocoParameters)):
             scene = with_absolute_paths(scene, folder)
             sections = sections.model_copy(update={"scene": scene})
-        self._start, self._sections = world_of(sections), sections
+        self._start = world_of(sections)
+        if isinstance(scene, WorldParameters):
+            contact = carry(sections.contact, self._start, sections.environment.method, sections.rate)
+            sections = sections.model_copy(update={"contact": contact})
+        self._sections = sections
         method, integrator = sections.environment.method, sections.environment.integrator
         context = EngineContext(
             self._start, sections.contact, method, integrator, sections.constraint, UNLIMITED, sections.rate

@@ -41,6 +41,19 @@ def test_what_is_published_and_what_is_found(compared: Compared) -> None:
     }
 
 
+def test_contacts_that_begin_without_energy_rebound_as_often_and_come_to_rest() -> None:
+    """That the intermediate representation does not come to rest is caused by springs that begin with their overlap."""
+    found = Compared("static_wall", "contact.penalty=consistent")
+    assert {name: rebounds(found.runs[name]) for name in COMPARED} == {"IR": 2, "LM0": 0, "LM5": 0}
+    assert found.holds() == {
+        "at_the_wall": True,
+        "beyond_the_wall": True,
+        "as_far": False,
+        "bounces_more": True,
+        "stays": True,
+    }
+
+
 def test_a_late_wall_is_felt_as_far_as_the_hand_gets_before_the_update(compared: Compared) -> None:
     """A survey of 60 Hz finds it within a period, and is known a period later: v T to 2 v T, with v^2 = 2 a h."""
     speed = np.sqrt(2.0 * 0.25 * (0.15 - WALL))

@@ -17,6 +17,7 @@ from haptic_sim.dynamics.multibody import Multibody, free_joint
 from haptic_sim.messages import ToolCommand
 from haptic_sim.tool.environment import Environment
 from haptic_sim.worlds.building import WorldSetup
+from haptic_sim.worlds.loads import carry
 from haptic_sim.worlds.parameters import WorldParameters
 from haptic_sim.worlds.scenes import build_world
 
@@ -25,6 +26,7 @@ METHODS = ("penalty", "impulse_augmented", "frictional_impulses", "constraint", 
 RIGID = ("constraint", "hybrid")
 IMPULSIVE = ("impulse_augmented", "frictional_impulses", "constraint", "hybrid")
 UNLIMITED = np.full(6, np.inf)
+DEFAULT: dict[str, Any] = {"penalty": "consistent", "friction": {}}  # of `ContactParameters`, as far as OLD differs
 OLD: dict[str, Any] = {"penalty": "explicit", "friction": {"model": "none"}}  # on which the numbers of tests rest
 
 Body = dict[str, Any]
@@ -71,6 +73,7 @@ class Simulation:
         method: of contact.
         rate: steps per second.
         contact: what differs from the law of THESIS without friction, `OLD`.
+        carried: contacts carry the bodies, as in an experiment, where `contact` says nothing of their stiffness.
         more: of WorldParameters: gravity, tool, planar, ignore, allowed_overlap.
 
     Attributes:
@@ -84,10 +87,14 @@ class Simulation:
         method: Any = "constraint",
         rate: float = 1000.0,
         contact: dict[str, Any] | None = None,
+        *,
+        carried: bool = False,
         **more: Any,
     ):
         self.material = thesis_material(**(contact or {}))
         self.world = make_world(bodies, self.material, **more)
+        if carried:
+            self.material = carry(self.material, self.world, method, rate)
         self.environment = Environment(self.world, self.material, method, "full", UNLIMITED, rate)
         self.tool = self.environment._tool  # to look into what contacts do
         self.period, self.touched = 1.0 / rate, 0

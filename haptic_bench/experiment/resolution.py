@@ -45,6 +45,8 @@ from haptic_sim.tool.tool_side import (
 from haptic_sim.tool.virtual_tool import SEMI_IMPLICIT
 from haptic_sim.worlds.alone import tool_alone
 from haptic_sim.worlds.building import WorldSetup
+from haptic_sim.worlds.loads import carry, explain_carrying
+from haptic_sim.worlds.parameters import WorldParameters
 
 HALVINGS = 20  # of default gains
 LONGEST_FOLDER = 180  # [B]; names of files have 255 at most
@@ -118,7 +120,8 @@ class Trial:
         if not isinstance(start, WorldSetup):
             return unused
         context = local_model_context(start, experiment, experiment.limits, experiment.rate)
-        return (*start.notes, *unused, *experiment.local_model.notes(context))
+        soft = explain_carrying(experiment.contact, start, experiment.environment.method)
+        return (*start.notes, *unused, *soft, *experiment.local_model.notes(context))
 
     @property
     def tool_sizes(self) -> ToolSizes:
@@ -242,6 +245,8 @@ def resolve(experiment: Experiment, *, again: bool = False) -> tuple[Experiment,
         ParameterError: its world cannot be built, or not be run with its device, controller and local model.
     """
     start = build_start(experiment)
+    if not again:
+        experiment = _with_carrying_contact(experiment, start)
     _check_start(experiment, start)
     experiment = _with_resolved_hand(experiment, start, again)
     if not isinstance(start, WorldSetup):
@@ -257,6 +262,14 @@ def resolve(experiment: Experiment, *, again: bool = False) -> tuple[Experiment,
     if experiment.environment.integrator != SEMI_IMPLICIT and not again:
         build_tool_side(experiment, experiment.limits, experiment.rate, start=start)  # which knows what it is for
     return experiment, start
+
+
+def _with_carrying_contact(experiment: Experiment, start: Start) -> Experiment:
+    """The same experiment, with contacts that carry the bodies of its world, where their stiffness was left out."""
+    if not isinstance(start, WorldSetup) or not isinstance(experiment.scene, WorldParameters):
+        return experiment
+    contact = carry(experiment.contact, start, experiment.environment.method, experiment.rate)
+    return experiment.model_copy(update={"contact": contact})
 
 
 def _with_resolved_hand(experiment: Experiment, start: Start, again: bool) -> Experiment:

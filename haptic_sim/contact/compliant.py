@@ -551,7 +551,7 @@ def _penalize_implicitly(packed, g, count, period, share, damper, explicit):
         for d in range(0 if impact[i] else 1, 3):
             if p[i, d] != 0.0:
                 apply_impulse(a.scaled, i, d, p[i, d], m.u)
-    n = 0
+    n, some = 0, False
     for i in range(count):
         if share[i] > 0.0 and group_of(a.scaled, i, m.group) == g:
             stiffness, damping = a.material.stiffness / share[i], damper / share[i]
@@ -563,10 +563,14 @@ def _penalize_implicitly(packed, g, count, period, share, damper, explicit):
             else:
                 p0[n] *= 1.0 - explicit
             problem.c[n] = period * (1.0 - explicit) * (damping + period * stiffness)
+            some = some or p0[n] > problem.c[n] * v_free[n]
+            q[n] = 0.0
             n += 1
-    W = m.W[: n * number_columns(packed, g)].reshape((n, -1))
-    gather(packed, n, W)
-    ended = push_implicitly(n, W, problem)
+    ended = True
+    if some:  # as a rule none does after impulses at contacts that have just begun
+        W = m.W[: n * number_columns(packed, g)].reshape((n, -1))
+        gather(packed, n, W)
+        ended = push_implicitly(n, W, problem)
     for k in range(n):
         i = m.chosen[k]
         p[i, 0], m.rubbing.normal_force[i], spring[i] = (p[i, 0] if impact[i] else 0.0) + q[k], q[k] / period, 0.0

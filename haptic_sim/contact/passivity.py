@@ -18,7 +18,9 @@ change of K with the normal force, sliding and viscous friction gain is counted.
 
 **Other forces.** Gravity does its work on the path h v' of the step, not at the mean velocity. So the impulses e of the
 forces other than contacts gain -e.(u' - u)/2 in scaled coordinates, which belongs to X: without it a spring that
-carries a constant load would gain and lose in turns, to first order of the velocity. For penalties friction f is such a
+carries a constant load would gain and lose in turns, to first order of the velocity. In a step with impulses, too: an
+impulse and a spring that push the same way can gain 1/2 m g h times the velocity that the impulse takes, which friction
+that acts beside them must not leave undissipated. For penalties friction f is such a
 force, too: -f.(v' - v)/2 belongs to X, as far as it is below the part LATE of the elastic energy of the group. It is
 no gain of penalties and bonds together, of which the friction itself is a part.
 
@@ -105,11 +107,8 @@ def find_gains(packed, count, period, rubs, part):
         for j in range(start[tree], start[tree] + size[tree]):
             late[g] += 0.5 * a.external[j] * (a.external[j] + a.du[j])
     for g in range(elastic.shape[0]):
-        if m.colliding[g]:
-            gains[0, g] = 0.0
-        else:
-            gains[0, g] -= late[g]
-            gains[1, g] -= late[g]
+        gains[0, g] = 0.0 if m.colliding[g] else gains[0, g] - late[g]
+        gains[1, g] -= late[g]
         most = SHARE * elastic[g]
         gains[1, g] += max(0.0, ahead[g] - most) + max(0.0, behind[g] - most)
 

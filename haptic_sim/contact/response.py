@@ -89,9 +89,22 @@ class ContactParameters(Parameters):
     """Material of all contacts that have none of their own, and how contacts are resolved."""
 
     stiffness: float = quantity(
-        4000.0, unit="N/m", description="Stiffness of a penalty contact", live=True, gt=0.0, le=1e7
+        4000.0,
+        unit="N/m",
+        description="Stiffness of a penalty contact; left out in a world of bodies with penalty = consistent: at least "
+        "this, and what carries the bodies that lie on each other (docs/contact.md)",
+        live=True,
+        gt=0.0,
+        le=1e7,
     )
-    damping: float = quantity(30.0, unit="N s/m", description="Damping of a penalty contact", live=True, ge=0.0, le=1e5)
+    damping: float = quantity(
+        30.0,
+        unit="N s/m",
+        description="Damping of a penalty contact; left out beside stiffness: in proportion to it",
+        live=True,
+        ge=0.0,
+        le=1e5,
+    )
     per: Literal["point", "wall"] = quantity(
         "point",
         description="Whether stiffness and damping are those of a contact point, or are divided among the points of a "
