@@ -357,16 +357,17 @@ class _Inverse3:
         """Its part of a message; the next faults are in it."""
         if self.echo:
             self.position[1] = self.echo * self.force[1]
-        position = self._told(
-            "cursor_position", lambda along, _: [x + along * by for x, by in zip(self.position, self.sway, strict=True)]
-        )
-        velocity = self._told(
-            "cursor_velocity", lambda _, rate: [v + rate * by for v, by in zip(self.velocity, self.sway, strict=True)]
-        )
+        position = list(self.position)
         position[0] += self.faults[Fault.JUMP]
         if self.faults[Fault.NOT_FINITE] > 0:
             self.faults[Fault.NOT_FINITE] -= 1
             position[1] = math.nan
+        position = self._told(
+            "cursor_position", lambda along, _: [x + along * by for x, by in zip(position, self.sway, strict=True)]
+        )
+        velocity = self._told(
+            "cursor_velocity", lambda _, rate: [v + rate * by for v, by in zip(self.velocity, self.sway, strict=True)]
+        )
         content: dict[str, Any] = {
             "device_id": self.id,
             "state": {

@@ -22,7 +22,7 @@ from conftest import Haptics, Python, wait_until
 from device_stands import BoardStand, HaplyStand, LibraryStand, Stand
 from driver_checks import library
 from fake_haply_2diy import HOME, board
-from test_hardware_trial import EXPERIMENT
+from test_hardware_trial import EXPERIMENT, log_of
 
 pytest.importorskip("rclpy", reason="needs ROS 2")
 messages = pytest.importorskip("haptics.msg", reason="needs the built messages")
@@ -333,7 +333,10 @@ def test_a_driver_one_of_whose_threads_has_ended_is_started_again_and_has_force_
         program.interrupt()
         assert program.wait() == 0
         assert not any(device.torques)
-    assert program.err.count("is started again") == 1 and f"the thread '{name}' has failed" in program.err
+    said = f"the thread '{name}' has failed, and ends this node without force"
+    assert f"driver has ended (exit status 1): {said}; the device stays passive" in program.err
+    assert program.err.count("is started again") == 1
+    assert said in log_of(tmp_path / "o")
 
 
 def hang_in_library(folder: Path) -> None:

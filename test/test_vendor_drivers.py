@@ -216,9 +216,14 @@ def pushed(stand: Stand) -> bool:
 
 def check_mistake(bench: Bench, stand: Stand, name: str, begin: Callable[[], None]) -> bool:
     """A wrong field ends the force in time, with a reason; whether the machine did not stall meanwhile."""
-    bench.until(PUSH, lambda state: pushed(stand) and state.reading_age < 0.05, f"a force before {name}")
     middle, far = stand.middle, 0.6 * stand.sway  # where no component is nearly zero, and the hand is not yet at rest
-    bench.until(PUSH, lambda state: far < np.linalg.norm(state.pose[:3] - middle) < 1.3 * far, f"motion before {name}")
+
+    def moves(state: DeviceState) -> bool:
+        if state.state == FAULT:  # a machine that stalls loses a device
+            bench.enable_again()
+        return pushed(stand) and bool(far < np.linalg.norm(state.pose[:3] - middle) < 1.3 * far)
+
+    bench.until(PUSH, moves, f"force and motion before {name}")
     bench.longest = 0.0
     begin()
     first, ticks = -1, 0  # the tick in which a reading is rejected first, and all
