@@ -8,17 +8,22 @@ A reading is a pose and a twist of the hand point, in the axes of the device's b
 
 The last is judged by the displacement that velocities tell beyond that of the poses, which is forgotten over WINDOW:
 
-    e(k) = exp(-T/WINDOW) e(k-1) + T (v(k-1) + v(k)) / 2 - (x(k) - x(k-1)),   |e| <= GRACE max(s, REST v_max) + SHARE p
+    e(k) = exp(-T/WINDOW) e(k-1) + T (v(k-1) + v(k)) / 2 - (x(k) - x(k-1))
+
+    |e| <= GRACE max(s, REST v_max) + SHARE p + T |v(k) - v(k-1)| / 2
 
 T is the time between the readings themselves, so that late, repeated or missing ones change nothing, p the length of
-the path and s <= v_max the largest speed of the poses, both forgotten likewise. A velocity that is smoothed over at
-most LAG lags: its integral is a mean of past positions, so |e| <= LAG v at a steady speed v, of which
-SHARE p = SHARE WINDOW v allows five times as much. From rest a motion that has its speed v at once is the worst:
-|e| - SHARE p <= 0.49 LAG v after 1.6 LAG, of which GRACE s = GRACE v allows 2.5 times as much, for times of arrival and
-impacts between readings. What arrives late may have been taken just before, so s is that of a way in SOON at most.
-Quantisation is in e once, since differences of positions cancel.
+the path and s <= v_max the largest speed of the poses, both forgotten likewise; at the start, when nothing is known of
+what was before, s is v_max. The last term is what the trapezoid does not know of the velocity between readings.
 
-What a phantom velocity u does to a hand at rest is bounded. There s and p are zero, so it is found when its integral is
+A velocity that is smoothed over at most LAG lags: its integral is a mean of past positions, so |e| <= LAG v at a steady
+speed v, of which SHARE p = SHARE WINDOW v allows five times as much. From rest a motion that has its speed v at once is
+the worst: |e| - SHARE p <= 0.49 LAG v after 1.6 LAG, of which GRACE s = GRACE v allows 2.5 times as much, for times of
+arrival and impacts between readings. What arrives late may have been taken just before, so s is that of a way in SOON
+at most. Quantisation is in e once, since differences of positions cancel.
+
+What a phantom velocity u does to a hand that has been at rest for WINDOW |ln REST|, 1.2 s, is bounded. There p is zero
+and s below REST v_max, so it is found when its integral is
 g = REST GRACE v_max, 3.75 mm at 1.5 m/s: after WINDOW |ln(1 - g / (u WINDOW))| <= (g / u) (1 + g / (u WINDOW)) for
 u >= 2 g / WINDOW. The force is zero REJECTED ticks T later, in which the last velocity that was believed holds. So a
 damping b, which renders b u, gives the hand at most the impulse
@@ -138,7 +143,8 @@ def judge(packed, pose, twist, stamp, age):
     if not r.known[0] or abs(elapsed) > APART:
         r.known[0] = 0
         r.ahead[:] = 0.0
-        r.path[:] = r.speed[:] = 0.0
+        r.path[:] = 0.0
+        r.speed[:] = r.limit  # what it did before is not known
     r.excess[:] = r.ahead
     if r.known[0] == 0 or elapsed > AGAIN:  # else it is the same one again
         r.known[0] = min(r.known[0] + 1, 2)
@@ -192,7 +198,8 @@ def _compare(r, pose, twist, elapsed):
     for part in range(2):
         way = length(r.way[3 * part : 3 * part + 3])
         speed = max(kept * r.speed[part], way / max(min(elapsed, SOON), AGAIN), REST * r.limit[part])
-        allowed = GRACE * min(speed, r.limit[part]) + SHARE * (kept * r.path[part] + way)
+        unknown = 0.5 * abs(elapsed) * length(twist[3 * part : 3 * part + 3] - r.twist[3 * part : 3 * part + 3])
+        allowed = GRACE * min(speed, r.limit[part]) + SHARE * (kept * r.path[part] + way) + unknown
         excess = length(r.ahead[3 * part : 3 * part + 3])
         if not excess <= allowed:
             r.found[0], r.found[1], r.found[2] = part, excess, allowed

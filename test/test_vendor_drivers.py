@@ -242,7 +242,7 @@ def check_mistake(bench: Bench, stand: Stand, name: str, begin: Callable[[], Non
     if fault.startswith("the device is lost"):
         return False
     assert fault and len(fault) < 400, name
-    if fault.startswith("device: readings rejected"):
+    if "not finite" in fault or "too fast" in fault:  # what is against the displacement may be so now and then
         assert first >= 0 and ticks - first < REJECTED, name
     wait_until(lambda: not pushed(stand), f"zero force after {name}")
     assert stand.messages()[1] - sent <= IN_TURN, name
