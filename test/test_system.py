@@ -197,7 +197,7 @@ def test_after_a_new_environment_the_force_is_within_the_limit_where_impulses_ar
     assert trial.experiment.device.impulse_rendering == "full"
     rate, limit = trial.experiment.rate, 15.0  # [N]
     with running(haptics, out, *settings("device.watchdog=0.1", *operator)) as (_, _, states):
-        for _ in range(3):
+        for _ in range(2):  # the third end within seconds would end the system
             first, process = len(states), process_of(out, "environment")
             graph.kill(out, "environment")
             wait_until(lambda old=process: process_of(out, "environment") not in (None, old), "its successor")
