@@ -8,15 +8,30 @@ A reading is a pose and a twist of the hand point, in the axes of the device's b
 
 The last is judged by the displacement that velocities tell beyond that of the poses, which is forgotten over WINDOW:
 
-    e(k) = exp(-T/WINDOW) e(k-1) + T (v(k-1) + v(k)) / 2 - (x(k) - x(k-1)),   |e| <= GRACE v_max + SHARE p
+    e(k) = exp(-T/WINDOW) e(k-1) + T (v(k-1) + v(k)) / 2 - (x(k) - x(k-1))
 
-T is the time between the readings themselves, so that late, repeated or missing ones change nothing, and p the length
-of the path, forgotten likewise. A velocity that is smoothed over at most LAG lags: its integral is a mean of past
-positions, so |e| <= LAG v at a steady speed v, of which SHARE p = SHARE WINDOW v allows five times as much. From rest a
-motion that has its speed v at once is the worst: |e| - SHARE p <= 0.49 LAG v after 1.6 LAG, of which GRACE allows 2.5
-times as much at the limit of speed, for times of arrival and impacts between readings. Quantisation is in e once, since
-differences of positions cancel. A wrong velocity below GRACE / WINDOW of the limit of speed, 75 mm/s for 1.5 m/s, is
-not found.
+    |e| <= GRACE max(s, REST v_max) + SHARE p + T |v(k) - v(k-1)| / 2
+
+T is the time between the readings themselves, so that late, repeated or missing ones change nothing, p the length of
+the path and s <= v_max the largest speed of the poses, both forgotten likewise; at the start, when nothing is known of
+what was before, s is v_max. The last term is what the trapezoid does not know of the velocity between readings.
+
+A velocity that is smoothed over at most LAG lags: its integral is a mean of past positions, so |e| <= LAG v at a steady
+speed v, of which SHARE p = SHARE WINDOW v allows five times as much. From rest a motion that has its speed v at once is
+the worst: |e| - SHARE p <= 0.49 LAG v after 1.6 LAG, of which GRACE s = GRACE v allows 2.5 times as much, for times of
+arrival and impacts between readings. What arrives late may have been taken just before, so s is that of a way in SOON
+at most. Quantisation is in e once, since differences of positions cancel.
+
+What a phantom velocity u does to a hand that has been at rest for WINDOW |ln REST|, 1.2 s, is bounded. There p is zero
+and s below REST v_max, so it is found when its integral is
+g = REST GRACE v_max, 3.75 mm at 1.5 m/s: after WINDOW |ln(1 - g / (u WINDOW))| <= (g / u) (1 + g / (u WINDOW)) for
+u >= 2 g / WINDOW. The force is zero REJECTED ticks T later, in which the last velocity that was believed holds. So a
+damping b, which renders b u, gives the hand at most the impulse
+
+    J = b (g (1 + g / (u WINDOW)) + REJECTED T u),
+
+and a mass m that nobody holds the energy J^2 / (2 m): 0.1 mJ for b = 1 N s/m, u = 1 m/s, T = 1 ms, m = 0.4 kg. Below
+g / WINDOW, 7.5 mm/s, a wrong velocity is not found, and its force is at most b g / WINDOW: 7.5 mN.
 """
 
 from __future__ import annotations
@@ -35,7 +50,8 @@ from haptic_sim.vectors import length
 LAG = 0.02  # [s] by which the velocity of a driver may lag at most
 WINDOW = 0.5  # [s] over which velocities and displacements are compared
 SHARE = 0.2  # part of the path by which they may differ
-GRACE = 0.025  # [s] at the limit of speed, by which they may differ beside that
+GRACE = 0.025  # [s] at the largest speed of the last WINDOW, by which they may differ beside that
+REST = 0.1  # part of the limit of speed that counts as the largest speed of a hand at rest
 APART = 0.05  # [s] between readings, beyond which they are not compared
 AGAIN = 1e-4  # [s] between two looks at the same reading, at most
 SOON = 0.002  # [s] after the last reading: what arrives sooner may have been taken that much later
@@ -49,7 +65,7 @@ class Readings(NamedTuple):
     """The last reading that was believed, and what the next one is compared with; pairs: translation, rotation."""
 
     fastest: np.ndarray = shared("largest speed that is believed", 2, unit="m/s, rad/s")
-    grace: np.ndarray = shared("largest difference at rest", 2, unit="m, rad")
+    limit: np.ndarray = shared("limit of speed", 2, unit="m/s, rad/s")
     period: float = value("of the servo", unit="s")
     pose: np.ndarray = array("pose of the hand point", 7, unit="m")
     twist: np.ndarray = array("twist of the hand point", 6, unit="m/s, rad/s")
@@ -58,6 +74,7 @@ class Readings(NamedTuple):
     known: np.ndarray = array("how many there are since the start, at most 2", 1, dtype=np.int64)
     excess: np.ndarray = array("displacement by the velocities beyond that of the poses", 6, unit="m, rad")
     path: np.ndarray = array("length of the path", 2, unit="m, rad")
+    speed: np.ndarray = array("largest speed of the poses", 2, unit="m/s, rad/s")
     ahead: np.ndarray = array("excess with the reading that is judged", 6, unit="m, rad")
     way: np.ndarray = array("displacement since the last reading", 6, unit="m, rad")
     found: np.ndarray = array("by the last comparison that failed: part, what was found, what is allowed", 3)
@@ -68,7 +85,7 @@ class Readings(NamedTuple):
         return allocate(
             cls,
             fastest=JUMP * bound.velocity,
-            grace=GRACE * bound.velocity,
+            limit=bound.velocity,
             period=period,
             pose=np.array([0.0, 0, 0, 0, 0, 0, 1]),
         )
@@ -127,6 +144,7 @@ def judge(packed, pose, twist, stamp, age):
         r.known[0] = 0
         r.ahead[:] = 0.0
         r.path[:] = 0.0
+        r.speed[:] = r.limit  # what it did before is not known
     r.excess[:] = r.ahead
     if r.known[0] == 0 or elapsed > AGAIN:  # else it is the same one again
         r.known[0] = min(r.known[0] + 1, 2)
@@ -178,11 +196,16 @@ def _compare(r, pose, twist, elapsed):
     if abs(elapsed) > APART:
         return 0
     for part in range(2):
-        allowed = r.grace[part] + SHARE * (kept * r.path[part] + length(r.way[3 * part : 3 * part + 3]))
+        way = length(r.way[3 * part : 3 * part + 3])
+        speed = max(kept * r.speed[part], way / max(min(elapsed, SOON), AGAIN), REST * r.limit[part])
+        unknown = 0.5 * abs(elapsed) * length(twist[3 * part : 3 * part + 3] - r.twist[3 * part : 3 * part + 3])
+        allowed = GRACE * min(speed, r.limit[part]) + SHARE * (kept * r.path[part] + way) + unknown
         excess = length(r.ahead[3 * part : 3 * part + 3])
         if not excess <= allowed:
             r.found[0], r.found[1], r.found[2] = part, excess, allowed
             return DISAGREES
     for part in range(2):
-        r.path[part] = kept * r.path[part] + length(r.way[3 * part : 3 * part + 3])
+        way = length(r.way[3 * part : 3 * part + 3])
+        r.path[part] = kept * r.path[part] + way
+        r.speed[part] = max(kept * r.speed[part], way / max(min(elapsed, SOON), AGAIN))
     return 0

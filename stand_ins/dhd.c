@@ -185,7 +185,7 @@ const char *dhdErrorGetLastStr(void) { return error; }
 
 int dhdGetPositionAndOrientationFrame(double *x, double *y, double *z, double frame[3][3], char id) {
   Device *d = enter(id, "dhdGetPositionAndOrientationFrame");
-  double *p[3] = {x, y, z}, early;
+  double *p[3] = {x, y, z}, place[3], early;
   int i, result = 0;
   if (!d) return -1;
   if (d->has_thread && !pthread_equal(d->thread, pthread_self())) fail("dhdGetPosition...(%d): from a second thread", id);
@@ -210,10 +210,11 @@ int dhdGetPositionAndOrientationFrame(double *x, double *y, double *z, double fr
     result = TIMEGUARD;
   }
   if (d->echo != 0) d->position[0] = d->echo * d->wrench[0];
-  for (i = 0; i < 3; i++) {
-    *p[i] = d->position[i];
-    memcpy(frame[i], d->frame[i], sizeof d->frame[i]);
-  }
+  memcpy(place, d->position, sizeof place);
+  memcpy(frame, d->frame, sizeof d->frame);
+  tell_field((struct Base *)d, POSITION, place);
+  tell_field((struct Base *)d, FRAME, frame[0]);
+  for (i = 0; i < 3; i++) *p[i] = place[i];
   *x += d->faults[JUMP];
   if (d->faults[NOT_FINITE] > 0) {
     d->faults[NOT_FINITE] -= 1;
@@ -224,7 +225,7 @@ int dhdGetPositionAndOrientationFrame(double *x, double *y, double *z, double fr
 
 static int velocity(double *x, double *y, double *z, int id, const char *name, int angular) {
   Device *d = enter(id, name);
-  const double *from;
+  double told[3];
   if (!d) return -1;
   if (lost(d)) return leave(d, -1);
   if (d->reads < 2) {
@@ -233,10 +234,11 @@ static int velocity(double *x, double *y, double *z, int id, const char *name, i
     return leave(d, -1);
   }
   if (angular && !d->wrist) return fail("%s(%d): the device has no wrist", name, id), leave(d, -1);
-  from = angular ? d->angular : d->linear;
-  *x = from[0];
-  *y = from[1];
-  *z = from[2];
+  memcpy(told, angular ? d->angular : d->linear, sizeof told);
+  tell_field((struct Base *)d, angular ? ANGULAR : LINEAR, told);
+  *x = told[0];
+  *y = told[1];
+  *z = told[2];
   return leave(d, 0);
 }
 

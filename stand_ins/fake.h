@@ -17,6 +17,14 @@
 #define LARGEST_FORCE 50 /* [N] more than any device gives: another unit is meant */
 
 enum { LATE, JUMP, NOT_FINITE, TWICE, MUTE, GONE, FAULTS };
+enum { POSITION, FRAME, LINEAR, ANGULAR, FIELDS }; /* of a reading; the frame is a rotation matrix, row by row */
+
+struct Wrong {     /* what is wrong with a field, while all others are right */
+  double gain;     /* beside 1, by which all is multiplied */
+  double late;     /* [s] by which it is that of an earlier instant */
+  int components;  /* of a set, which have a value; a bit each */
+  double value;
+};
 
 struct Base { /* what each device has first */
   int present, open, force_on;
@@ -25,7 +33,9 @@ struct Base { /* what each device has first */
                                       readings fail, forces do not; GONE: everything fails */
   double set, read, zero, changed; /* [s] times of: last force set, last reading, force zero, last change of the force */
   double echo;                     /* the hand is so far with the force along the base's x; 0: it is where it was put */
-  long count;                      /* of forces set, or frames */
+  long count, count_at_zero;       /* of forces set, or frames; when the force became zero */
+  double sway[3], turning, pace;   /* the hand swings: amplitudes [vendor's unit, rad] of a sine of so many rad/s */
+  struct Wrong wrong[FIELDS];
 };
 
 static struct Base *base(int id);
@@ -59,9 +69,48 @@ static void drive(struct Base *d, const double *wrench) {
   d->set = now();
   if (!same(wrench, d->wrench)) {
     d->changed = d->set;
-    if (same(wrench, nothing)) d->zero = d->set;
+    if (same(wrench, nothing)) {
+      d->zero = d->set;
+      d->count_at_zero = d->count;
+    }
   }
   memcpy(d->wrench, wrench, sizeof d->wrench);
+}
+
+static const double axis[3] = {0.6, 0, 0.8}; /* about which the hand turns */
+
+/* Add the motion of the hand to a field of a reading where it was put, and what is wrong with it. */
+static void tell_field(const struct Base *d, int field, double *values) {
+  const struct Wrong *wrong = &d->wrong[field];
+  const double phase = d->pace * (now() - wrong->late), along = sin(phase), rate = d->pace * cos(phase);
+  const double angle = d->turning * along, s = sin(angle), c = cos(angle);
+  const double cross[3][3] = {{0, -axis[2], axis[1]}, {axis[2], 0, -axis[0]}, {-axis[1], axis[0], 0}};
+  double put[9];
+  int i, j, k, n = field == FRAME ? 9 : 3;
+  memcpy(put, values, n * sizeof *put);
+  for (i = 0; i < 3; i++) {
+    if (field == POSITION) values[i] += d->sway[i] * along;
+    if (field == LINEAR) values[i] += d->sway[i] * rate;
+    if (field == ANGULAR) values[i] += d->turning * rate * axis[i];
+    for (j = 0; field == FRAME && j < 3; j++)
+      for (values[3 * i + j] = 0, k = 0; k < 3; k++) /* Rodrigues */
+        values[3 * i + j] += ((i == k ? c : 0) + s * cross[i][k] + (1 - c) * axis[i] * axis[k]) * put[3 * k + j];
+  }
+  for (i = 0; i < n; i++) {
+    values[i] *= 1 + wrong->gain;
+    if (wrong->components >> i & 1) values[i] = wrong->value;
+  }
+}
+
+void fake_move(int id, const double *sway, double turning, double pace) {
+  memcpy(base(id)->sway, sway, sizeof base(id)->sway);
+  base(id)->turning = turning;
+  base(id)->pace = pace;
+}
+
+void fake_wrong(int id, int field, double gain, double late, int components, double value) {
+  const struct Wrong wrong = {gain - 1, late, components, value};
+  base(id)->wrong[field] = wrong;
 }
 
 void fake_fault(int id, int kind, double value) {
@@ -74,12 +123,13 @@ void fake_fault(int id, int kind, double value) {
 void fake_back(int id) {
   base(id)->present = 1;
   memset(base(id)->faults, 0, sizeof base(id)->faults);
+  memset(base(id)->wrong, 0, sizeof base(id)->wrong);
 }
 
 void fake_echo(int id, double gain) { base(id)->echo = gain; }
 
 /* wrench [7], then: force enabled, two numbers of `tell`, open, count, time of the last force, of the last reading, of zero
- * force, of the last change of the force [s] */
+ * force, of the last change of the force [s], count when the force became zero */
 void fake_told(int id, double *told) {
   const struct Base *d = base(id);
   told[8] = told[9] = 0;
@@ -92,6 +142,7 @@ void fake_told(int id, double *told) {
   told[13] = d->read;
   told[14] = d->zero;
   told[15] = d->changed;
+  told[16] = d->count_at_zero;
 }
 
 const char *fake_misuse(void) { return misuse; }

@@ -15,7 +15,7 @@ import math
 import sys
 import threading
 import time
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine, Sequence
 from typing import Any
 
 from websockets.asyncio.server import Server, ServerConnection, serve
@@ -26,6 +26,7 @@ from stand_ins import Fault
 LARGEST_FORCE = 50.0  # [N] more than any device of the vendor gives: another unit is meant
 KINDS = ("inverse3", "verse_grip", "wireless_verse_grip", "custom_verse_grip")
 AXES = ("x", "y", "z")
+TURNS_ABOUT = (0.6, 0.0, 0.8)  # the hand that swings
 
 
 class Service:
@@ -105,6 +106,24 @@ class Service:
         """Put the hand where the force is, `gain` times that along y, the base's x."""
         self.devices[index].echo = gain
 
+    def swing(self, index: int, sway: Sequence[float], turning: float, pace: float) -> None:
+        """Let the hand swing about where it was put, as sin(pace t); amplitudes `sway` (3,) [m], `turning` [rad]."""
+        device = self.devices[index]
+        device.sway, device.turning, device.pace = list(sway), turning, pace
+
+    def mistake(
+        self, index: int, field: str, change: Callable[[Any], Any] = lambda told: told, late: float = 0.0
+    ) -> None:
+        """Tell a field wrongly, and all others rightly, until the device is back.
+
+        Args:
+            index: of the device.
+            field: cursor_position, cursor_velocity, orientation, buttons or status.
+            change: what is told instead of it.
+            late: [s] by which it is that of an earlier instant.
+        """
+        self.devices[index].mistakes = {field: (change, late)}
+
     def fault(self, index: int, kind: int, value: float = 1.0) -> float:
         """Make a device do what it should not, from its next answer on; returns the time before that [s]."""
         device, now = self.devices[index], time.monotonic()
@@ -119,7 +138,7 @@ class Service:
     def back(self, index: int) -> None:
         """End all faults of a device; one that was gone is there again."""
         device = self.devices[index]
-        device.faults = dict.fromkeys(Fault, 0.0)
+        device.faults, device.mistakes = dict.fromkeys(Fault, 0.0), {}
         if not device.present:
             device.present = True
             self._event("device-connected", "notice", device)
@@ -146,6 +165,7 @@ class Service:
             "changed": device.changed,
             "zero": device.zero,
             "messages": device.messages,
+            "messages_at_zero": device.messages_at_zero,
             "silences": device.silences,
             "misuse": self.misuse,
         }
@@ -302,16 +322,36 @@ class _Inverse3:
         self.ready, self.present, self.awake = True, True, True
         self.force, self.mode = [0.0, 0.0, 0.0], "idle"
         self.heard = self.changed = self.zero = 0.0
-        self.messages = self.silences = 0
+        self.messages = self.messages_at_zero = self.silences = 0
         self.echo = 0.0  # [m/N]
+        self.sway, self.turning, self.pace = [0.0, 0.0, 0.0], 0.0, 0.0
+        self.mistakes: dict[str, tuple[Callable[[Any], Any], float]] = {}
         self.faults = dict.fromkeys(Fault, 0.0)
 
     def force_to(self, *force: float) -> None:
         if list(force) != self.force:
             self.changed = time.monotonic()
             if not any(force):
-                self.zero = self.changed
+                self.zero, self.messages_at_zero = self.changed, self.messages
         self.force = list(force)
+
+    def _told(self, field: str, of: Callable[[float, float], Any]) -> Any:
+        """What is told of a field; `of` its value at a sine of the motion and at the derivative of that [1/s]."""
+        change, late = self.mistakes.get(field, (lambda told: told, 0.0))
+        phase = self.pace * (time.monotonic() - late)
+        return change(of(math.sin(phase), self.pace * math.cos(phase)))
+
+    def _turned(self, angle: float) -> list[float]:
+        """The orientation turned about TURNS_ABOUT (4,), x y z w."""
+        s, w = math.sin(0.5 * angle), math.cos(0.5 * angle)
+        x, y, z = (s * part for part in TURNS_ABOUT)
+        a, b, c, d = self.orientation
+        return [
+            w * a + d * x + y * c - z * b,
+            w * b + d * y + z * a - x * c,
+            w * c + d * z + x * b - y * a,
+            w * d - x * a - y * b - z * c,
+        ]
 
     def state(self, full: bool, old: bool) -> dict[str, Any]:
         """Its part of a message; the next faults are in it."""
@@ -322,24 +362,33 @@ class _Inverse3:
         if self.faults[Fault.NOT_FINITE] > 0:
             self.faults[Fault.NOT_FINITE] -= 1
             position[1] = math.nan
+        position = self._told(
+            "cursor_position", lambda along, _: [x + along * by for x, by in zip(position, self.sway, strict=True)]
+        )
+        velocity = self._told(
+            "cursor_velocity", lambda _, rate: [v + rate * by for v, by in zip(self.velocity, self.sway, strict=True)]
+        )
         content: dict[str, Any] = {
             "device_id": self.id,
             "state": {
                 "cursor_position": dict(zip(AXES, position, strict=True)),
-                "cursor_velocity": dict(zip(AXES, self.velocity, strict=True)),
+                "cursor_velocity": dict(zip(AXES, velocity, strict=True)),
                 "angular_position": {"a0": -69.3, "a1": 137.6, "a2": 19.8},
                 "angular_velocity": {"a0": 0.0, "a1": 0.0, "a2": 0.0},
                 "body_orientation": {"w": 1.0, "x": 0.0, "y": 0.0, "z": 0.0},
                 "current_cursor_force": dict(zip(AXES, self.force, strict=True)),
                 ("mode" if old else "control_mode"): self.mode,
             },
-            "status": {
-                "calibrated": self.ready,
-                "in_use": True,
-                "power_supply": True,
-                "ready": self.ready,
-                "started": True,
-            },
+            "status": self._told(
+                "status",
+                lambda *_: {
+                    "calibrated": self.ready,
+                    "in_use": True,
+                    "power_supply": True,
+                    "ready": self.ready,
+                    "started": True,
+                },
+            ),
         }
         if full:
             content["config"] = {
@@ -354,11 +403,12 @@ class _Inverse3:
 
     def grip(self, full: bool, old: bool) -> dict[str, Any]:
         """Its grip's part of a message."""
+        orientation = self._told("orientation", lambda along, _: self._turned(self.turning * along))
         content: dict[str, Any] = {
             "device_id": self._grip,
             "state": {
-                "orientation": dict(zip(("x", "y", "z", "w"), self.orientation, strict=True)),
-                "buttons": dict(self.buttons),
+                "orientation": dict(zip(("x", "y", "z", "w"), orientation, strict=True)),
+                "buttons": self._told("buttons", lambda *_: dict(self.buttons)),
                 "hall": 0,
                 "battery_level": 0.9,
             },

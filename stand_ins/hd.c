@@ -136,6 +136,8 @@ void hdEndFrame(unsigned handle) {
 
 void hdGetDoublev(unsigned what, double *values) {
   Device *d;
+  double frame[9];
+  int i;
   if (what == 0x2603 || what == 0x2604) { /* HD_NOMINAL_MAX_FORCE, _CONTINUOUS_FORCE [N] */
     if (!of(current)) fail(BAD_HANDLE, "hdGetDoublev(%#x): no current device", what);
     else *values = what == 0x2603 ? 3.3 : 0.88;
@@ -143,11 +145,21 @@ void hdGetDoublev(unsigned what, double *values) {
   }
   if (what != 0x2050 && what != 0x2051 && what != 0x2052) return push(INVALID_ENUM, current);
   if (!(d = framed("hdGetDoublev", what))) return;
-  if (what == 0x2050) memcpy(values, d->position, sizeof d->position);
-  if (what == 0x2051) memcpy(values, d->velocity, sizeof d->velocity);
+  if (what == 0x2050) {
+    memcpy(values, d->position, sizeof d->position);
+    tell_field((struct Base *)d, POSITION, values);
+  }
+  if (what == 0x2051) {
+    memcpy(values, d->velocity, sizeof d->velocity);
+    tell_field((struct Base *)d, LINEAR, values);
+  }
   if (what == 0x2052) {
     memcpy(values, d->transform, sizeof d->transform);
+    for (i = 0; i < 9; i++) frame[i] = d->transform[4 * (i % 3) + i / 3];
+    tell_field((struct Base *)d, FRAME, frame);
+    for (i = 0; i < 9; i++) values[4 * (i % 3) + i / 3] = frame[i];
     memcpy(values + 12, d->position, sizeof d->position);
+    tell_field((struct Base *)d, POSITION, values + 12);
     values[12] += d->faults[JUMP];
     if (d->faults[NOT_FINITE] > 0) {
       d->faults[NOT_FINITE] -= 1;

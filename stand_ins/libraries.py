@@ -16,6 +16,7 @@ from stand_ins import Fault
 
 HERE = Path(__file__).parent
 IDENTITY = np.eye(3)
+FIELDS = ("position", "frame", "velocity", "angular velocity")  # of a reading, by the numbers of fake.h
 
 
 class NoCompiler(RuntimeError):
@@ -68,6 +69,9 @@ class Library:
         library.fake_misuse.restype = ctypes.c_char_p
         library.fake_fault.argtypes = [ctypes.c_int, ctypes.c_int, ctypes.c_double]
         library.fake_echo.argtypes = [ctypes.c_int, ctypes.c_double]
+        number = ctypes.c_double
+        library.fake_move.argtypes = [ctypes.c_int, ctypes.c_void_p, number, number]
+        library.fake_wrong.argtypes = [ctypes.c_int, ctypes.c_int, number, number, ctypes.c_int, number]
         library.fake_reset.argtypes = [ctypes.c_int, ctypes.c_double, ctypes.c_double]
         if hasattr(library, "fake_homing"):
             library.fake_homing.argtypes = [ctypes.c_double]
@@ -104,6 +108,26 @@ class Library:
         """Put the hand where the force is, `gain` times that along the vendor's axis that is the base's x."""
         self.library.fake_echo(index, gain)
 
+    def swing(self, index: int, sway: np.ndarray, turning: float, pace: float) -> None:
+        """Let the hand swing about where it was put, as sin(pace t); amplitudes `sway` (3,) and `turning` [rad]."""
+        given = np.ascontiguousarray(sway, float)
+        self.library.fake_move(index, given.ctypes.data_as(ctypes.c_void_p), turning, pace)
+
+    def mistake(
+        self, index: int, field: str, gain: float = 1.0, late: float = 0.0, value: tuple[int, float] | None = None
+    ) -> None:
+        """Tell a field wrongly, and all others rightly, until the device is `back`.
+
+        Args:
+            index: of the device.
+            field: of FIELDS.
+            gain: by which it is multiplied.
+            late: [s] by which it is that of an earlier instant.
+            value: of some of its components, a bit each.
+        """
+        components, told = value or (0, 0.0)
+        self.library.fake_wrong(index, FIELDS.index(field), gain, late, components, told)
+
     def home_for(self, seconds: float) -> None:
         """How long homing takes, of dhd."""
         self.library.fake_homing(seconds)
@@ -118,7 +142,7 @@ class Library:
 
     def told(self, index: int) -> Told:
         """What a device was told."""
-        values = np.zeros(16)
+        values = np.zeros(17)
         self.library.fake_told(index, values.ctypes.data_as(ctypes.c_void_p))
         return Told(values)
 
@@ -141,3 +165,4 @@ class Told:
             int(values[11]),
         )
         self.set, self.read, self.zero, self.changed = values[12:16]
+        self.count_at_zero = int(values[16])

@@ -16,7 +16,7 @@ import threading
 import time
 import tty
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import numpy as np
@@ -44,6 +44,10 @@ class Board:
         self.port = str(self._link)
         self.angles, self.torques, self.number = list(HOME), (0.0, 0.0), NUMBER
         self.faults = dict.fromkeys(Fault, 0.0)
+        self.path: Callable[[float], list[float]] | None = None  # angles at a time [s]; None: they are `angles`
+        self.change: Callable[[list[float]], list[float]] = list  # what is told instead of the angles
+        self.late = 0.0  # [s] by which they are those of an earlier instant
+        self.answers_at_zero = 0  # when the torques became zero
         self.told: list[str] = []
         self.misuse: list[str] = []
         self.answers = 0
@@ -83,6 +87,7 @@ class Board:
     def back(self, index: int = 0) -> None:
         """End all faults; a board that was gone is there again."""
         self.faults = dict.fromkeys(Fault, 0.0)
+        self.change, self.late = list, 0.0
         if self._thread is None:
             self._plug_in()
 
@@ -133,7 +138,9 @@ class Board:
             return
         if self.told[:2] != ["reset", "setup"]:
             self.misuse.append("torques before the setup")
-        self.torques = struct.unpack_from("<2f", message, 2)
+        before, self.torques = self.torques, struct.unpack_from("<2f", message, 2)
+        if any(before) and not any(self.torques):
+            self.answers_at_zero = self.answers
         if not all(map(math.isfinite, self.torques)) or message[1] != NUMBER:
             self.misuse.append(f"torques {self.torques} of device {message[1]}")
         self._answer()
@@ -143,7 +150,8 @@ class Board:
         faults = self.faults
         if faults[Fault.MUTE]:
             return
-        first, second = self.angles
+        told = self.path(time.monotonic() - self.late) if self.path else self.angles
+        first, second = self.change(list(told))
         first += faults[Fault.JUMP]
         if faults[Fault.NOT_FINITE] > 0:
             faults[Fault.NOT_FINITE] -= 1

@@ -5,20 +5,24 @@ Its emergency stop is answered whatever its other callbacks do.
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
+import json
 import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import pytest
 import yaml
-from conftest import Python, wait_until
-from fake_haply_2diy import Board, board
-from test_hardware_trial import EXPERIMENT
+from conftest import Haptics, Python, wait_until
+from device_stands import BoardStand, HaplyStand, LibraryStand, Stand
+from driver_checks import library
+from fake_haply_2diy import HOME, board
+from test_hardware_trial import EXPERIMENT, log_of
 
 pytest.importorskip("rclpy", reason="needs ROS 2")
 messages = pytest.importorskip("haptics.msg", reason="needs the built messages")
@@ -33,11 +37,16 @@ from rclpy.qos import DurabilityPolicy, QoSProfile, ReliabilityPolicy  # noqa: E
 from std_msgs.msg import Bool  # noqa: E402
 
 from haptic_bench import experiment  # noqa: E402
+from haptic_bench.running import runner  # noqa: E402
 from haptic_bench.running.graph import node_specs, write_parameters  # noqa: E402
 from haptic_drivers.devices import link  # noqa: E402
 from haptic_drivers.devices.haply_2diy import Haply2diy  # noqa: E402
+from haptic_drivers.devices.life import Request  # noqa: E402
+from haptic_ros import process  # noqa: E402
 from haptic_ros.live_parameters import LiveParameters  # noqa: E402
-from haptic_sim.messages import DeviceCommand, DeviceState, Reason  # noqa: E402
+from haptic_sim.messages import FAULT, DeviceCommand, DeviceState, Reason  # noqa: E402
+from stand_ins import Fault  # noqa: E402
+from stand_ins.libraries import Library  # noqa: E402
 
 SPACE = "/dead"
 SERVO = QoSProfile(depth=1, reliability=ReliabilityPolicy.BEST_EFFORT)
@@ -46,17 +55,48 @@ KEPT, VOLATILE = DurabilityPolicy.TRANSIENT_LOCAL, DurabilityPolicy.VOLATILE
 LATCHED = QoSProfile(depth=1, reliability=RELIABLE, durability=KEPT)
 
 
+# Threads of a driver's process that Python knows: of each, and of each device. OpenHaptics has one of its own.
+OF_NODE = {"MainThread", "executor", "servo", "requests", "device watchdog"}
+OF_DEVICE = {
+    "haply_2diy": {"haply 2diy"},
+    "inverse3": {"Haply Inverse service"},
+    "sigma7": {"Force Dimension"},
+    "touch": set[str](),
+}
+
+
 def raise_in_threads(folder: Path) -> None:
-    """In a process: raise in the thread whose name is in the file `victim`, as soon as that is there."""
+    """In a process: raise in the thread whose name is in the file `victim`, as soon as both are there.
+
+    The names of all threads of that moment are written into the file `threads`.
+    """
     victim = folder / "victim"
 
     def work() -> None:
-        while not (name := victim.read_text() if victim.exists() else ""):
+        killer, found = threading.current_thread(), []
+        while not found:
             time.sleep(0.01)
-        (ident,) = [one.ident for one in threading.enumerate() if one.name == name]
+            name = victim.read_text() if victim.exists() else ""
+            found = [one.ident for one in threading.enumerate() if one.name == name]
+        victim.unlink()  # which is of one process
+        names = [one.name for one in threading.enumerate() if one is not killer]
+        (folder / "threads").write_text("\n".join(names))
+        (ident,) = found
         ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(ident), ctypes.py_object(SystemExit))
 
     threading.Thread(target=work, daemon=True).start()
+
+
+def raise_and_note(folder: Path, path: str) -> None:
+    """In a process: as raise_in_threads; and when it ends, write what its stand-in at `path` was told last."""
+    raise_in_threads(folder)
+    vendor, leave = Library(Path(path), period=0.5e-3, trip=1e6), process.leave
+
+    def note(status: int) -> NoReturn:
+        (folder / "told").write_text(json.dumps(vendor.told(0).wrench.tolist()))
+        leave(status)
+
+    process.leave = note
 
 
 def hang_in_parameters() -> None:
@@ -67,14 +107,29 @@ def hang_in_parameters() -> None:
 class Driven:
     """A driver whose device is a stand-in, and a controller that pulls."""
 
-    def __init__(self, node: rclpy.node.Node, process: Python, device: Board):
-        self.node, self.process, self.device, self.state = node, process, device, DeviceState()
+    def __init__(self, node: rclpy.node.Node, process: Python, stand: Stand):
+        self.node, self.process, self.stand, self.state = node, process, stand, DeviceState()
         self._command = DeviceCommand()
         self._commands = node.create_publisher(messages.DeviceCommand, f"{SPACE}/device_command", SERVO)
         node.create_subscription(messages.DeviceState, f"{SPACE}/device_state", self._pull, SERVO, raw=True)
         self._events = node.create_publisher(messages.TrialEvent, f"{SPACE}/trial_events", LATCHED)
         self._events.publish(messages.TrialEvent(tick=-1, node="controller", name="ready"))
-        wait_until(lambda: any(device.torques) or self.is_stopped() or not process.process.is_alive(), "force")
+        reliable = QoSProfile(depth=10, reliability=RELIABLE)
+        self._requests = node.create_publisher(messages.DeviceRequest, f"{SPACE}/device_request", reliable)
+
+    def wait_for_force(self) -> None:
+        """Until there is one, or none is to come; a machine that stalls loses a device, which is enabled again."""
+
+        def comes() -> bool:
+            if self.state.state == FAULT:
+                self.ask(Request.ENABLE)
+            return self.pushes() or self.is_stopped() or not self.process.process.is_alive()
+
+        wait_until(comes, "force")
+
+    def ask(self, request: Request) -> None:
+        """Ask the driver for something."""
+        self._requests.publish(messages.DeviceRequest(request=request))
 
     def _pull(self, data: bytes) -> None:
         self.state.load(data)
@@ -82,45 +137,206 @@ class Driven:
         self._command.wrench[0] = 1.0
         self._commands.publish(self._command.to_bytes())
 
+    def pushes(self) -> bool:
+        """Whether the motors have a force; a library that is loaded in the driver's process tells nobody else."""
+        of_library = isinstance(self.stand, LibraryStand)
+        return bool((self.state.rendered_wrench if of_library else self.stand.force()).any())
+
     def is_stopped(self) -> bool:
-        return self.state.reason == Reason.STOPPED and not any(self.device.torques)
+        return self.state.reason == Reason.STOPPED and not self.pushes()
+
+
+@pytest.fixture(scope="module")
+def stands(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[str], Stand]]:
+    """The stand-in of a device by the name of its data; it is made when it is asked for."""
+    with contextlib.ExitStack() as stack:
+
+        @cache
+        def stand(name: str) -> Stand:
+            if name == "haply_2diy":
+                return BoardStand(stack.enter_context(board()))
+            if name == "inverse3":
+                service = HaplyStand()
+                stack.callback(service.close)
+                return service
+            kind = "dhd" if name == "sigma7" else "hd"
+            return LibraryStand(kind, library(kind, tmp_path_factory.getbasetemp()))
+
+        yield stand
 
 
 @contextmanager
-def driven(folder: Path, before: Callable[[], object]) -> Iterator[Driven]:
+def driven(folder: Path, before: Callable[[], object], stand: Stand) -> Iterator[Driven]:
     """A driver that renders a force; `before` is called in its process."""
-    with board() as device:
-        file = folder / "plane.yaml"
-        (folder / "o").mkdir()
-        keys = {"type": "hardware", "name": "haply_2diy", "soft_start": 0.0, "connection": {"port": device.port}}
-        keys |= {"watchdog": 1.0, "reading_watchdog": 0.2}  # a stalled machine is not what is tested here
-        file.write_text(yaml.safe_dump(EXPERIMENT | {"device": keys}), encoding="utf-8")
-        (trial,) = experiment.load(str(file), ())
-        experiment.write_resolved(trial, folder / "o")
-        specs = node_specs(trial, folder / "o", mode="realtime", record=False, endless=True)
-        (spec,) = [spec for spec in specs if spec.name == "driver"]
-        spec.nodes["driver"]["nodes"] = ["driver", "controller"]
-        write_parameters([spec], folder / "parameters.yaml")
-        names = ["-r", f"__ns:={SPACE}", "-r", "__node:=driver", "--params-file", str(folder / "parameters.yaml")]
-        process = Python("-m", spec.module, "--ros-args", *names, cwd=folder, before=before)
-        try:
-            with graph.observer("controller", SPACE) as node:
-                yield Driven(node, process, device)
-        finally:
-            if process.process.is_alive():
-                process.process.kill()
-            process.wait()
+    file = folder / "plane.yaml"
+    (folder / "o").mkdir()
+    keys = {"type": "hardware", "name": stand.name, "soft_start": 0.0, "connection": stand.connection}
+    keys |= {"watchdog": 1.0, "reading_watchdog": 0.2, "presence": "none"}  # a stalled machine is not tested here
+    file.write_text(yaml.safe_dump(EXPERIMENT | {"device": keys}), encoding="utf-8")
+    (trial,) = experiment.load(str(file), ())
+    experiment.write_resolved(trial, folder / "o")
+    specs = node_specs(trial, folder / "o", mode="realtime", record=False, endless=True)
+    (spec,) = [spec for spec in specs if spec.name == "driver"]
+    spec.nodes["driver"]["nodes"] = ["driver", "controller"]
+    write_parameters([spec], folder / "parameters.yaml")
+    names = ["-r", f"__ns:={SPACE}", "-r", "__node:=driver", "--params-file", str(folder / "parameters.yaml")]
+    program = Python("-m", spec.module, "--ros-args", *names, cwd=folder, before=before)
+    try:
+        with graph.observer("controller", SPACE) as node:
+            yield Driven(node, program, stand)
+    finally:
+        if program.process.is_alive():
+            program.process.kill()
+        program.wait()
 
 
-@pytest.mark.parametrize("name", ["MainThread", "executor", "servo", "requests", "device watchdog"])
-def test_whichever_thread_ends_the_force_ends_and_the_process_says_why(tmp_path: Path, name: str) -> None:
-    with driven(tmp_path, partial(raise_in_threads, tmp_path)) as one:
-        (tmp_path / "victim").write_text(name)
+def kill(folder: Path, stand: Stand, name: str) -> None:
+    """The force and the process end with a thread, which is named; all threads are known."""
+    of_library = isinstance(stand, LibraryStand)
+    before = partial(raise_and_note, folder, stand.connection["library"]) if of_library else None
+    with driven(folder, before or partial(raise_in_threads, folder), stand) as one:
+        one.wait_for_force()
+        assert one.pushes(), one.process.err
+        (folder / "victim").write_text(name)
         assert one.process.wait() == 1
-        assert not any(one.device.torques)
+    assert not any(json.loads((folder / "told").read_text()) if of_library else stand.force())
+    check_said(one.process, name)
+    assert set((folder / "threads").read_text().splitlines()) == OF_NODE | OF_DEVICE[stand.name]
+
+
+def check_said(program: Python, name: str) -> None:
+    """The program has said which of its threads has failed, and how."""
     thread = "main" if name == "MainThread" else name
-    assert f"the thread '{thread}' has failed" in one.process.err
-    assert "SystemExit" in one.process.err
+    assert f"the thread '{thread}' has failed" in program.err
+    assert "SystemExit" in program.err
+
+
+@pytest.mark.parametrize("name", sorted(OF_NODE | OF_DEVICE["haply_2diy"]))
+def test_whichever_thread_ends_the_force_ends_and_the_process_says_why(
+    tmp_path: Path, stands: Callable[[str], Stand], name: str
+) -> None:
+    kill(tmp_path, stands("haply_2diy"), name)
+
+
+def test_the_force_ends_with_the_thread_of_an_inverse3(tmp_path: Path, stands: Callable[[str], Stand]) -> None:
+    kill(tmp_path, stands("inverse3"), "Haply Inverse service")
+
+
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("device", ["inverse3", "sigma7", "touch"])
+@pytest.mark.parametrize("name", sorted(OF_NODE))
+def test_whichever_thread_of_another_device_ends_its_force_ends(
+    tmp_path: Path, stands: Callable[[str], Stand], device: str, name: str
+) -> None:
+    kill(tmp_path, stands(device), name)
+
+
+def test_the_loop_of_force_dimension_outlives_an_exception_in_its_thread(
+    tmp_path: Path, stands: Callable[[str], Stand]
+) -> None:
+    """It is compiled, and heeds the end of its commands: nothing raises in it before it is left, with zero force."""
+    stand = stands("sigma7")
+    with driven(tmp_path, partial(raise_and_note, tmp_path, stand.connection["library"]), stand) as one:
+        one.wait_for_force()
+        assert one.pushes(), one.process.err
+        (tmp_path / "victim").write_text("Force Dimension")
+        wait_until((tmp_path / "threads").exists, "the exception")
+        tick = one.state.tick
+        wait_until(lambda: one.state.tick > tick + 20 or not one.process.process.is_alive(), "ticks")
+        assert one.pushes() and one.state.reading_age < 0.2
+        one.process.interrupt()
+        assert one.process.wait() == 1
+    assert not any(json.loads((tmp_path / "told").read_text()))
+    check_said(one.process, "Force Dimension")
+    assert set((tmp_path / "threads").read_text().splitlines()) == OF_NODE | OF_DEVICE["sigma7"]
+
+
+def wait_in_opening(folder: Path) -> None:
+    """In a process: raise_in_threads, and what opens the board waits while the file `wait` is there."""
+    raise_in_threads(folder)
+    opens = Haply2diy.open
+
+    def wait(self: Any) -> None:
+        while (folder / "wait").exists():
+            time.sleep(0.01)
+        opens(self)
+
+    Haply2diy.open = wait  # type: ignore[method-assign]
+
+
+def test_a_driver_whose_start_fails_has_no_force_and_says_why(tmp_path: Path, stands: Callable[[str], Stand]) -> None:
+    (tmp_path / "wait").touch()
+    (tmp_path / "victim").write_text("start")
+    stand = stands("haply_2diy")
+    with driven(tmp_path, partial(wait_in_opening, tmp_path), stand) as one:
+        assert one.process.wait() == 1
+    assert not stand.force().any()
+    check_said(one.process, "start")
+    assert set((tmp_path / "threads").read_text().splitlines()) - OF_NODE == {"start"}
+
+
+def test_a_driver_whose_device_cannot_be_opened_again_by_a_thread_that_fails_says_why(
+    tmp_path: Path, stands: Callable[[str], Stand]
+) -> None:
+    stand = stands("haply_2diy")
+    with driven(tmp_path, partial(wait_in_opening, tmp_path), stand) as one:
+        one.wait_for_force()
+        (tmp_path / "wait").touch()
+        stand.fault(0, Fault.GONE)
+        wait_until(lambda: one.state.state == FAULT, "the fault")
+        stand.back(0)
+        (tmp_path / "victim").write_text("device opening")
+        one.ask(Request.ENABLE)
+        assert one.process.wait() == 1
+    assert not stand.force().any()
+    check_said(one.process, "device opening")
+    known = OF_NODE | OF_DEVICE["haply_2diy"] | {"device opening"}
+    assert set((tmp_path / "threads").read_text().splitlines()) <= known
+
+
+def raise_in_drivers(folder: Path) -> None:
+    """In a process that starts nodes: raise_in_threads in each driver that it starts."""
+    become = runner._become
+
+    def raising(module: str, *rest: Any) -> None:
+        if module.endswith(".driver"):
+            raise_in_threads(folder)
+        become(module, *rest)
+
+    runner._become = raising  # type: ignore[assignment]
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["servo", *(pytest.param(one, marks=pytest.mark.exhaustive) for one in ("executor", "requests", "haply 2diy"))],
+)
+def test_a_driver_one_of_whose_threads_has_ended_is_started_again_and_has_force_again(
+    haptics: Callable[..., Haptics], tmp_path: Path, name: str
+) -> None:
+    with board() as device:
+        keys = {"type": "hardware", "name": "haply_2diy", "soft_start": 0.0, "connection": {"port": device.port}}
+        keys |= {"watchdog": 1.0, "reading_watchdog": 0.2, "wall": [0.0, 0.0]}
+        file = tmp_path / "plane.yaml"
+        file.write_text(yaml.safe_dump(EXPERIMENT | {"device": keys}), encoding="utf-8")
+        program = haptics("start", str(file), "--out", str(tmp_path / "o"), before=partial(raise_in_drivers, tmp_path))
+
+        def pulls() -> bool:
+            """The hand moves to and fro, which the coupling to the tool resists."""
+            assert program.process.is_alive(), program.err
+            device.angles[1] = HOME[1] - 4.0 * (time.monotonic() % 0.5)
+            return any(device.torques)
+
+        wait_until(pulls, "force")
+        (tmp_path / "victim").write_text(name)
+        wait_until(lambda: (tmp_path / "threads").exists() and not pulls(), "the end of the force")
+        wait_until(pulls, "force again")
+        program.interrupt()
+        assert program.wait() == 0
+        assert not any(device.torques)
+    said = f"the thread '{name}' has failed, and ends this node without force"
+    assert f"driver has ended (exit status 1): {said}; the device stays passive" in program.err
+    assert program.err.count("is started again") == 1
+    assert said in log_of(tmp_path / "o")
 
 
 def hang_in_library(folder: Path) -> None:
@@ -134,8 +350,9 @@ def hang_in_library(folder: Path) -> None:
     Haply2diy.read, link.HUNG = hang, 0.2  # type: ignore[method-assign]
 
 
-def test_a_library_that_hangs_ends_the_process_and_it_says_why(tmp_path: Path) -> None:
-    with driven(tmp_path, partial(hang_in_library, tmp_path)) as one:
+def test_a_library_that_hangs_ends_the_process_and_it_says_why(tmp_path: Path, stands: Callable[[str], Stand]) -> None:
+    with driven(tmp_path, partial(hang_in_library, tmp_path), stands("haply_2diy")) as one:
+        one.wait_for_force()
         (tmp_path / "hang").touch()
         assert one.process.wait() == 1
     assert "a call of its library has not returned for 0.2 s" in one.process.err
@@ -149,8 +366,11 @@ def set_parameter(node: rclpy.node.Node, name: str, value: float | str) -> Any:
     return client.call_async(SetParameters.Request(parameters=[Parameter(name=name, value=given)]))
 
 
-def test_a_misspelt_parameter_is_refused_by_name_and_the_driver_goes_on(tmp_path: Path) -> None:
-    with driven(tmp_path, int) as one:
+def test_a_misspelt_parameter_is_refused_by_name_and_the_driver_goes_on(
+    tmp_path: Path, stands: Callable[[str], Stand]
+) -> None:
+    with driven(tmp_path, int, stands("haply_2diy")) as one:
+        one.wait_for_force()
         asked = set_parameter(one.node, "device.masss", 1.0)
         wait_until(asked.done, "an answer")
         (result,) = asked.result().results
@@ -161,7 +381,7 @@ def test_a_misspelt_parameter_is_refused_by_name_and_the_driver_goes_on(tmp_path
         answered = stopped.call_async(request)
         wait_until(answered.done, "the deactivation")
         assert answered.result().success
-        wait_until(lambda: not any(one.device.torques), "zero force")
+        wait_until(lambda: not one.pushes(), "zero force")
 
 
 @pytest.mark.parametrize(
@@ -173,10 +393,15 @@ def test_a_misspelt_parameter_is_refused_by_name_and_the_driver_goes_on(tmp_path
     ],
 )
 def test_the_emergency_stop_is_answered_beside_a_parameter_callback_that_hangs(
-    tmp_path: Path, reliability: ReliabilityPolicy, durability: DurabilityPolicy, capfd: pytest.CaptureFixture[str]
+    tmp_path: Path,
+    stands: Callable[[str], Stand],
+    reliability: ReliabilityPolicy,
+    durability: DurabilityPolicy,
+    capfd: pytest.CaptureFixture[str],
 ) -> None:
     """From a publisher of each quality of service, and none is told that it does not reach us."""
-    with driven(tmp_path, hang_in_parameters) as one:
+    with driven(tmp_path, hang_in_parameters, stands("haply_2diy")) as one:
+        one.wait_for_force()
         asked = set_parameter(one.node, "trial.mark", "")
         qos = QoSProfile(depth=1, reliability=reliability, durability=durability)
         stop = one.node.create_publisher(Bool, f"{SPACE}/emergency_stop", qos)
@@ -188,9 +413,9 @@ def test_the_emergency_stop_is_answered_beside_a_parameter_callback_that_hangs(
     assert "incompatible" not in one.process.err + capfd.readouterr().err
 
 
-def test_a_stop_that_is_kept_stops_a_driver_that_comes_later(tmp_path: Path) -> None:
+def test_a_stop_that_is_kept_stops_a_driver_that_comes_later(tmp_path: Path, stands: Callable[[str], Stand]) -> None:
     with graph.observer("presser") as presser:
         stop = presser.create_publisher(Bool, f"{SPACE}/emergency_stop", LATCHED)
         stop.publish(Bool(data=True))
-        with driven(tmp_path, int) as one:
+        with driven(tmp_path, int, stands("haply_2diy")) as one:
             wait_until(one.is_stopped, "the stop")

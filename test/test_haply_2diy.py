@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import ctypes
 import threading
 import time
 from collections.abc import Iterator
 
 import numpy as np
 import pytest
+from driver_checks import wait_until
 from fake_haply_2diy import APART, DISTAL, NUMBER, PROXIMAL, Board, angles_at, board, force_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -131,6 +133,25 @@ def test_no_force_without_enable_and_none_after_close(fake: Board, hardware: Hap
         time.sleep(1e-3)
     assert fake.torques == (0.0, 0.0)
     hardware.close()  # again has no effect
+
+
+def test_a_thread_that_ends_leaves_no_force_behind(
+    fake: Board, hardware: Haply2diy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However it ends: the board keeps what it was told last."""
+    ended: list[object] = []
+    monkeypatch.setattr(threading, "excepthook", lambda failed: ended.append(failed.exc_type))
+    hardware.enable()
+    hardware.write(np.ones(6))
+    fake.settle()
+    assert any(fake.torques)
+    (thread,) = [one for one in threading.enumerate() if one.name == "haply 2diy"]
+    ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread.ident or 0), ctypes.py_object(SystemExit))
+    thread.join(10.0)
+    wait_until(lambda: not any(fake.torques), "zero force")
+    assert ended == [SystemExit], "a process ends by it"
+    with pytest.raises(DeviceError, match="SystemExit"):
+        hardware.read(Reading())
 
 
 def test_an_answer_that_comes_twice_is_taken_once(fake: Board, hardware: Haply2diy) -> None:

@@ -292,7 +292,7 @@ def test_a_scale_that_is_asked_for_ramps_and_the_pose_never_jumps() -> None:
     assert (np.diff(steps) <= 1e-16).all() and max(np.abs(np.diff(scales))) <= 0.01 + 1e-12
     assert "must be between" in bench.link.ask(Request.SCALE_MOTION, 0.0)
     bench.link.ask(Request.SCALE_FORCE, 2.0)
-    bench.step((1.0, 0, 0, 0, 0, 0), 200)
+    bench.step((1.0, 0, 0, 0, 0, 0), 200, move=(0.0, 0.0, 0.0))
     assert bench.fake.force[0] == pytest.approx(2.0), "the force on the hand by that of the tool, not by the motion"
     bench.link.ask(Request.SCALE_FORCE, 0.0)
     assert bench.step((1.0, 0, 0, 0, 0, 0), 300).reason == Reason.SCALED_TO_ZERO

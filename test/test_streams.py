@@ -14,6 +14,8 @@ from pathlib import Path
 import pytest
 from conftest import DEADLINE, PACKAGES, answer, python
 
+from haptic_bench.set_up.failures import LEAST_MEMORY
+
 LIST, HELP = ("list",), ("view", "--help")
 UNWRITABLE = "haptics: standard output cannot be written: {}\n"
 CLOSED, FULL = UNWRITABLE.format("Bad file descriptor"), UNWRITABLE.format("No space left on device")
@@ -56,6 +58,31 @@ def test_a_limit_on_the_memory_is_named(tmp_path: Path) -> None:
     code = "from haptic_bench.set_up import failures; print(failures.report(MemoryError('much')))"
     _, out, _ = python("-c", code, cwd=tmp_path, before=limit)
     assert out.startswith("MemoryError: much; memory is limited to 1048576 MiB (ulimit -v); details: ")
+
+
+@pytest.mark.parametrize("limit", [150_000, 400_000])  # [KiB] without which Python starts, and the libraries do not
+def test_too_little_memory_to_run_is_said_before_a_library_ends_the_program(tmp_path: Path, limit: int) -> None:
+    """OpenBLAS and the importer end the process in their own words, or in the middle of its own."""
+    command = ["sh", "-c", f'ulimit -v {limit}; exec "$@"', "sh", sys.executable, "-m", "haptic_bench"]
+    command += ["run", "corner_peg", "--mode", "offline", "--duration", "0.02", "--out", str(tmp_path / "out")]
+    environment = os.environ | {"PYTHONPATH": f"{PACKAGES}{os.pathsep}{os.environ.get('PYTHONPATH', '')}"}
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=DEADLINE)
+    said = f"memory is limited to {limit / 1024:.0f} MiB (ulimit -v): at least {LEAST_MEMORY} MiB are needed"
+    assert (done.returncode, done.stderr) == (1, f"haptics: {said}; raise the limit\n")
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_command_that_needs_more_memory_than_it_may_have_says_so(tmp_path: Path) -> None:
+    """The limit is a real one, and so is the error."""
+    limit = partial(resource.setrlimit, resource.RLIMIT_AS, (4 << 30, 4 << 30))
+    code = (
+        "import sys; from haptic_bench.commands import command_line; "
+        "command_line._function = lambda name: lambda options: bytearray(1 << 34); "
+        "sys.exit(command_line.main(['run', 'corner_peg']))"
+    )
+    status, out, said = python("-c", code, cwd=tmp_path, before=limit)
+    assert (status, out) == (1, "")
+    assert said.startswith("haptics: MemoryError; memory is limited to 4096 MiB (ulimit -v); details: "), said
 
 
 LONG = "a" * 300

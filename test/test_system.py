@@ -181,6 +181,41 @@ def test_nodes_go_and_come_back(haptics: Callable[..., Haptics], tmp_path: Path)
     assert run.err.count("is started again") == len(NODES)
 
 
+@pytest.mark.parametrize(
+    "operator",
+    [
+        pytest.param((), id="constant"),  # it presses the peg into the corner
+        pytest.param(MOVING, id="moving", marks=pytest.mark.exhaustive),
+    ],
+)
+def test_after_a_new_environment_the_force_is_within_the_limit_where_impulses_are_rendered_in_full(
+    haptics: Callable[..., Haptics], tmp_path: Path, operator: tuple[str, ...]
+) -> None:
+    """It begins with its tool at the start, and the hand is in the corner; the limit holds beyond the soft start."""
+    out = tmp_path / "out"
+    (trial,) = experiment.load("corner_peg", operator)
+    assert trial.experiment.device.impulse_rendering == "full"
+    rate, limit = trial.experiment.rate, 15.0  # [N]
+    with running(haptics, out, *settings("device.watchdog=0.1", *operator)) as (_, _, states):
+        for _ in range(2):  # the third end within seconds would end the system
+            first, process = len(states), process_of(out, "environment")
+            graph.kill(out, "environment")
+            wait_until(lambda old=process: process_of(out, "environment") not in (None, old), "its successor")
+            wait_until(lambda at=first: (states.since(at)["command_tick"] < 0).any(), "zero force")
+            wait_until(lambda: states.last()["command_tick"] >= 0, "commands")
+            begun = states.last()["tick"]
+            wait_until(lambda tick=begun: states.last()["tick"] > tick + rate, "a second of force")
+            found = states.since(first)
+            again = found["tick"] - found["tick"][np.flatnonzero(found["command_tick"] < 0)[-1]]
+            ramp = (again > 0) & (again <= 0.5 * rate)
+            rendered = np.abs(found["rendered_wrench"][:, :2])
+            assert rendered[again > 0].max() > 0.1, "a force"
+            drives = found["rendered_wrench"][:, :2] * found["twist"][:, :2] > 0.0
+            part = np.minimum(again / (0.5 * rate), 1.0)[:, None]
+            assert (rendered <= part * limit + 1e-9)[ramp[:, None] & drives].all()
+            assert rendered[ramp].max() <= limit + 1e-9
+
+
 def check_return(states: States, name: str, first: int, tick: int, passive: int | None) -> None:
     """What a node's absence did from state number `first` and `tick` on: so many ticks without force; None: none."""
     if name in ANSWERING:

@@ -119,6 +119,9 @@ def _packaged(module: str) -> str:
 
 
 def _run(arguments: Sequence[str]) -> int:
+    if limit := failures.memory_limit(failures.LEAST_MEMORY):
+        failures.say(f"{limit}: at least {failures.LEAST_MEMORY} MiB are needed; raise the limit")
+        return FAILED
     if arguments[:1] == ["test"]:  # all that follows is pytest's
         return int(_function("haptic_bench.commands.cli:test")(arguments[1:]))
     options = parse(arguments)

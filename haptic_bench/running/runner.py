@@ -40,6 +40,7 @@ SOON = 10.0  # [s] after its start in which a node that ends counts as one that 
 MOST_ENDS = 3  # of such a node, after which the graph is given up
 PAUSE = 0.5  # [s] until a node that has ended is started again
 
+_LOGGED = re.compile(r"\[[A-Z]+\] \[[\d.]+\] \[")  # the first line of what a node's logger said
 _ERROR = re.compile(r"\[ERROR\] \[[\d.]+\] \[[^\]]+\]: (.+)")  # of a node's logger
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
@@ -143,6 +144,7 @@ class Process:
         self.name = spec.name
         self._segments: set[str] = set()
         self.last_lines: deque[str] = deque(maxlen=LAST_LINES)
+        self._error = ""  # that its logger said last, if nothing but its other lines came after it
         output, writing = os.pipe()
         self._process = multiprocessing.get_context("fork").Process(
             target=_become, args=(spec.module, arguments, writing, output), name=spec.name
@@ -203,7 +205,7 @@ class Process:
         if status == 1 and self.last_lines and (said := error_said(self.last_lines[-1])):
             return f"{self.name} ended early ({how}): {said}"
         if short:
-            return f"{self.name} has ended ({how})"
+            return f"{self.name} has ended ({how})" + (f": {self._error.rstrip(':')}" if self._error else "")
         lines = "\n".join(f"    {line}" for line in self.last_lines) or "    (nothing)"
         return f"{self.name} ended early ({how}); its last lines:\n{lines}"
 
@@ -212,11 +214,13 @@ class Process:
             output = stack.enter_context(open(self._output, encoding="utf-8", errors="replace"))
             file = None
             with contextlib.suppress(OSError):  # a full disk: the last lines are kept all the same
-                file = stack.enter_context(open(log, "wb", buffering=0))
+                file = stack.enter_context(open(log, "ab", buffering=0))  # after that of its predecessor
             for text in output:
                 text = text.rstrip("\n")
                 if not line(text):
                     self.last_lines.append(text)
+                    if _LOGGED.match(text):
+                        self._error = error_said(text)
                     if file is not None:
                         with contextlib.suppress(OSError):
                             file.write(f"{text}\n".encode())

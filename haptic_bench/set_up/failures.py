@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import io
+import math
 import os
 import resource
 import signal
@@ -20,6 +21,9 @@ ENDING = {signal.SIGINT: "interrupted", signal.SIGTERM: "terminated", signal.SIG
 
 groups: set[int] = set()
 """Process groups that end with this program."""
+
+LEAST_MEMORY = 680
+"""Address space that the imports of a command take [MiB]; with less, libraries end the process in their own words."""
 
 
 def end_at_signals() -> None:
@@ -103,10 +107,12 @@ def say(text: str) -> None:
     print(f"haptics: {text}", file=sys.stderr, flush=True)
 
 
-def memory_limit() -> str:
-    """The limit on the memory of this process, in words; empty if there is none."""
+def memory_limit(below: float = math.inf) -> str:
+    """The limit on the memory of this process, if it is `below` so many MiB, in words; empty if there is none."""
     limit = resource.getrlimit(resource.RLIMIT_AS)[0]
-    return "" if limit == resource.RLIM_INFINITY else f"memory is limited to {limit / 2**20:.0f} MiB (ulimit -v)"
+    if limit == resource.RLIM_INFINITY or limit >= below * 2**20:
+        return ""
+    return f"memory is limited to {limit / 2**20:.0f} MiB (ulimit -v)"
 
 
 def report(error: BaseException, arguments: Any = ()) -> str:
@@ -117,9 +123,12 @@ def report(error: BaseException, arguments: Any = ()) -> str:
     import traceback
 
     kind = type(error).__name__
-    reason = " ".join(f"{kind}: {error}".split())[:300]
+    reason = " ".join(f"{kind}: {error}".rstrip(": ").split())[:300]
     reason = "".join(c if c.isprintable() else "?" for c in reason).encode("utf-8", "replace").decode()
-    frames = traceback.format_exception(type(error), error, error.__traceback__, limit=-40)
+    try:
+        frames = traceback.format_exception(type(error), error, error.__traceback__, limit=-40)
+    except MemoryError:  # it reads the sources
+        frames = []
     details = [
         f"time: {time.strftime('%Y-%m-%d %H:%M:%S %z')}",
         f"arguments: {[str(argument)[:1000] for argument in list(arguments)[:100]]!r}",

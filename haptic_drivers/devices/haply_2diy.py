@@ -220,11 +220,13 @@ class Haply2diy:
                     late = time.monotonic_ns() - self._written > watchdog
                     force = np.zeros(2) if late or not self._on else self._force * (1.0, -1.0)
                 jacobian = self._exchange(jacobian.T @ force, SILENCE)
-        except Exception as error:  # whatever it is, the driver has to know that nothing is rendered any more
+        except BaseException as error:  # whatever it is, the driver has to know that nothing is rendered any more
             with contextlib.suppress(DeviceError):  # it may hear, though it does not answer
                 self._send_torques(np.zeros(2))
             with self._lock:
                 self._fault, self._on = str(error) or type(error).__name__, False
+            if not isinstance(error, Exception):
+                raise
 
     def _exchange(self, torques: np.ndarray, patience: float) -> np.ndarray:
         """Send torques (2,) [N m] and take the answer, which comes within `patience` [s]; returns the Jacobian there.
