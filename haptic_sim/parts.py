@@ -171,6 +171,20 @@ class Kind(Group, Generic[P]):
         except (KeyError, TypeError, PartError):
             return None
 
+    def part(self, given: P | str) -> P:
+        """A part, or that of a name with its defaults.
+
+        Raises:
+            PartError: there is none of that name, or it cannot be used.
+        """
+        if isinstance(given, self.base):
+            return given
+        try:
+            return self.find(str(given))()
+        except KeyError:
+            known = ", ".join(self.entries())
+            raise PartError([f"{inputs.shown(given)} is none of the {self.name}; must be one of {known}"]) from None
+
     def changed(self, part: P, keys: Mapping[str, Any]) -> P:
         """A part with other keys; one of another type keeps those of its keys that the other has, too."""
         name = keys.get("type", self.name_of(type(part)))

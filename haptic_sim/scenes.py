@@ -21,7 +21,7 @@ class SceneParameters(Part):
         Args:
             tool: the section `tool`; it has the type none, but in scenes that are around one (TOOLS).
             contact: the section `contact`.
-            method: of contacts; some scenes start in the equilibrium of its penalties.
+            method: of contact, a `ContactMethodParameters`; some scenes start in the equilibrium of its penalties.
         """
         raise NotImplementedError
 

@@ -277,7 +277,7 @@ def coupled_inertias(experiment: Experiment, start: Start) -> CoupledInertias:
     tool = tuple(np.clip(mobility, -inputs.LARGEST, inputs.LARGEST).tolist())
     found = experiment.device.coupled(_device_start(experiment, start))
     if found and experiment.device.COMMANDS == FORCE:
-        soft = isinstance(start, WorldSetup) and experiment.environment.method not in ("constraint", "hybrid")
+        soft = isinstance(start, WorldSetup) and not experiment.environment.method.RIGID
         found["integrator"] = experiment.environment.integrator
         found["contact"] = (experiment.contact.stiffness, experiment.contact.damping) if soft else None
     return CoupledInertias(planar=start.planar, tool=tool, **found)
@@ -292,7 +292,7 @@ def _device_start(experiment: Experiment, start: Start) -> DeviceStart:
     """The start of a trial as its device has it."""
 
     def limits_impulses() -> bool:
-        if experiment.environment.method not in ("impulse_augmented", "frictional_impulses"):
+        if not experiment.environment.method.SPREADS:
             return False
         return isinstance(start, WorldSetup) and not start.further and start.bodies(1.0 / experiment.rate).held_alone
 

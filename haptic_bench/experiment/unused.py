@@ -28,8 +28,8 @@ def _groups(experiment: Experiment) -> Iterator[tuple[str, set[str] | None, str]
         yield "contact.friction", others, "contact.friction.model = none; name a model for friction"
     if not experiment.asynchronous:
         yield "local_model", None, "local_model.type = none"
-    elif experiment.environment.method == "penalty":
-        yield "local_model.transient", None, "environment.method = penalty has no impacts"
+    elif not (method := experiment.environment.method).IMPULSIVE:
+        yield "local_model.transient", None, f"environment.method = {method.type} has no impacts"
     guard = experiment.relay_guard
     why = f"guard.type = {guard}" if experiment.relayed else "relay.delay = null: there is no relay"
     relay = {"wave": guard == "wave", "tank": guard == "tank", "correction": guard in ("passivity", "tank")}

@@ -65,9 +65,9 @@ def _method(experiment: Experiment) -> str:
         constraint = experiment.constraint
         kept = f"stabilised with gamma {constraint.gamma:g}/s" if constraint.solver == "stabilised" else "projected"
         return f"exact constraints, {kept}, {constraint.integrator} integration"
-    method = experiment.environment.method.replace("_", "-")
-    text = f"{method} contact"
-    if "impulse" in method and (limits := experiment.device.limits) is not None:
+    method = experiment.environment.method
+    text = f"{method.type.replace('_', '-')} contact"
+    if method.SPREADS and (limits := experiment.device.limits) is not None:
         rendering = limits.impulse_rendering
         text += f", impulses {'in full' if rendering == 'full' else rendering}"
     through = experiment.controller.LABEL

@@ -12,7 +12,6 @@ from pydantic.fields import FieldInfo
 
 from haptic_bench.experiment import Experiment, Trial
 from haptic_sim.constraints.scenes import ConstrainedSetup
-from haptic_sim.contact.response import RIGID
 from haptic_sim.messages import topic_of
 
 REACH = 10.0  # of a slider, times the value, where the parameter's range is wider
@@ -84,11 +83,11 @@ def _used_of_contact(trial: Trial) -> set[str]:
     method, friction = trial.experiment.environment.method, trial.experiment.contact.friction.model.type
     if isinstance(trial.start, ConstrainedSetup):
         return set()
-    penalties = method not in RIGID
+    penalties = not method.RIGID
     used = {
         "stiffness": penalties,
         "damping": penalties,
-        "restitution": method != "penalty",
+        "restitution": method.IMPULSIVE,
         "friction.static": friction != "none",
         "friction.kinetic": friction != "none",
         "friction.breakaway": penalties and friction not in ("none", "coulomb"),

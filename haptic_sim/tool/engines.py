@@ -6,7 +6,8 @@ from typing import Annotated, Any, ClassVar, Literal, NamedTuple
 
 from haptic_sim.constraints.scenes import ConstrainedSetup, ConstraintParameters
 from haptic_sim.constraints.tool import ConstrainedTool
-from haptic_sim.contact.response import ContactParameters, DeviceLimits, Method
+from haptic_sim.contact.methods import Method
+from haptic_sim.contact.response import ContactParameters, DeviceLimits
 from haptic_sim.parts import Kind, Part
 from haptic_sim.tool.environment import Environment
 from haptic_sim.tool.mujoco_surroundings import MujocoSurroundings
