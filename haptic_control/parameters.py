@@ -73,6 +73,8 @@ class ControllerParameters(Part):
     """What contact is felt through, as a report says it; empty: nothing is said."""
     EXTERNAL: ClassVar[bool] = False
     """Whether it is a node that the user starts, and `build` makes none."""
+    BRIDGES: ClassVar[bool] = False
+    """Whether it leaves the device to clients of another interface, so that no world is simulated."""
 
     GAINS: ClassVar[tuple[str, ...]] = ()
     """Names of its gains (`haptic_sim.parameters.Gains`): those left out are lowered until the loop is stable."""
@@ -118,5 +120,8 @@ class AnalysedControllerParameters(ControllerParameters):
 
 class NoControllerParameters(ControllerParameters):
     """There is no device to control."""
+
+    ABSENT: ClassVar[bool] = True
+    OFFLINE: ClassVar[bool] = False
 
     type: Literal["none"] = "none"

@@ -6,7 +6,7 @@ import bisect
 import math
 from collections.abc import Iterable
 from types import MappingProxyType
-from typing import Annotated, ClassVar, Literal, NamedTuple, Protocol
+from typing import Annotated, Any, ClassVar, Literal, NamedTuple, Protocol
 
 import numpy as np
 from pydantic import AfterValidator
@@ -68,6 +68,13 @@ class OperatorParameters(Part):
     def build(self, held: Held) -> Operator:
         """The operator, which neither trembles nor lets go."""
         raise NotImplementedError
+
+    def check(self, experiment: Any) -> list[str]:
+        """Why it does not fit the other sections of an experiment."""
+        if self.EVENTS and experiment.device.HARDWARE:
+            held = f"device.name = {experiment.device.label} is held by a person"
+            return [f"operator.type = {self.type}: {held}; leave the pointer out, as operator.type=constant"]
+        return []
 
     @property
     def file_key(self) -> str:

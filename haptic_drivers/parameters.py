@@ -14,7 +14,7 @@ from haptic_drivers.devices.hardware import HardwareDevice
 from haptic_drivers.devices.link import Link, Source, Still
 from haptic_drivers.noise import SensorNoise
 from haptic_sim.contact.response import DeviceLimits
-from haptic_sim.messages import FORCE, DeviceCommand, DeviceState
+from haptic_sim.messages import FORCE, MOTION, DeviceCommand, DeviceState
 from haptic_sim.parameters import Parameters, in_space, quantity
 from haptic_sim.parts import Kind, Part
 from haptic_sim.worlds.scenes import AnyToolParameters, NoToolParameters
@@ -145,6 +145,11 @@ class DeviceParameters(Part):
     RANDOM: ClassVar[tuple[str, ...]] = ()
     """Names of keys whose values, where they are not 0, make a trial random by its seed."""
 
+    @classmethod
+    def usual_controller(cls) -> str:
+        """Type of the controller that it gets in an experiment that names none; empty: the experiment has to."""
+        return "admittance" if cls.COMMANDS == MOTION else ""
+
     def build(self, context: DeviceContext) -> BuiltDevice:
         """The device, at rest."""
         raise TypeError(f"{type(self).__name__}: is no device")
@@ -208,13 +213,14 @@ class DeviceParameters(Part):
         """Names of keys that have no effect because of other keys of the device, and why."""
         yield from ()
 
+    def without_effect(self, experiment: Any) -> Iterator[tuple[str, set[str] | None, str]]:
+        """Keys of an experiment that it leaves unused."""
+        for names, why in self.unused():
+            yield "device", names, why
+
     def unchecked(self) -> str:
         """Why the stability of a controller's gains cannot be checked with the device; empty: it can."""
         return ""
-
-    def facts(self) -> list[str]:
-        """What a report says of what it renders."""
-        return []
 
 
 DEVICES = Kind("devices", DeviceParameters)
@@ -223,6 +229,9 @@ AnyDeviceParameters = Annotated[DeviceParameters, DEVICES]
 
 class NoDeviceParameters(DeviceParameters):
     """No device: the operator's wrench acts on the tool."""
+
+    ABSENT: ClassVar[bool] = True
+    OFFLINE: ClassVar[bool] = False
 
     type: Literal["none"] = "none"
 

@@ -257,7 +257,7 @@ class Slot:
         scene, tool, friction = experiment.scene, experiment.tool, experiment.contact.friction
         if not isinstance(scene, SlotParameters) or not isinstance(tool, PegParameters):
             return None
-        if friction.code == NONE or experiment.environment.method.RIGID or friction.static == 0.0:
+        if friction.code == NONE or not experiment.environment.method.BONDS or friction.static == 0.0:
             return None
         static, kinetic = (CONTACTS * mu * scene.normal_force for mu in (friction.static, friction.kinetic))
         period = 2.0 * math.pi * math.sqrt(tool.mass * friction.breakaway / static)

@@ -14,6 +14,8 @@ class SceneParameters(Part):
     """The engine that alone simulates it; empty: any that simulates worlds."""
     CONSTRAINED: ClassVar[bool] = False
     """Whether it is a tool under exact constraints alone, without a world."""
+    ROLLING: ClassVar[bool] = False
+    """Whether `constraint.rolling` has a meaning in it."""
 
     def world(self, tool: Any, contact: Any, method: Any) -> dict[str, Any]:
         """The keys of a world (`haptic_sim.worlds.parameters.WorldParameters`), but for its type.

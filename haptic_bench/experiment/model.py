@@ -17,8 +17,9 @@ from haptic_drivers.parameters import DEVICES, AnyDeviceParameters
 from haptic_ros.trial import StandardTopicParameters
 from haptic_sim.constraints.scenes import ConstraintParameters
 from haptic_sim.contact.response import UNLIMITED, ContactParameters, DeviceLimits
-from haptic_sim.messages import MOTION, topic_of
+from haptic_sim.messages import topic_of
 from haptic_sim.parameters import Parameters, quantity
+from haptic_sim.parts import Part
 from haptic_sim.random_numbers import stream
 from haptic_sim.scenes import AnySceneParameters
 from haptic_sim.tool.local_model import AnyLocalModelParameters, NoLocalModelParameters
@@ -143,18 +144,14 @@ class Experiment(Parameters):
 
     @model_validator(mode="before")
     @classmethod
-    def _a_device_that_is_moved_has_its_controller(cls, data: Any) -> Any:
-        """The controller of an admittance device, where none is given."""
+    def _a_device_has_its_usual_controller(cls, data: Any) -> Any:
+        """The controller that a device has usually, where none is given."""
         if isinstance(data, dict):
             device, controller = data.get("device"), data.get("controller", {})
             kind = DEVICES.find_or_none(device.get("type")) if isinstance(device, dict) else None
-            if (
-                kind is not None
-                and kind.COMMANDS == MOTION
-                and isinstance(controller, dict)
-                and controller.get("type", "none") == "none"
-            ):
-                return {**data, "controller": {**controller, "type": "admittance"}}
+            usual = "" if kind is None else kind.usual_controller()
+            if usual and isinstance(controller, dict) and controller.get("type", "none") == "none":
+                return {**data, "controller": {**controller, "type": usual}}
         return data
 
     @model_validator(mode="before")
@@ -205,6 +202,17 @@ class Experiment(Parameters):
         )
 
     @property
+    def parts(self) -> tuple[Part, ...]:
+        """All parts but the analysis, and those of further hands."""
+        of_world = self.contact.friction.model, self.environment.method, self.local_model, self.environment.engine
+        return (*self.of_the_hand, self.scene, *of_world)
+
+    @property
+    def of_the_hand(self) -> tuple[Part, ...]:
+        """The parts of the first hand."""
+        return self.operator, self.device, self.controller
+
+    @property
     def hand_names(self) -> tuple[str, ...]:
         """Names of the further hands."""
         return tuple(hand.name for hand in self.hands)
@@ -222,7 +230,7 @@ class Experiment(Parameters):
     @property
     def asynchronous(self) -> bool:
         """Whether a local model answers the controller."""
-        return self.local_model.type != "none"
+        return not self.local_model.ABSENT
 
     @property
     def relayed(self) -> bool:
@@ -232,7 +240,7 @@ class Experiment(Parameters):
     @property
     def bridged(self) -> bool:
         """Whether clients of CRTK command the device, and no world is simulated."""
-        return self.controller.type == "crtk"
+        return self.controller.BRIDGES
 
     @property
     def external(self) -> tuple[str, ...]:
@@ -249,7 +257,7 @@ class Experiment(Parameters):
     @property
     def alone(self) -> bool:
         """Whether the environment runs without a device, under the operator's wrench."""
-        return self.device.type == "none"
+        return self.device.ABSENT
 
     @property
     def hardware(self) -> tuple[str, ...]:

@@ -28,7 +28,7 @@ def facts(trial: Trial, guard: Mapping[str, Any], joule: tuple[str, float] | Non
     yield "Contact", _method(experiment)
     if experiment.relayed:
         yield "Relay", _relay(experiment)
-    yield "Operator", experiment.operator.type
+    yield "Operator", "; ".join([experiment.operator.type, *experiment.operator.facts()])
     yield from _device(experiment)
     yield from scale(experiment)
     passivity = passivity_fact(experiment.controller, trial.coupled_inertias, experiment.rate)

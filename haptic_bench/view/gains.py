@@ -11,7 +11,6 @@ from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
 from haptic_bench.experiment import Experiment, Trial
-from haptic_sim.constraints.scenes import ConstrainedSetup
 from haptic_sim.messages import topic_of
 
 REACH = 10.0  # of a slider, times the value, where the parameter's range is wider
@@ -80,21 +79,10 @@ def _is_set(value: Any) -> bool:
 
 def _used_of_contact(trial: Trial) -> set[str]:
     """The keys of contacts that the trial's method and friction model use."""
-    method, friction = trial.experiment.environment.method, trial.experiment.contact.friction.model.type
-    if isinstance(trial.start, ConstrainedSetup):
+    experiment = trial.experiment
+    if experiment.scene.CONSTRAINED:
         return set()
-    penalties = not method.RIGID
-    used = {
-        "stiffness": penalties,
-        "damping": penalties,
-        "restitution": method.IMPULSIVE,
-        "friction.static": friction != "none",
-        "friction.kinetic": friction != "none",
-        "friction.breakaway": penalties and friction not in ("none", "coulomb"),
-        "friction.deadband": penalties and friction not in ("none", "dahl"),
-        "friction.damping": penalties and friction == "reset_integrator",
-    }
-    return {f"contact.{key}" for key, acts in used.items() if acts}
+    return {f"contact.{key}" for key in experiment.environment.method.used(experiment.contact)}
 
 
 def _tool_side(experiment: Experiment) -> tuple[str, ...]:

@@ -245,6 +245,8 @@ class TwoLinkCircleParameters(ConstrainedParameters):
 class RollingSpheresParameters(ConstrainedParameters):
     """A sphere that rolls on a large fixed one (YUN V-A); a displacement of the large one breaks the contact."""
 
+    ROLLING: ClassVar[bool] = True
+
     type: Literal["rolling_spheres"] = "rolling_spheres"
     large: float = quantity(0.55, unit="m", description="Radius of the large sphere, R", gt=0.0, le=100.0)
     small: float = quantity(0.05, unit="m", description="Radius of the small sphere, r", gt=0.0, le=100.0)

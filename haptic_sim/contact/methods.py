@@ -14,6 +14,7 @@ gives is finite (`foreign_method`), and its work is in the energy balance as tha
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Annotated, Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
@@ -61,6 +62,8 @@ class ContactMethodParameters(Part):
     """Whether contacts matter before they touch, from `contact.margin` on."""
     SPREADS: ClassVar[bool] = False
     """Whether it scales impulses that the device cannot render, and spreads them over steps."""
+    BONDS: ClassVar[bool] = False
+    """Whether friction is that of `contact.friction.model`; else its coefficients alone are used."""
     PRINTED_SELF_COLLISION: ClassVar[bool] = False
     """Whether it knows `contact.self_collision: printed`."""
 
@@ -73,6 +76,18 @@ class ContactMethodParameters(Part):
     def label(self) -> str:
         """What texts call it."""
         return self.type.replace("_", " ")
+
+    def used(self, contact: ContactParameters) -> set[str]:
+        """Live keys of the section `contact` that it uses."""
+        friction = contact.friction.model.USES
+        found = {f"friction.{name}" for name in (friction if self.BONDS else friction & {"static", "kinetic"})}
+        found |= set() if self.RIGID else {"stiffness", "damping"}
+        return found | ({"restitution"} if self.IMPULSIVE else set())
+
+    def without_effect(self, experiment: Any) -> Iterator[tuple[str, set[str] | None, str]]:
+        """Keys of an experiment that it leaves unused."""
+        if not (self.IMPULSIVE or experiment.local_model.ABSENT):
+            yield "local_model.transient", None, f"environment.method = {self.type} has no impacts"
 
     def problems(self, contact: ContactParameters) -> list[str]:
         """Why it cannot do what the material asks for, one line each, which begins with a key."""
@@ -115,6 +130,7 @@ def contact_method(method: Method) -> ContactMethodParameters:
 class _CompliantParameters(ContactMethodParameters):
     """A method with penalties; the classes derived from it are its forms."""
 
+    BONDS: ClassVar[bool] = True
     FRICTIONAL: ClassVar[bool] = False
     """Whether impulses obey Coulomb's law, too."""
 

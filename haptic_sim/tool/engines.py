@@ -97,6 +97,36 @@ class EngineParameters(Part):
         """What a local model is fed by."""
         raise TypeError(f"{type(self).__name__}: does not survey for a local model")
 
+    def check(self, experiment: Any) -> list[str]:
+        """Why it does not fit the other sections of an experiment."""
+        scene = experiment.scene
+        wanted = scene.ENGINE or ("" if self.SCENES else "haptics")
+        if wanted not in ("", self.type):
+            return [
+                f"environment.engine = {self.type}: the scene {scene.type} is simulated by {wanted}; "
+                f"set environment.engine={wanted}"
+            ]
+        problems = []
+        if self.EXTERNAL and experiment.alone:
+            problems.append("device.type = none: environment.engine = external answers a controller; give a device")
+        if experiment.hands and self.ONE_HAND:
+            problems.append(f"environment.engine = {self.type}: supports one hand only; leave hands out")
+        if experiment.asynchronous and not self.SURVEYS:
+            problems.append(
+                f"local_model.type = {experiment.local_model.type}: environment.engine = {self.type} answers at the "
+                "servo rate, and feeds no local model; set local_model.type=none"
+            )
+        if not self.SERVO and not experiment.asynchronous:
+            problems.append(
+                f"local_model.type = {experiment.local_model.type}: what {self.LABEL or self.type} simulates is felt "
+                "through a local model; set local_model.type=full"
+            )
+        elif not self.SERVO and experiment.environment.rate is None:
+            problems.append(
+                f"environment.rate = null: {self.LABEL or self.type}'s world needs one; set environment.rate=60"
+            )
+        return problems
+
 
 ENGINES = Kind("engines", EngineParameters, by_name=True)
 AnyEngineParameters = Annotated[EngineParameters, ENGINES]
@@ -162,5 +192,6 @@ class ExternalEngineParameters(EngineParameters):
     """A node of one's own, named environment, in place of ours; the scene says where its tool is at the start."""
 
     EXTERNAL: ClassVar[bool] = True
+    OFFLINE: ClassVar[bool] = False
 
     type: Literal["external"] = "external"

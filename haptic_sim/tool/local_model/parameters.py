@@ -85,4 +85,7 @@ AnyLocalModelParameters = Annotated[LocalModelParameters, LOCAL_MODELS]
 class NoLocalModelParameters(LocalModelParameters):
     """Nothing between two updates: the environment runs at the servo rate."""
 
+    ABSENT: ClassVar[bool] = True
+    OFFLINE: ClassVar[bool] = False
+
     type: Literal["none"] = "none"
