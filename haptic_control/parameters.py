@@ -79,6 +79,11 @@ class ControllerParameters(Part):
     GAINS: ClassVar[tuple[str, ...]] = ()
     """Names of its gains (`haptic_sim.parameters.Gains`): those left out are lowered until the loop is stable."""
 
+    @property
+    def lasts(self) -> float | None:
+        """How long it has something to do [s]; None: as long as it is called."""
+        return None
+
     def build(self, rate: float) -> Controller:
         """The controller, at the servo rate [Hz]."""
         raise TypeError(f"{type(self).__name__}: is no controller")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from typing import Annotated, Any, ClassVar, Literal, NamedTuple, Protocol, TypeVar
 
@@ -133,6 +134,18 @@ class DeviceStart(NamedTuple):
     limits_impulses: Callable[[], bool]
 
 
+class Tracking(NamedTuple):
+    """How a device follows its tool, for what a report says of its errors.
+
+    Attributes:
+        limit: of its drive, (6,) [N, N m].
+        text: what it is and how it follows, as whole sentences.
+    """
+
+    limit: np.ndarray
+    text: str
+
+
 class DeviceParameters(Part):
     """Parameters of a device."""
 
@@ -200,6 +213,31 @@ class DeviceParameters(Part):
         return None
 
     @property
+    def largest_age(self) -> float:
+        """Age beyond which a command is not followed [s]."""
+        return math.inf
+
+    @property
+    def tracking(self) -> Tracking | None:
+        """How it follows its tool; None: it is not moved as its tool moves."""
+        return None
+
+    def idealised(self, inertia: Callable[[], tuple[float, float] | None]) -> DeviceParameters | None:
+        """The same without motors, friction and encoders, beside which a report shows it; None: it has none of these.
+
+        Args:
+            inertia: returns mass [kg] and inertia [kg m^2] at the hand; None: they are not known.
+        """
+        return None
+
+    def motor_currents(self, poses: np.ndarray, wrenches: np.ndarray) -> tuple[np.ndarray, float] | None:
+        """Currents of its motors (N, motors) and their limit [A], by poses (N, 7) and wrenches (N, 6) of the hand.
+
+        None: it has no motors.
+        """
+        return None
+
+    @property
     def last_bound(self) -> BoundParameters:
         """The last bound of what it renders."""
         return BoundParameters()
@@ -245,6 +283,11 @@ class CommandedDeviceParameters(DeviceParameters):
     watchdog: float = watchdog_quantity()
     soft_start: float | None = soft_start_quantity()
     bound: BoundParameters = bound_quantity()
+
+    @property
+    def largest_age(self) -> float:
+        """Age beyond which a command is not followed [s]."""
+        return self.watchdog
 
     @property
     def last_bound(self) -> BoundParameters:

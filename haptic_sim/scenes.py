@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from pathlib import Path
 from typing import Annotated, Any, ClassVar
 
 from haptic_sim.parts import Kind, Part
@@ -26,6 +28,18 @@ class SceneParameters(Part):
             method: of contact, a `ContactMethodParameters`; some scenes start in the equilibrium of its penalties.
         """
         raise NotImplementedError
+
+    def placed(self, folder: Path) -> SceneParameters:
+        """The same, with paths of files that hold everywhere; `folder` is where they start from."""
+        return self
+
+    def with_files(self, place: Callable[[str], str | Path]) -> SceneParameters:
+        """The same, with another place for each file that a trial keeps a copy of."""
+        return self
+
+    def model_files(self) -> dict[str, str]:
+        """Paths of model files whose links may have visual meshes, by the name in front of their links."""
+        return {}
 
 
 SCENES = Kind("scenes", SceneParameters)

@@ -29,9 +29,8 @@ from haptic_sim.tool.parameters import EnvironmentParameters
 from haptic_sim.tool.tool_side import build_environment, world_of
 from haptic_sim.tool.world_state import Contact as Contact
 from haptic_sim.worlds import building
-from haptic_sim.worlds.building import with_absolute_paths
 from haptic_sim.worlds.model_files import last_link
-from haptic_sim.worlds.parameters import NAME, WORLD, HoldParameters, MujocoParameters, WorldParameters
+from haptic_sim.worlds.parameters import NAME, WORLD, HoldParameters, MujocoParameters
 from haptic_sim.worlds.scenes import AnyToolParameters, NoToolParameters, tools_of
 
 ELSEWHERE = (
@@ -147,9 +146,7 @@ class Model:
         if (engine := sections.environment.engine).type != "haptics":
             reason = "a Model is simulated by haptics; leave it out, or take haptic_bench.Loop"
             raise ParameterError([f"environment.engine = {engine.type}: {reason}"])
-        if isinstance(sections.scene, WorldParameters):
-            scene = with_absolute_paths(sections.scene, folder)
-            sections = sections.model_copy(update={"scene": scene})
+        sections = sections.model_copy(update={"scene": sections.scene.placed(folder)})
         self._sections = sections
         self._start = world_of(sections)
         self._q_names, self._v_names = coordinate_names(self._start.model)

@@ -23,7 +23,6 @@ from haptic_bench.experiment.system import simulated_devices
 from haptic_bench.running.runner import Interruption
 from haptic_bench.trials import trial
 from haptic_bench.trials.recorded import RecordedTrial, load_trial
-from haptic_control.excitation import ExcitationParameters
 from haptic_control.identification.fit import Estimate, Identified
 from haptic_drivers.bound import Bound
 from haptic_sim import inputs
@@ -128,9 +127,9 @@ def _trial(device: Mapping[str, Any], hand: Mapping[str, Any] | None, settings: 
     (one,) = trials
     controller = one.experiment.controller
     given = any(text.startswith("duration=") for text in settings)
-    if not isinstance(controller, ExcitationParameters) or given:
+    if controller.lasts is None or given:
         return one
-    return replace(one, experiment=one.experiment.model_copy(update={"duration": controller.duration}))
+    return replace(one, experiment=one.experiment.model_copy(update={"duration": controller.lasts}))
 
 
 def _simulated(name: str) -> dict[str, Any]:

@@ -97,6 +97,14 @@ class EngineParameters(Part):
         """What a local model is fed by."""
         raise TypeError(f"{type(self).__name__}: does not survey for a local model")
 
+    def compiled(self, scene: Any) -> tuple[Any, Any] | None:
+        """MuJoCo's model and data of a scene at its start, which a view draws; None: the view draws the world.
+
+        Raises:
+            ParameterError: a file is no longer there.
+        """
+        return None
+
     def check(self, experiment: Any) -> list[str]:
         """Why it does not fit the other sections of an experiment."""
         scene = experiment.scene
@@ -172,9 +180,13 @@ class MujocoEngineParameters(EngineParameters):
 
     type: Literal["mujoco"] = "mujoco"
 
+    def compiled(self, scene: Any) -> tuple[Any, Any]:
+        """MuJoCo's model and data of a scene at its start."""
+        return load(scene)
+
     def surroundings(self, context: SurroundingsContext) -> MujocoSurroundings:
         """What a local model is fed by."""
-        model, data = load(context.scene)
+        model, data = self.compiled(context.scene)
         return MujocoSurroundings(
             model,
             data,
