@@ -30,6 +30,9 @@ def facts(trial: Trial, guard: Mapping[str, Any], joule: tuple[str, float] | Non
         yield "Relay", _relay(experiment)
     yield "Operator", "; ".join([experiment.operator.type, *experiment.operator.facts()])
     yield from _device(experiment)
+    for part in experiment.parts:
+        if part not in (experiment.operator, experiment.device) and (said := part.facts()):
+            yield part.type, "; ".join(said)
     yield from scale(experiment)
     passivity = passivity_fact(experiment.controller, trial.coupled_inertias, experiment.rate)
     if passivity:
