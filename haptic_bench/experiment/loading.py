@@ -132,16 +132,17 @@ def read_system(path: Path) -> dict[str, Any]:
 
 def _with_system(document: dict[str, Any], folder: Path) -> dict[str, Any]:
     """The same with the formulas of the file that the scene names, where it has no keys of its own."""
-    scene = document.get("scene")
-    if not (isinstance(scene, dict) and scene.get("type") == "formulas" and isinstance(scene.get("file"), str)):
-        return document
-    own = {key: value for key, value in scene.items() if key != "file"}
-    of_file = read_system(find_system(scene["file"], folder))
+    match document:
+        case {"scene": {"type": "formulas", "file": str(file), **keys}}:
+            own = {"type": "formulas", **keys}
+        case _:
+            return document
+    of_file = read_system(find_system(file, folder))
     merged = of_file | own
     for key in ("parameters", "start"):  # of which one may be changed alone
-        ours, theirs = own.get(key), of_file.get(key)
-        if isinstance(ours, dict) and isinstance(theirs, dict):
-            merged[key] = theirs | ours
+        match own.get(key), of_file.get(key):
+            case dict(ours), dict(theirs):
+                merged[key] = theirs | ours
     return document | {"scene": merged}
 
 

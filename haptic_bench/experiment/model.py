@@ -146,11 +146,13 @@ class Experiment(Parameters):
     @classmethod
     def _a_device_has_its_usual_controller(cls, data: Any) -> Any:
         """The controller that a device has usually, where none is given."""
-        if isinstance(data, dict):
-            device, controller = data.get("device"), data.get("controller", {})
-            kind = DEVICES.find_or_none(device.get("type")) if isinstance(device, dict) else None
-            usual = "" if kind is None else kind.usual_controller()
-            if usual and isinstance(controller, dict) and controller.get("type", "none") == "none":
+        match data:
+            case {"device": {"type": name}} if (kind := DEVICES.find_or_none(name)) is not None:
+                usual = kind.usual_controller()
+            case _:
+                return data
+        match data.get("controller", {}):
+            case dict(controller) if usual and controller.get("type", "none") == "none":
                 return {**data, "controller": {**controller, "type": usual}}
         return data
 

@@ -74,8 +74,7 @@ def load_system(world: str, device: str = "", settings: Sequence[str] = ()) -> T
     file = _world_file(world)
     path = find(world) if file is None else file
     document = _with_device(read_document(path) if file is None else _document(path, settings), device)
-    own = document.get("device")
-    kind = own.get("type") if isinstance(own, dict) else "none"
+    kind = _type_of(document, "device") or "none"
     chosen = file is not None or bool(device) or kind == "hardware"  # an experiment's own device has its controller
     if "controller" in document or not chosen or not _takes_forces(kind):
         return _one(document, path, settings)
@@ -139,13 +138,20 @@ def _document(path: Path, settings: Sequence[str]) -> dict[str, Any]:
     }
 
 
+def _type_of(document: dict[str, Any], section: str) -> Any:
+    """The type of a section of a document; None: it has none."""
+    match document.get(section):
+        case {"type": kind}:
+            return kind
+    return None
+
+
 def _with_device(document: dict[str, Any], device: str) -> dict[str, Any]:
     """The same experiment with another device, and without the analysis of its own.
 
     The controller stays where both devices take forces, and needs to know nothing of them.
     """
-    own, controller = (document.get(name) for name in ("device", "controller"))
-    kind, control = (one.get("type") if isinstance(one, dict) else None for one in (own, controller))
+    kind, control = _type_of(document, "device"), _type_of(document, "controller")
     if device in ("", kind):
         return document
     if not analyses.find(document.get("analysis", "trial")).OFFLINE_ONLY:

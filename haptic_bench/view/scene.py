@@ -393,19 +393,20 @@ def _moved(shape: Shape, X: np.ndarray) -> Shape:
 
 def _shape_of_coal(body: int, geometry: Any) -> Shape:
     """Triangles of a coal shape."""
-    if isinstance(geometry, coal.Box):
-        return _box(body, geometry.halfSide)
-    if isinstance(geometry, coal.Sphere):
-        return _ball(body, (geometry.radius,) * 3)
-    if isinstance(geometry, coal.Cylinder):
-        return _cylinder(body, geometry.radius, geometry.halfLength)
-    if isinstance(geometry, coal.Capsule):
-        return _capsule(body, geometry.radius, geometry.halfLength)
-    if isinstance(geometry, (coal.Halfspace, coal.Plane)):
-        return _plane(body, geometry.n, geometry.d)
-    if isinstance(geometry, coal.BVHModelBase):
-        faces = np.array([[geometry.tri_indices(i)[k] for k in range(3)] for i in range(geometry.num_tris)], int)
-        return Shape(body, np.array(geometry.vertices()), faces, convex=False)
+    match geometry:
+        case coal.Box():
+            return _box(body, geometry.halfSide)
+        case coal.Sphere():
+            return _ball(body, (geometry.radius,) * 3)
+        case coal.Cylinder():
+            return _cylinder(body, geometry.radius, geometry.halfLength)
+        case coal.Capsule():
+            return _capsule(body, geometry.radius, geometry.halfLength)
+        case coal.Halfspace() | coal.Plane():
+            return _plane(body, geometry.n, geometry.d)
+        case coal.BVHModelBase():
+            faces = np.array([[geometry.tri_indices(i)[k] for k in range(3)] for i in range(geometry.num_tris)], int)
+            return Shape(body, np.array(geometry.vertices()), faces, convex=False)
     return _polytope(body, geometry)
 
 
