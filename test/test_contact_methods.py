@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import math
+import os
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -42,7 +45,7 @@ def box(method: Any, steps: int = 1500, **contact: Any) -> World:
         "box": {
             "joint": "free",
             "mass": 1.0,
-            "position": [0, 0, 0.15],
+            "position": [0, 0, 0.0725],
             "rotation": [0.3, 0.2, 0.1],
             "shapes": [{"type": "box", "size": [0.1, 0.1, 0.1]}],
         },
@@ -90,6 +93,25 @@ def test_a_trial_with_a_method_of_another_package_is_stable(method: str) -> None
     assert not reason and (samples["contacts"] > 0).any()
     again, _ = attempt(f"environment.method={method}")
     assert all(samples[name].tobytes() == again[name].tobytes() for name in samples.names)
+
+
+PROGRAM = """
+from test_contact_methods import SOFT, box
+world = box(SOFT, 30, friction={"static": 0.4, "kinetic": 0.3})
+print(world.pose.tobytes().hex(), len(world.contacts))
+"""
+
+
+def test_a_method_gives_the_same_bits_in_python() -> None:
+    """Where a debugger can step through it."""
+    found = []
+    for disabled in ("0", "1"):
+        here = Path(__file__).resolve().parent
+        folders = (here.parent, here, here.parent / "examples" / "own_parts")
+        environment = os.environ | {"NUMBA_DISABLE_JIT": disabled, "PYTHONPATH": os.pathsep.join(map(str, folders))}
+        command = [sys.executable, "-c", PROGRAM]
+        found.append(subprocess.run(command, env=environment, capture_output=True, text=True, check=True).stdout)
+    assert found[0] == found[1] and not found[0].endswith(" 0\n")
 
 
 def test_a_method_serves_a_local_model_and_a_world_behind_one() -> None:
