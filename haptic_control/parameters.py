@@ -76,6 +76,8 @@ class ControllerParameters(Part):
     BRIDGES: ClassVar[bool] = False
     """Whether it leaves the device to clients of another interface, so that no world is simulated."""
 
+    NEEDS_DEVICE: ClassVar[bool] = False
+    """Whether it needs to know what a device says of itself, so that it is of no use to another one."""
     GAINS: ClassVar[tuple[str, ...]] = ()
     """Names of its gains (`haptic_sim.parameters.Gains`): those left out are lowered until the loop is stable."""
 

@@ -25,7 +25,9 @@ from haptic_bench.trials import trial
 from haptic_bench.trials.recorded import RecordedTrial, load_trial
 from haptic_control.identification.fit import Estimate, Identified
 from haptic_drivers.bound import Bound
+from haptic_drivers.parameters import DEVICES
 from haptic_sim import inputs
+from haptic_sim.messages import FORCE
 from haptic_sim.parameters import ParameterError
 
 EXPERIMENT = "identification"
@@ -158,7 +160,8 @@ def _simulated(name: str) -> dict[str, Any]:
 
 def _forced(name: str, device: dict[str, Any]) -> dict[str, Any]:
     """A simulated device, if a force moves it."""
-    if device.get("type") in ("admittance", "none"):
+    part = DEVICES.find_or_none(device.get("type"))
+    if part is not None and (part.ABSENT or part.COMMANDS != FORCE):
         raise ParameterError(
             [f"device {name}: has the type {device['type']}, which no force moves: it has no such data"]
         )

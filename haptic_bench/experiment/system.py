@@ -16,6 +16,7 @@ from haptic_bench.experiment import analyses
 from haptic_bench.experiment.devices import known_devices
 from haptic_bench.experiment.loading import find, load_document, name_of, read_document
 from haptic_bench.experiment.resolution import Trial
+from haptic_control.parameters import CONTROLLERS
 from haptic_drivers.parameters import DEVICES
 from haptic_sim import inputs
 from haptic_sim.messages import FORCE
@@ -156,8 +157,10 @@ def _with_device(document: dict[str, Any], device: str) -> dict[str, Any]:
         return document
     if not analyses.find(document.get("analysis", "trial")).OFFLINE_ONLY:
         document = document | {"analysis": "trial"}
-    moved = control in ("admittance", "none") or not (_takes_forces(kind) and _takes_forces(device))
-    replaced = ("device", "controller") if moved or control == "impedance_shaping" else ("device",)
+    controller = CONTROLLERS.find_or_none(control)
+    fits = controller is None or not (controller.ABSENT or controller.NEEDS_DEVICE or controller.COMMANDS != FORCE)
+    stays = fits and _takes_forces(kind) and _takes_forces(device)
+    replaced = ("device",) if stays else ("device", "controller")
     rest = {key: value for key, value in document.items() if key not in replaced}
     if device in known_devices():
         return rest | {"device": {"type": "hardware", "name": device}}
@@ -190,7 +193,7 @@ def _with_device(document: dict[str, Any], device: str) -> dict[str, Any]:
 def _takes_forces(device: Any) -> bool:
     """Whether a device, by its type, takes forces; of one that is not known nothing else is said."""
     kind = DEVICES.find_or_none(device)
-    return device != "none" and (kind is None or kind.COMMANDS == FORCE)
+    return kind is None or (not kind.ABSENT and bool(kind.COMMANDS == FORCE))
 
 
 def _one(document: dict[str, Any], path: Path, settings: Sequence[str]) -> Trial:
