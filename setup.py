@@ -28,7 +28,9 @@ setup(
     author_email="maintainers@haptics.example",
     python_requires=">=3.10,<3.13",
     packages=find_packages(include=[pattern for name in PACKAGES for pattern in (name, f"{name}.*")]),
-    package_data={name: ["**/*.css", "**/*.csv", "**/*.html", "**/*.js", "**/*.yaml", "py.typed"] for name in PACKAGES},
+    package_data={
+        name: ["**/*.css", "**/*.csv", "**/*.html", "**/*.js", "**/*.pyi", "**/*.yaml", "py.typed"] for name in PACKAGES
+    },
     data_files=[*shared("config"), *shared("msg"), *shared("examples/own_parts")],
     install_requires=[
         "coal>=3.0",

@@ -299,7 +299,7 @@ TARGETS: dict[str, tuple[tuple[str, float], ...]] = {
     f"free body, {FEW} constraints": (("tight_p50", 2.0), ("paced_p50", 5.0), ("paced_p99", 20.0)),
     f"free body, {MANY} constraints": (("tight_p50", 10.0),),
     f"impulse_augmented, impact on {FEW}": (("tight_p50", 10.0),),
-    f"frictional_impulses, impact on {FEW}": (("tight_p50", 10.0),),
+    f"frictional_impulses, impact on {FEW}": (("tight_p50", 8.0),),
     f"arm of 6, {FEW} constraints": (("paced_p50", 30.0),),
     f"arm of 6, surveyed, {FEW} constraints": (("paced_p50", 15.0),),
 }

@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from haptic_sim.errors import HapticsError
+from haptic_sim.installed import PACKAGES, shared_folder
 
 _HEADLINE = re.compile(r"(title|source):[ \t]+(?:\"(.*)\"|'(.*)'|(.*?))[ \t]*")
 
@@ -23,13 +24,10 @@ def config_folder() -> Path:
     Raises:
         NotThere: nowhere.
     """
-    packages = Path(__file__).resolve().parent.parent
-    if (packages / "config" / "experiments").is_dir():
-        return packages / "config"
-    for prefix in (packages, *packages.parents):
-        if (prefix / "share" / "haptics" / "config").is_dir():
-            return prefix / "share" / "haptics" / "config"
-    raise NotThere(f"the experiments are not there: no share/haptics/config above {packages}; install it again")
+    folder = shared_folder("config", "experiments")
+    if folder is None:
+        raise NotThere(f"the experiments are not there: no share/haptics/config above {PACKAGES}; install it again")
+    return folder
 
 
 def catalogue() -> dict[str, Path]:

@@ -94,7 +94,7 @@ class ForceDevice:
 
     @property
     def fault(self) -> str:
-        """See Device."""
+        """Why the device cannot be used any more; empty as long as it can."""
         return self._body.fault
 
     def measure(self, tick: int, operator: np.ndarray, sensed: np.ndarray) -> None:
@@ -115,12 +115,12 @@ class ForceDevice:
         return clipped
 
     def idle(self, operator: np.ndarray, period: float) -> None:
-        """See Device: zero force."""
+        """Advance by `period` [s] without a command: the drive renders no force."""
         _release(self._packed)
         self._body.step(operator, self.rendered, period)
 
     def release(self) -> None:
-        """See Device: zero force."""
+        """Let the drive render no force: nothing will be commanded any more."""
         _release(self._packed)
 
 

@@ -268,7 +268,7 @@ def wrench_at_rest(operator: Operator, time: float, out: np.ndarray) -> None:
 
 
 class Constant:
-    """See `ConstantParameters`."""
+    """Applies the same wrench at all times, as `ConstantParameters` say."""
 
     def __init__(self, parameters: ConstantParameters):
         self._wrench = np.array(parameters.wrench)
@@ -279,7 +279,7 @@ class Constant:
 
 
 class Sine:
-    """See `SineParameters`."""
+    """Applies a wrench that oscillates about a mean, as `SineParameters` say."""
 
     def __init__(self, parameters: SineParameters):
         self._amplitude, self._offset = np.array(parameters.amplitude), np.array(parameters.offset)
@@ -292,7 +292,7 @@ class Sine:
 
 
 class Recorded:
-    """See `FileParameters`; `table` as from `read_table`."""
+    """Applies the wrenches of a file, as `FileParameters` say; `table` as from `read_table`."""
 
     def __init__(self, table: np.ndarray):
         self._times, self._wrenches = np.ascontiguousarray(table[:, 0]), np.ascontiguousarray(table[:, 1:])
@@ -337,7 +337,7 @@ class ArmArrays(NamedTuple):
 
 
 class Arm:
-    """See `ArmParameters`; it takes hold in the first call, at rest."""
+    """Pushes as an arm that holds the device, as `ArmParameters` say; it takes hold in the first call, at rest."""
 
     def __init__(self, parameters: ArmParameters):
         rows = np.array(parameters.path)
@@ -355,7 +355,7 @@ class Arm:
         self._time = self._arrays.start[:] = self._arrays.hand[:] = math.nan
 
     def wrench(self, time: float, pose: np.ndarray, twist: np.ndarray, out: np.ndarray) -> None:
-        """See Operator. Times in order, or that of the call before."""
+        """Fill `out` (6,) [N, N m] for `time` [s]; times come in order, or are that of the call before."""
         i = bisect.bisect_right(self._times, time) - 1
         part, rate = 0.0, 0.0
         if 0 <= i < len(self._times) - 1:
@@ -408,13 +408,13 @@ def _pull(packed, here, following, part, rate, elapsed, pose, twist, out):
 
 
 class Tangential:
-    """See `TangentialParameters`."""
+    """Pushes along the tangent of a circle, as `TangentialParameters` say."""
 
     def __init__(self, parameters: TangentialParameters):
         self._amplitude, self._centre = parameters.amplitude, parameters.centre
 
     def wrench(self, time: float, pose: np.ndarray, twist: np.ndarray, out: np.ndarray) -> None:
-        """See Operator; no force with the hand at the centre, where there is no direction."""
+        """Fill `out` (6,) [N, N m] for `time` [s]; zero with the hand at the centre, where there is no direction."""
         out[:] = 0.0
         x, y = pose.item(0) - self._centre[0], pose.item(1) - self._centre[1]
         radius = math.hypot(x, y)

@@ -33,6 +33,7 @@ from haptic_bench.analysis.figures import (
 )
 from haptic_bench.experiment import Experiment, Trial
 from haptic_bench.recording.samples import Samples
+from haptic_bench.running import forks
 from haptic_control.four_channel import FourChannelParameters
 from haptic_control.unilateral import UnilateralParameters
 from haptic_drivers.inertial import InertialParameters
@@ -857,14 +858,17 @@ class CornerPeg(Analysis):
         """
         lasted = float(samples["tick"][-1] / trial.experiment.rate) if len(samples) else 0.0
         # A trial that was cut short is wanted at once: its ideal goes no further than the trial, or than both impacts.
-        reference = rigid(trial, HORIZON if compare else max(lasted, 5.0))
-        impacts = impact_times(reference)
-        own = variant(trial.experiment)
-        references = {"ideal": reference}
-        if compare and len(samples):
-            for name in VARIANTS:
-                if name != own:
-                    references[name] = self.run_unrecorded(_as_variant(trial, name, min(lasted, HORIZON)))
+        horizon = HORIZON if compare else max(lasted, 5.0)
+        compared_with = [name for name in VARIANTS if compare and len(samples) and name != variant(trial.experiment)]
+
+        def run(name: str) -> Samples:
+            if name == "ideal":
+                return rigid(trial, horizon)
+            return self.run_unrecorded(_as_variant(trial, name, min(lasted, HORIZON)))
+
+        names = ["ideal", *compared_with]
+        references = dict(zip(names, forks.on_cores(run, names), strict=True))
+        impacts = impact_times(references["ideal"])
         compared = samples.until(HORIZON)
         return Findings(_metrics(trial, samples, impacts), _claims(trial, compared, references, impacts), references)
 

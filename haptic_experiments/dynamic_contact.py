@@ -6,20 +6,19 @@ accelerates as the mass that the environment reports (DC, which the source asks 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import ClassVar
 
 import numpy as np
 
-from haptic_bench.analysis.claims import Claim, Quantity, Statement
-from haptic_bench.experiment import Trial
+from haptic_bench.analysis.base import each
+from haptic_bench.analysis.claims import Quantity, Statement
 from haptic_bench.recording.samples import Samples
 from haptic_experiments.common.local_models import (
     COMPARED,
     SERVO_RATE,
+    Compared,
     LocalModelAnalysis,
     Variant,
-    compared,
     contact_losses,
     declared,
     local_model,
@@ -31,40 +30,6 @@ SIMILAR = 1  # so many rebounds more or less are similar
 HELD = 0.5  # of the way in an environment at the servo rate: what held back means
 BEFORE = 0.6  # of that way, on which hands are compared: the link has not met the wall
 NEARER = 0.5  # of the distance with kinematic constraints
-
-LOSES = Statement(
-    "loses_contact",
-    f"The hand loses contact with the link several times, {SEVERAL[0]} to {SEVERAL[1]}, whatever answers: IR, SC or KC",
-    "THESIS 6.4.4, figure 6.24",
-    Quantity("how often contact is lost"),
-)
-BOUNCES_MORE = Statement(
-    "bounces_more",
-    "It rebounds more often in the intermediate representation than in the local model",
-    "THESIS 6.4.4, figure 6.24",
-    Quantity("how often the hand rebounds"),
-)
-KINEMATIC = Statement(
-    "kinematic_alike",
-    f"Rebounds with static and with kinematic constraints are similar: at most {SIMILAR} more or less",
-    "THESIS 6.4.4, figure 6.24",
-    BOUNCES_MORE.measured,
-)
-WAY = Quantity("way of the hand along the push", "mm", 1e3)
-HELD_BACK = Statement(
-    "held_back",
-    f"Static constraints hold the hand back: it goes at most {100 * HELD:g} % as far as in an environment at the servo "
-    "rate",
-    "",
-    WAY,
-)
-DYNAMIC = Statement(
-    "dynamic",
-    "With dynamic constraints the hand moves as in an environment at the servo rate, until it has gone "
-    f"{100 * BEFORE:g} % of its way: it is at most {100 * NEARER:g} % as far from there as with kinematic ones",
-    "THESIS 7.2",
-    Quantity("largest distance from the hand in an environment at the servo rate", "mm", 1e3),
-)
 
 
 def way(samples: Samples) -> float:
@@ -81,11 +46,62 @@ def apart(samples: Samples, synchronous: Samples) -> float:
     return float(np.abs(samples["hand_py"][:rows] - y[:rows]).max(initial=0.0))
 
 
+def distances(case: Compared) -> dict[str, float | None]:
+    """These distances of the local models whose link moves, by run [m]."""
+    ideal = case.references.get("synchronous")
+    return each(lambda run: None if ideal is None else apart(run, ideal), "KC", "DC")(case)
+
+
+LOSES = Statement(
+    "loses_contact",
+    f"The hand loses contact with the link several times, {SEVERAL[0]} to {SEVERAL[1]}, whatever answers: IR, SC or KC",
+    "THESIS 6.4.4, figure 6.24",
+    Quantity("how often contact is lost"),
+    of=each(contact_losses, "IR", "SC", "KC"),
+    holds=lambda m: all(SEVERAL[0] <= n <= SEVERAL[1] for n in m.values()),
+)
+BOUNCES_MORE = Statement(
+    "bounces_more",
+    "It rebounds more often in the intermediate representation than in the local model",
+    "THESIS 6.4.4, figure 6.24",
+    Quantity("how often the hand rebounds"),
+    of=each(rebounds, "IR", "SC", "KC"),
+    holds=lambda m: m["IR"] > max(m["SC"], m["KC"]),
+)
+KINEMATIC = Statement(
+    "kinematic_alike",
+    f"Rebounds with static and with kinematic constraints are similar: at most {SIMILAR} more or less",
+    "THESIS 6.4.4, figure 6.24",
+    BOUNCES_MORE.measured,
+    of=each(rebounds, "SC", "KC"),
+    holds=lambda m: abs(m["SC"] - m["KC"]) <= SIMILAR,
+)
+WAY = Quantity("way of the hand along the push", "mm", 1e3)
+HELD_BACK = Statement(
+    "held_back",
+    f"Static constraints hold the hand back: it goes at most {100 * HELD:g} % as far as in an environment at the servo "
+    "rate",
+    "",
+    WAY,
+    of=each(way, "SC", "synchronous"),
+    holds=lambda m: m["SC"] <= HELD * m["synchronous"],
+)
+DYNAMIC = Statement(
+    "dynamic",
+    "With dynamic constraints the hand moves as in an environment at the servo rate, until it has gone "
+    f"{100 * BEFORE:g} % of its way: it is at most {100 * NEARER:g} % as far from there as with kinematic ones",
+    "THESIS 7.2",
+    Quantity("largest distance from the hand in an environment at the servo rate", "mm", 1e3),
+    of=distances,
+    holds=lambda m: m["DC"] <= NEARER * m["KC"],
+)
+
+
 class DynamicContact(LocalModelAnalysis):
     NEEDS: ClassVar = {"operator": "constant"}
     METRICS: ClassVar = {
         **declared("rebounds", "contact_losses", "max_force_step"),
-        "way": Quantity("Way of the hand along y", "mm", 1e3),
+        "way": Quantity("Way of the hand along y", "mm", 1e3, lambda case: way(case.samples)),
     }
     CLAIMS = (LOSES, BOUNCES_MORE, KINEMATIC, HELD_BACK, DYNAMIC)
     VARIANTS: ClassVar = {
@@ -99,31 +115,6 @@ class DynamicContact(LocalModelAnalysis):
     }
     FIGURE = "figure 6.24"
     OVER_TIME = ("y",)
-
-    def metrics(self, trial: Trial, samples: Samples) -> dict[str, float | None]:
-        return {**super().metrics(trial, samples), "way": way(samples)}
-
-    def claims(self, trial: Trial, runs: Mapping[str, Samples]) -> list[Claim]:
-        losses = {name: contact_losses(runs[name]) if name in runs else None for name in self.VARIANTS}
-        back = {name: rebounds(runs[name]) if name in runs else None for name in self.VARIANTS}
-        ways = {name: way(runs[name]) if name in runs else None for name in self.VARIANTS}
-        ideal = runs.get("synchronous")
-        distances = {
-            name: apart(runs[name], ideal) if name in runs and ideal is not None else None for name in self.VARIANTS
-        }
-
-        def of(values: Mapping[str, float | None], *names: str) -> dict[str, float | None]:
-            return {name: values[name] for name in names}
-
-        return [
-            compared(
-                LOSES, of(losses, "IR", "SC", "KC"), lambda m: all(SEVERAL[0] <= n <= SEVERAL[1] for n in m.values())
-            ),
-            compared(BOUNCES_MORE, of(back, "IR", "SC", "KC"), lambda m: m["IR"] > max(m["SC"], m["KC"])),
-            compared(KINEMATIC, of(back, "SC", "KC"), lambda m: abs(m["SC"] - m["KC"]) <= SIMILAR),
-            compared(HELD_BACK, of(ways, "SC", "synchronous"), lambda m: m["SC"] <= HELD * m["synchronous"]),
-            compared(DYNAMIC, of(distances, "KC", "DC"), lambda m: m["DC"] <= NEARER * m["KC"]),
-        ]
 
 
 ANALYSIS = DynamicContact()

@@ -13,13 +13,13 @@ alike, so that their ratio is 1 where a controller is transparent.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from haptic_bench.analysis.claims import Claim, Findings, Quantity, Statement
+from haptic_bench.analysis.claims import Findings, Quantity, Statement
 from haptic_bench.analysis.figures import Axis, Figure, Line, draw, style_of
 from haptic_bench.experiment import Experiment, Trial
 from haptic_bench.recording.samples import Samples
@@ -30,7 +30,7 @@ from haptic_control.unilateral import UnilateralParameters
 from haptic_control.virtual_coupling import VirtualCouplingParameters
 from haptic_drivers.operators import ConstantParameters, FileParameters
 from haptic_drivers.parameters import NoDeviceParameters
-from haptic_experiments.common.local_models import SYNCHRONOUS, LocalModelAnalysis, Variant, compared, local_model
+from haptic_experiments.common.local_models import SYNCHRONOUS, LocalModelAnalysis, Variant, local_model
 from haptic_experiments.static_wall import wall_position
 
 RANGE = (1e2, 1e6)  # [N/m] of the stiffness that is searched
@@ -103,18 +103,45 @@ CONNECTIONS: Mapping[str, Connection] = {
     VIRTUAL: Connection(VirtualCouplingParameters(), limit="controller"),
 }
 
+RIVALS = (INTERMEDIATE, UNILATERAL, VIRTUAL)
+
+
+class Felt(NamedTuple):
+    """The case of the claims: the stiffness that is felt with each connection, and the deviation with four channels."""
+
+    stiffness: Mapping[str, float | None]
+    deviation: float | None
+
+    @classmethod
+    def of(cls, *names: str) -> Callable[[Felt], dict[str, float | None]]:
+        """The stiffness with four channels and with other connections, by name [N/m]."""
+        return lambda felt: {name: felt.stiffness[name] for name in (FOUR, *names)}
+
+
+def same(felt: Felt) -> str:
+    """Why two connections are the same."""
+    if felt.stiffness[FOUR] != felt.stiffness[DIRECT]:
+        return ""
+    return "a device with the tool's inertia needs no coordination: both connections are the same"
+
+
 STIFFER = Statement(
     "stiffer",
     "With four channels and the local model the hand feels a stiffer contact than with the directly coupled "
     "intermediate representation, and than through a unilateral or a virtual coupling",
     "THESIS 6.4.3",
     STIFFNESS,
+    of=Felt.of(*RIVALS),
+    holds=lambda m: m[FOUR] > max(m[name] for name in RIVALS),
 )
 AS_DIRECT = Statement(
     "as_direct",
     "With four channels the hand feels at least as stiff a contact as with the directly coupled local model",
     "THESIS 6.4.3",
     STIFFNESS,
+    of=Felt.of(DIRECT),
+    holds=lambda m: m[FOUR] >= EQUAL * m[DIRECT],
+    unless=same,
 )
 FOUR_TIMES = Statement(
     "four_times",
@@ -122,6 +149,8 @@ FOUR_TIMES = Statement(
     "stiffnesses in the source",
     "THESIS 6.4.3",
     STIFFNESS,
+    of=Felt.of(INTERMEDIATE),
+    holds=lambda m: m[FOUR] >= 15.0 / 4.0 * m[INTERMEDIATE],
 )
 TRANSPARENCY = Statement(
     "transparent",
@@ -129,6 +158,8 @@ TRANSPARENCY = Statement(
     f"{BASE * HARMONICS[0]:g} to {BASE * HARMONICS[-1]:g} Hz, pressed against the wall",
     "THESIS 6.4.2, transparency of the four-channel architecture",
     IMPEDANCE,
+    of=lambda felt: {FOUR: felt.deviation},
+    holds=lambda m: m[FOUR] <= TRANSPARENT,
 )
 
 
@@ -196,7 +227,8 @@ class FourChannelStiffness(LocalModelAnalysis):
                 runs[name] = self.modulated(trial, connection.of(trial.experiment))
             if self.connection(trial) is None:
                 runs[THIS] = self.modulated(trial, trial.experiment)
-        return Findings(self._metrics(trial, samples, runs), self.judged(trial, felt, runs), runs)
+        claims = [one.claim(Felt(felt, deviation(trial, runs, FOUR))) for one in self.CLAIMS]
+        return Findings(self._metrics(trial, samples, runs), claims, runs)
 
     def _metrics(self, trial: Trial, samples: Samples, runs: Mapping[str, Samples]) -> dict[str, float | None]:
         deep = depth(trial.experiment, samples)
@@ -205,26 +237,6 @@ class FourChannelStiffness(LocalModelAnalysis):
             "late_motion": late_motion(samples),
             "impedance_error": deviation(trial, runs, self.connection(trial) or THIS),
         }
-
-    def judged(self, trial: Trial, felt: Mapping[str, float | None], runs: Mapping[str, Samples]) -> list[Claim]:
-        """The claims, from the stiffness that is felt with each connection and from the runs under the sum of sines."""
-
-        def of(*names: str) -> dict[str, float | None]:
-            return {name: felt[name] for name in (FOUR, *names)}
-
-        rivals = (INTERMEDIATE, UNILATERAL, VIRTUAL)
-        same = "a device with the tool's inertia needs no coordination: both connections are the same"
-        return [
-            compared(STIFFER, of(*rivals), lambda m: m[FOUR] > max(m[name] for name in rivals)),
-            compared(
-                AS_DIRECT,
-                of(DIRECT),
-                lambda m: m[FOUR] >= EQUAL * m[DIRECT],
-                same if felt[FOUR] == felt[DIRECT] else "",
-            ),
-            compared(FOUR_TIMES, of(INTERMEDIATE), lambda m: m[FOUR] >= 15.0 / 4.0 * m[INTERMEDIATE]),
-            compared(TRANSPARENCY, {FOUR: deviation(trial, runs, FOUR)}, lambda m: m[FOUR] <= TRANSPARENT),
-        ]
 
     def stiffest(self, trial: Trial, connection: Connection) -> float | None:
         """The stiffness that the hand feels at the largest one with which it comes to rest [N/m]; None: in RANGE none.

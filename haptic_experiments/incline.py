@@ -486,8 +486,7 @@ class Incline(Analysis):
         if len(samples) and variants and not _pushed(samples):
             own, *others = variants
             runs[own] = samples.until(HORIZON)
-            for name in others if compare else []:
-                runs[name] = self.run_unrecorded(variants[name])
+            runs |= self.run_all({name: variants[name] for name in others if compare})
         references = {name: run for name, run in runs.items() if name != next(iter(variants))}
         return Findings(_metrics(trial, samples), _claims(trial, variants, runs), references)
 

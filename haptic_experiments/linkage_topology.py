@@ -11,12 +11,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import ClassVar, Literal, get_args
+from typing import ClassVar, Literal, NamedTuple, get_args
 
 import numpy as np
 
 from haptic_bench.analysis.base import Analysis
-from haptic_bench.analysis.claims import Claim, Findings, Quantity, Statement
+from haptic_bench.analysis.claims import Findings, Quantity, Statement
 from haptic_bench.analysis.figures import (
     BLACK,
     BLUE,
@@ -65,7 +65,14 @@ def reduced_statement(hold: Hold, dynamics: Dynamics, source: str) -> Statement:
     """The statement that penalties substantially reduce the drift of a held link under a law."""
     law = {"printed": "the law as printed", "consistent": "the consistent law"}[dynamics]
     text = f"Held by its {hold} link, penalties reduce the drift of {law} substantially: to at most a half"
-    return Statement(f"{dynamics}_{hold}", text, source, DRIFT)
+    return Statement(
+        f"{dynamics}_{hold}",
+        text,
+        source,
+        DRIFT,
+        of=lambda case: case.pair(hold, dynamics),
+        holds=lambda m: m["with penalties"] <= SUBSTANTIAL * m["without penalties"],
+    )
 
 
 def spared_statement(hold: Hold) -> Statement:
@@ -74,13 +81,27 @@ def spared_statement(hold: Hold) -> Statement:
         f"Held by its {hold} link, the consistent law leaves nothing for penalties to reduce: with or without them it "
         f"drifts at most {100 * NEGLIGIBLE:g} % as far as the printed law without"
     )
-    return Statement(f"consistent_{hold}", text, "errata of THESIS, 9", DRIFT)
+    return Statement(
+        f"consistent_{hold}",
+        text,
+        "errata of THESIS, 9",
+        DRIFT,
+        of=lambda case: {"printed law": case.drift(hold, "printed"), **case.pair(hold, "consistent")},
+        holds=lambda m: max(m["without penalties"], m["with penalties"]) <= NEGLIGIBLE * m["printed law"],
+    )
 
 
 def missing_statement(hold: Hold) -> Statement:
     """The statement that the printed law drifts because of its missing terms."""
     text = f"Held by its {hold} link, most of the drift without penalties is of the terms missing in (5.15)"
-    return Statement("missing_terms", text, "errata of THESIS, 9", DRIFT)
+    return Statement(
+        "missing_terms",
+        text,
+        "errata of THESIS, 9",
+        DRIFT,
+        of=lambda case: {f"{law} law": case.drift(hold, law) for law in get_args(Dynamics)},
+        holds=lambda m: m["consistent law"] < 0.5 * m["printed law"],
+    )
 
 
 @dataclass(frozen=True)
@@ -147,20 +168,31 @@ def drift_at(samples: Samples, time: float) -> float | None:
     return float(samples["drift"][row]) if row < len(samples) else None
 
 
+class Compared(NamedTuple):
+    """The case of a claim: a trial, the variants, of which it is one, and what else it is compared with, by name."""
+
+    trial: Trial
+    runs: Mapping[Variant, Samples]
+    others: Mapping[str, Samples]
+
+    def drift(self, hold: Hold, dynamics: Dynamics, penalty: bool = False, time: float = SECOND) -> float | None:
+        """Distance of the hand from the tool in a variant [m]; None if the run is missing or shorter."""
+        run = self.runs.get(Variant(hold, dynamics, penalty))
+        return None if run is None else drift_at(run, time)
+
+    def pair(self, hold: Hold, dynamics: Dynamics) -> dict[str, float | None]:
+        """Drifts of a law without and with penalties [m]."""
+        return {"without penalties": self.drift(hold, dynamics), "with penalties": self.drift(hold, dynamics, True)}
+
+
 class LinkageTopology(Analysis):
     METRICS = METRICS
-    PRINTED: ClassVar[Mapping[Hold, Statement]] = {
-        "distal": reduced_statement("distal", "printed", "THESIS 5.4.1, figure 5.7"),
-        "middle": reduced_statement("middle", "printed", "THESIS 5.4.1, figure 5.8"),
-    }
-    CONSISTENT_MIDDLE = reduced_statement("middle", "consistent", "THESIS 5.4.1, corrected as of errata 9")
-    CONSISTENT_DISTAL = spared_statement("distal")
-    MISSING_TERMS = missing_statement("distal")
     CLAIMS: ClassVar[Sequence[Statement]] = (
-        *PRINTED.values(),
-        CONSISTENT_MIDDLE,
-        CONSISTENT_DISTAL,
-        MISSING_TERMS,
+        reduced_statement("distal", "printed", "THESIS 5.4.1, figure 5.7"),
+        reduced_statement("middle", "printed", "THESIS 5.4.1, figure 5.8"),
+        reduced_statement("middle", "consistent", "THESIS 5.4.1, corrected as of errata 9"),
+        spared_statement("distal"),
+        missing_statement("distal"),
     )
     SCENES = ("empty",)
     NEEDS: ClassVar = {"tool": "three_links", "controller": "impedance_shaping"}
@@ -186,9 +218,9 @@ class LinkageTopology(Analysis):
     def analyse(self, trial: Trial, samples: Samples, *, compare: bool = True) -> Findings:
         """References are the other controllers, and the other held link with all of them."""
         own, *others = self.combinations(trial)
-        runs = {own: samples}
-        for variant in others if compare else []:
-            runs[variant] = self.run_unrecorded(variant.trial(trial, min(float(samples["time"][-1]), HORIZON)))
+        lasted = min(float(samples["time"][-1]), HORIZON)
+        runs = {own: samples, **self.run_all({one: one.trial(trial, lasted) for one in others if compare})}
+        beside = self.beside(trial, samples) if compare else {}
         metrics = {
             "drift_1s": drift_at(samples, FIRST),
             "drift_2s": drift_at(samples, SECOND),
@@ -196,17 +228,12 @@ class LinkageTopology(Analysis):
             "turn_largest": float(samples["turn"].max()),
             "blocked_part": float(np.mean(samples["constraint_directions"] > 0)),
         }
-        return Findings(metrics, self.claims(runs), {str(name): runs[name] for name in others if name in runs})
+        claims = [one.claim(Compared(trial, runs, beside)) for one in self.CLAIMS]
+        return Findings(metrics, claims, {str(name): runs[name] for name in others if name in runs} | beside)
 
-    def claims(self, runs: Mapping[Variant, Samples]) -> list[Claim]:
-        """Published claims, as the variants decide them."""
-        drifts = {variant: drift_at(run, SECOND) for variant, run in runs.items()}
-        return [
-            *(reduced(statement, drifts, hold, "printed") for hold, statement in self.PRINTED.items()),
-            reduced(self.CONSISTENT_MIDDLE, drifts, "middle", "consistent"),
-            spared(self.CONSISTENT_DISTAL, drifts, "distal"),
-            missing_terms(self.MISSING_TERMS, drifts, "distal"),
-        ]
+    def beside(self, trial: Trial, samples: Samples) -> dict[str, Samples]:
+        """What else a trial is compared with, by name."""
+        return {}
 
     def figures(self, trial: Trial, samples: Samples, findings: Findings) -> list[Figure]:
         own, *others = self.combinations(trial)
@@ -343,38 +370,6 @@ def _joints(tool: ThreeLinksParameters, q: np.ndarray) -> np.ndarray:
 
 def _millimetres(value: float | None) -> str:
     return "" if value is None else f"{1e3 * value:.3f}"
-
-
-def free_and_held(drifts: Mapping[Variant, float | None], hold: Hold, dynamics: Dynamics) -> dict[str, float | None]:
-    """Drifts of a law without and with penalties [m]."""
-    return {
-        "without penalties": drifts.get(Variant(hold, dynamics, False)),
-        "with penalties": drifts.get(Variant(hold, dynamics, True)),
-    }
-
-
-def reduced(statement: Statement, drifts: Mapping[Variant, float | None], hold: Hold, dynamics: Dynamics) -> Claim:
-    """Whether penalties reduce a drift substantially."""
-    pair = free_and_held(drifts, hold, dynamics)
-    free, held = pair.values()
-    return statement.judged(pair, None if free is None or held is None else held <= SUBSTANTIAL * free)
-
-
-def spared(statement: Statement, drifts: Mapping[Variant, float | None], hold: Hold) -> Claim:
-    """Whether the consistent law leaves no drift for penalties to reduce."""
-    printed = drifts.get(Variant(hold, "printed", False))
-    pair = free_and_held(drifts, hold, "consistent")
-    free, held = pair.values()
-    known = None not in (printed, free, held)
-    holds = max(free, held) <= NEGLIGIBLE * printed if known else None  # type: ignore[type-var,operator]
-    return statement.judged({"printed law": printed, **pair}, holds)
-
-
-def missing_terms(statement: Statement, drifts: Mapping[Variant, float | None], hold: Hold) -> Claim:
-    """Whether the printed law drifts because of its missing terms."""
-    printed, consistent = (drifts.get(Variant(hold, dynamics, False)) for dynamics in get_args(Dynamics))
-    holds = None if printed is None or consistent is None else consistent < 0.5 * printed
-    return statement.judged({"printed law": printed, "consistent law": consistent}, holds)
 
 
 ANALYSIS = LinkageTopology()

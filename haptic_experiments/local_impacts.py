@@ -7,48 +7,22 @@ the operator's force adds to the approach, so that an elastic collision is exact
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable
 from typing import ClassVar
 
 import numpy as np
 
-from haptic_bench.analysis.claims import Claim, Findings, Quantity, Statement
+from haptic_bench.analysis.base import each
+from haptic_bench.analysis.claims import Findings, Quantity, Statement
 from haptic_bench.analysis.figures import BLUE, VERMILION, Axis, Figure, Line, Style, draw, thin
 from haptic_bench.experiment import Trial
 from haptic_bench.recording.samples import Samples
-from haptic_experiments.common.local_models import LocalModelAnalysis, Variant, compared, declared
+from haptic_experiments.common.local_models import Compared, LocalModelAnalysis, Variant, declared
 
 GAIN = 1e-3  # of the kinetic energy before a collision: less is none
 ELASTIC = 0.02  # of it: what constant means, with the operator's force in the tick of the collision
 ORDERS = 2.0  # orders of magnitude: what much larger means
 TOUCHES = 1e-9  # [N] less force than this is none
-
-CHANGE = Quantity("change of the kinetic energy in a collision, of that before", "%", 100.0)
-PLASTIC_TAKES = Statement(
-    "plastic_takes",
-    "In perfectly plastic collisions the kinetic energy of the proxy decreases",
-    "THESIS 6.4.1, figure 6.15(a)",
-    CHANGE,
-)
-ELASTIC_KEEPS = Statement(
-    "elastic_keeps",
-    f"In perfectly elastic ones it is constant, within {100 * ELASTIC:g} %",
-    "THESIS 6.4.1, figure 6.15(b)",
-    CHANGE,
-)
-SIMULTANEOUS = Statement(
-    "simultaneous",
-    "That holds of simultaneous collisions, too: at least one tick has several",
-    "THESIS 6.4.1, figure 6.15",
-    Quantity("contacts in the collision with most of them"),
-)
-LARGER = Statement(
-    "larger",
-    f"Forces of collisions are larger than those during contact by more than {ORDERS:g} orders of magnitude (up to "
-    "four in the source), each by its median; an impulse is held over a tick, so that its force grows with the rate",
-    "THESIS 6.4.1, figure 6.16",
-    Quantity("median force", "N"),
-)
 
 
 def collisions(samples: Samples) -> np.ndarray:
@@ -81,14 +55,104 @@ def contact_force(samples: Samples) -> float | None:
     return float(np.median(size[resting])) if resting.any() else None
 
 
+def simultaneous(samples: Samples) -> float:
+    """Contacts in the collision with most of them."""
+    return float(samples["contacts"][collisions(samples)].max(initial=0))
+
+
+def largest_gain(samples: Samples) -> float | None:
+    """Largest of `energy_changes`; None: nothing collides."""
+    return float(energy_changes(samples).max()) if collisions(samples).size else None
+
+
+def largest_loss(samples: Samples) -> float | None:
+    """Smallest of them."""
+    return float(energy_changes(samples).min()) if collisions(samples).size else None
+
+
+def largest_impact(samples: Samples) -> float | None:
+    """Largest force of a collision at the hand [N]."""
+    rows = collisions(samples)
+    return float(force(samples)[rows].max()) if rows.size else None
+
+
+def of_run(run: str, **measures: Callable[[Samples], float | None]) -> Callable[[Compared], dict[str, float | None]]:
+    """Several numbers of one run."""
+    return lambda case: {name: each(measure, run)(case)[run] for name, measure in measures.items()}
+
+
+def most(case: Compared) -> dict[str, float | None]:
+    """Contacts in the collision with most of them, of both runs."""
+    counts = each(simultaneous, "plastic", "elastic")(case).values()
+    return {"largest": None if None in counts else max(count or 0.0 for count in counts)}
+
+
+CHANGE = Quantity("change of the kinetic energy in a collision, of that before", "%", 100.0)
+PLASTIC_TAKES = Statement(
+    "plastic_takes",
+    "In perfectly plastic collisions the kinetic energy of the proxy decreases",
+    "THESIS 6.4.1, figure 6.15(a)",
+    CHANGE,
+    of=of_run("plastic", largest_loss=largest_loss, largest_gain=largest_gain),
+    holds=lambda m: m["largest_gain"] <= GAIN and m["largest_loss"] < -GAIN,
+    runs=["plastic"],
+)
+ELASTIC_KEEPS = Statement(
+    "elastic_keeps",
+    f"In perfectly elastic ones it is constant, within {100 * ELASTIC:g} %",
+    "THESIS 6.4.1, figure 6.15(b)",
+    CHANGE,
+    of=of_run("elastic", largest_loss=largest_loss, largest_gain=largest_gain),
+    holds=lambda m: max(map(abs, m.values())) <= ELASTIC,
+    runs=["elastic"],
+)
+SIMULTANEOUS = Statement(
+    "simultaneous",
+    "That holds of simultaneous collisions, too: at least one tick has several",
+    "THESIS 6.4.1, figure 6.15",
+    Quantity("contacts in the collision with most of them"),
+    of=most,
+    holds=lambda m: m["largest"] >= 2.0,
+    runs=["plastic", "elastic"],
+)
+LARGER = Statement(
+    "larger",
+    f"Forces of collisions are larger than those during contact by more than {ORDERS:g} orders of magnitude (up to "
+    "four in the source), each by its median; an impulse is held over a tick, so that its force grows with the rate",
+    "THESIS 6.4.1, figure 6.16",
+    Quantity("median force", "N"),
+    of=of_run("plastic", collision=impact_force, contact=contact_force),
+    holds=lambda m: m["collision"] >= 10.0**ORDERS * m["contact"],
+    runs=["plastic"],
+)
+
+
 class LocalImpacts(LocalModelAnalysis):
     METRICS: ClassVar = {
-        "collisions": Quantity("Ticks with collisions"),
-        "simultaneous": Quantity("Contacts in the collision with most of them"),
-        "largest_gain": Quantity("Largest change of the kinetic energy in a collision, of that before", "%", 100.0),
-        "largest_loss": Quantity("Smallest change of the kinetic energy in a collision, of that before", "%", 100.0),
-        "largest_impact": Quantity("Largest force of a collision at the hand", "N"),
-        "contact_force": Quantity("Median of the force at the hand during contact, without collisions", "N"),
+        "collisions": Quantity("Ticks with collisions", of=lambda case: float(collisions(case.samples).size)),
+        "simultaneous": Quantity(
+            "Contacts in the collision with most of them", of=lambda case: simultaneous(case.samples)
+        ),
+        "largest_gain": Quantity(
+            "Largest change of the kinetic energy in a collision, of that before",
+            "%",
+            100.0,
+            lambda case: largest_gain(case.samples),
+        ),
+        "largest_loss": Quantity(
+            "Smallest change of the kinetic energy in a collision, of that before",
+            "%",
+            100.0,
+            lambda case: largest_loss(case.samples),
+        ),
+        "largest_impact": Quantity(
+            "Largest force of a collision at the hand", "N", of=lambda case: largest_impact(case.samples)
+        ),
+        "contact_force": Quantity(
+            "Median of the force at the hand during contact, without collisions",
+            "N",
+            of=lambda case: contact_force(case.samples),
+        ),
         **declared("max_force_step"),
     }
     CLAIMS = (PLASTIC_TAKES, ELASTIC_KEEPS, SIMULTANEOUS, LARGER)
@@ -96,50 +160,6 @@ class LocalImpacts(LocalModelAnalysis):
         "plastic": Variant({"contact": {"restitution": 0.0}}),
         "elastic": Variant({"contact": {"restitution": 1.0}}),
     }
-
-    def metrics(self, trial: Trial, samples: Samples) -> dict[str, float | None]:
-        rows, changes = collisions(samples), energy_changes(samples)
-        met = rows.size > 0
-        return {
-            "collisions": float(rows.size),
-            "simultaneous": float(samples["contacts"][rows].max(initial=0)),
-            "largest_gain": float(changes.max()) if met else None,
-            "largest_loss": float(changes.min()) if met else None,
-            "largest_impact": float(force(samples)[rows].max()) if met else None,
-            "contact_force": contact_force(samples),
-            **super().metrics(trial, samples),
-        }
-
-    def claims(self, trial: Trial, runs: Mapping[str, Samples]) -> list[Claim]:
-        found = {name: self.metrics(trial, runs[name]) if name in runs else None for name in self.VARIANTS}
-        plastic, elastic = (found[name] or dict.fromkeys(self.METRICS) for name in ("plastic", "elastic"))
-        ends = ("largest_loss", "largest_gain")
-        counted = [of["simultaneous"] for of in (plastic, elastic)]
-        known = {"largest": None if None in counted else max(count or 0.0 for count in counted)}
-        return [
-            compared(
-                PLASTIC_TAKES,
-                {name: plastic[name] for name in ends},
-                lambda m: m["largest_gain"] <= GAIN and m["largest_loss"] < -GAIN,
-                decided_by=["plastic"],
-            ),
-            compared(
-                ELASTIC_KEEPS,
-                {name: elastic[name] for name in ends},
-                lambda m: max(map(abs, m.values())) <= ELASTIC,
-                decided_by=["elastic"],
-            ),
-            compared(SIMULTANEOUS, known, lambda m: m["largest"] >= 2.0, decided_by=["plastic", "elastic"]),
-            compared(
-                LARGER,
-                {
-                    "collision": impact_force(runs["plastic"]) if "plastic" in runs else None,
-                    "contact": plastic["contact_force"],
-                },
-                lambda m: m["collision"] >= 10.0**ORDERS * m["contact"],
-                decided_by=["plastic"],
-            ),
-        ]
 
     def figures(self, trial: Trial, samples: Samples, findings: Findings) -> list[Figure]:
         """As figures 6.15 to 6.17."""

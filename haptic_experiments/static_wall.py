@@ -6,20 +6,20 @@ A wall that is known only when the tool is in it is felt where the hand has got 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable
 from typing import ClassVar
 
 import numpy as np
 
-from haptic_bench.analysis.base import scene_as
-from haptic_bench.analysis.claims import Claim, Quantity, Statement
-from haptic_bench.experiment import Experiment, Trial
+from haptic_bench.analysis.base import each, scene_as
+from haptic_bench.analysis.claims import Quantity, Statement
+from haptic_bench.experiment import Experiment
 from haptic_bench.recording.samples import Samples
 from haptic_experiments.common.local_models import (
     COMPARED,
+    Compared,
     LocalModelAnalysis,
     along_push,
-    compared,
     declared,
     perceived_wall,
     rebounds,
@@ -31,39 +31,6 @@ FAR = 1e-3  # [m] and one that is farther than this is not
 SOURCE = (0.02, 0.05)  # [m] how far the source's walls are from their place, from and to
 REST = 2e-3  # [m/s] slower than this a hand has come to rest
 
-BEYOND = Quantity("distance from the wall to where it is felt", "mm", 1e3)
-AT_THE_WALL = Statement(
-    "at_the_wall",
-    f"With constraints within 5 mm the wall is felt where it is, to {1e3 * NEAR:g} mm",
-    "THESIS 6.4.2, figure 6.19",
-    BEYOND,
-)
-BEYOND_THE_WALL = Statement(
-    "beyond_the_wall",
-    f"With active constraints, and in the intermediate representation, it is felt more than {1e3 * FAR:g} mm too far",
-    "THESIS 6.4.2, figure 6.19",
-    BEYOND,
-)
-AS_FAR = Statement(
-    "as_far",
-    f"They are felt as far as in the source, which has 29 and 36 mm: {1e3 * SOURCE[0]:g} to {1e3 * SOURCE[1]:g} mm",
-    "THESIS 6.4.2, figure 6.19",
-    BEYOND,
-)
-BOUNCES_MORE = Statement(
-    "bounces_more",
-    "The hand rebounds more often in the intermediate representation than in either local model, which has impacts",
-    "THESIS 6.4.2 and 6.4.4, figure 6.19",
-    Quantity("how often the hand rebounds"),
-)
-STAYS = Statement(
-    "stays",
-    f"In the end the hand is at rest, slower than {1e3 * REST:g} mm/s, in each of them: 4000 N/m is the stiffest "
-    "contact with which the source's intermediate representation was stable",
-    "THESIS 6.4.2",
-    Quantity("largest speed of the hand in the last quarter of the time", "mm/s", 1e3),
-)
-
 
 def wall_position(experiment: Experiment) -> float:
     """Where the centre of the peg is along y when it lies on the wall [m]."""
@@ -73,12 +40,75 @@ def wall_position(experiment: Experiment) -> float:
     return float(scene.y[0] + half)
 
 
-def last_speed(samples: Samples, until: float) -> float | None:
-    """Largest speed of the hand in the last quarter of `until` [m/s]; None if the run is shorter."""
+def last_speed(samples: Samples, until: float) -> float:
+    """Largest speed of the hand in the last quarter of `until` [m/s].
+
+    A hand that has passed through a wall, which ends its run before, is faster than any.
+    """
     if not len(samples) or samples["time"][-1] < until - 1e-9:
-        return None
+        return np.inf
     late = samples["time"] > 0.75 * until
     return float(np.abs(along_push(samples)[late]).max())
+
+
+def beyond(*names: str) -> Callable[[Compared], dict[str, float | None]]:
+    """Distances from the wall to where it is felt in runs, by name [m]."""
+
+    def of(case: Compared) -> dict[str, float | None]:
+        felt, place = each(perceived_wall, *names)(case), wall_position(case.trial.experiment)
+        return {name: None if y is None else place - y for name, y in felt.items()}
+
+    return of
+
+
+def last_speeds(case: Compared) -> dict[str, float | None]:
+    """Largest speeds in the end of the longest run, by run [m/s]."""
+    end = max((float(run["time"][-1]) for run in case.references.values() if len(run)), default=0.0)
+    return each(lambda run: last_speed(run, end), *COMPARED)(case)
+
+
+BEYOND = Quantity("distance from the wall to where it is felt", "mm", 1e3)
+AT_THE_WALL = Statement(
+    "at_the_wall",
+    f"With constraints within 5 mm the wall is felt where it is, to {1e3 * NEAR:g} mm",
+    "THESIS 6.4.2, figure 6.19",
+    BEYOND,
+    of=beyond("LM5"),
+    holds=lambda m: abs(m["LM5"]) <= NEAR,
+)
+BEYOND_THE_WALL = Statement(
+    "beyond_the_wall",
+    f"With active constraints, and in the intermediate representation, it is felt more than {1e3 * FAR:g} mm too far",
+    "THESIS 6.4.2, figure 6.19",
+    BEYOND,
+    of=beyond("IR", "LM0"),
+    holds=lambda m: min(m.values()) > FAR,
+)
+AS_FAR = Statement(
+    "as_far",
+    f"They are felt as far as in the source, which has 29 and 36 mm: {1e3 * SOURCE[0]:g} to {1e3 * SOURCE[1]:g} mm",
+    "THESIS 6.4.2, figure 6.19",
+    BEYOND,
+    of=beyond("IR", "LM0"),
+    holds=lambda m: all(SOURCE[0] <= value <= SOURCE[1] for value in m.values()),
+)
+BOUNCES_MORE = Statement(
+    "bounces_more",
+    "The hand rebounds more often in the intermediate representation than in either local model, which has impacts",
+    "THESIS 6.4.2 and 6.4.4, figure 6.19",
+    Quantity("how often the hand rebounds"),
+    of=each(rebounds, *COMPARED),
+    holds=lambda m: m["IR"] > max(m["LM0"], m["LM5"]),
+)
+STAYS = Statement(
+    "stays",
+    f"In the end the hand is at rest, slower than {1e3 * REST:g} mm/s, in each of them: 4000 N/m is the stiffest "
+    "contact with which the source's intermediate representation was stable",
+    "THESIS 6.4.2",
+    Quantity("largest speed of the hand in the last quarter of the time", "mm/s", 1e3),
+    of=last_speeds,
+    holds=lambda m: max(m.values()) < REST,
+)
 
 
 class StaticWall(LocalModelAnalysis):
@@ -89,26 +119,6 @@ class StaticWall(LocalModelAnalysis):
     FIGURE = "figure 6.19"
     OVER_TIME = ("y",)
     PATH = False
-
-    def claims(self, trial: Trial, runs: Mapping[str, Samples]) -> list[Claim]:
-        place = wall_position(trial.experiment)
-        felt = {name: perceived_wall(runs[name]) if name in runs else None for name in self.VARIANTS}
-        beyond = {name: None if y is None else place - y for name, y in felt.items()}
-        late = {name: beyond[name] for name in ("IR", "LM0")}
-        back = {name: rebounds(runs[name]) if name in runs else None for name in self.VARIANTS}
-        end = max((float(run["time"][-1]) for run in runs.values() if len(run)), default=0.0)
-        # a hand that has passed through a wall is faster than any
-        speeds = {
-            name: None if name not in runs else np.inf if (speed := last_speed(runs[name], end)) is None else speed
-            for name in self.VARIANTS
-        }
-        return [
-            compared(AT_THE_WALL, {"LM5": beyond["LM5"]}, lambda m: abs(m["LM5"]) <= NEAR),
-            compared(BEYOND_THE_WALL, late, lambda m: min(m.values()) > FAR),
-            compared(AS_FAR, late, lambda m: all(SOURCE[0] <= value <= SOURCE[1] for value in m.values())),
-            compared(BOUNCES_MORE, back, lambda m: m["IR"] > max(m["LM0"], m["LM5"])),
-            compared(STAYS, speeds, lambda m: max(m.values()) < REST),
-        ]
 
 
 ANALYSIS = StaticWall()

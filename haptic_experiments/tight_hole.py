@@ -9,11 +9,12 @@ The printed force, 5 sin(2 pi / 10) N, lacks the time. The experiment takes 10 H
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable
 from dataclasses import replace
-from typing import ClassVar
+from typing import Any, ClassVar
 
-from haptic_bench.analysis.claims import Claim, Statement
+from haptic_bench.analysis.base import each
+from haptic_bench.analysis.claims import Statement
 from haptic_bench.experiment import Trial
 from haptic_bench.recording.samples import Samples
 from haptic_drivers.operators import SineParameters
@@ -22,7 +23,6 @@ from haptic_experiments.common.local_models import (
     COMPARED,
     SERVO_RATE,
     LocalModelAnalysis,
-    compared,
     declared,
     felt_clearance,
     inside,
@@ -32,11 +32,30 @@ AT_MOST = 0.5  # of the clearance with active geometry: what narrower means
 SIGNIFICANT = 2.0  # times the motion that the stiffness of the walls allows: what significant drift means
 EXACT = 0.01  # of that motion: what no drift means
 
+PRINTED = 0.1  # [Hz] of the printed force, if only the time is missing
+
+
+def printed(name: str) -> str:
+    """Name of a variant under the force as printed."""
+    return f"{name}, {PRINTED:g} Hz"
+
+
+NAMES = ("LM0", "LM5", "synchronous")
+
+
+def felt(*names: str) -> Callable[[Any], dict[str, float | None]]:
+    """Clearances that are felt in runs, by name [m]."""
+    return each(lambda run: felt_clearance(run, "x"), *names)
+
+
 NARROWER = Statement(
     "narrower",
     f"With constraints within 5 mm the hand feels at most {100 * AT_MOST:g} % of the clearance with active ones",
     "THESIS 6.2.3, figure 6.11",
     CLEARANCE,
+    of=felt(*NAMES),
+    holds=lambda m: m["LM5"] <= AT_MOST * m["LM0"],
+    runs=("LM0", "LM5"),
 )
 DRIFTS = Statement(
     "drifts",
@@ -44,13 +63,25 @@ DRIFTS = Statement(
     "the servo rate",
     "THESIS 6.2.3, figure 6.11(a)",
     CLEARANCE,
+    of=felt(*NAMES),
+    holds=lambda m: m["LM0"] >= SIGNIFICANT * m["synchronous"],
+    runs=("LM0", "synchronous"),
 )
-PRINTED = 0.1  # [Hz] of the printed force, if only the time is missing
 NARROWER_PRINTED = replace(
-    NARROWER, name="narrower_printed", text=f"{NARROWER.text}, with a force of {PRINTED:g} Hz, as printed"
+    NARROWER,
+    name="narrower_printed",
+    text=f"{NARROWER.text}, with a force of {PRINTED:g} Hz, as printed",
+    of=felt(*map(printed, NAMES)),
+    holds=lambda m: m[printed("LM5")] <= AT_MOST * m[printed("LM0")],
+    runs=(printed("LM0"), printed("LM5")),
 )
 DRIFTS_PRINTED = replace(
-    DRIFTS, name="drifts_printed", text=f"{DRIFTS.text}, with a force of {PRINTED:g} Hz, as printed"
+    DRIFTS,
+    name="drifts_printed",
+    text=f"{DRIFTS.text}, with a force of {PRINTED:g} Hz, as printed",
+    of=felt(*map(printed, NAMES)),
+    holds=lambda m: m[printed("LM0")] >= SIGNIFICANT * m[printed("synchronous")],
+    runs=(printed("LM0"), printed("synchronous")),
 )
 NO_DRIFT = Statement(
     "no_drift",
@@ -58,6 +89,9 @@ NO_DRIFT = Statement(
     f"servo rate, within {100 * EXACT:g} %",
     "THESIS 6.2.3, figure 6.11(b)",
     CLEARANCE,
+    of=felt(*NAMES),
+    holds=lambda m: abs(m["LM5"] - m["synchronous"]) <= EXACT * m["synchronous"],
+    runs=("LM5", "synchronous"),
 )
 
 
@@ -80,29 +114,12 @@ class TightHole(LocalModelAnalysis):
         if compare and isinstance(operator, SineParameters):
             slow = operator.model_copy(update={"frequency": PRINTED})
             settings = {"operator": slow, "duration": 1.0 / PRINTED}
-            for name, one in self.VARIANTS.items():
-                experiment = one.of(trial.experiment).model_copy(update=settings)
-                run = self.run_unrecorded(replace(trial, experiment=experiment))
-                found[printed(name)] = inside(trial.experiment, run)
+            slowly = {
+                printed(name): replace(trial, experiment=one.of(trial.experiment).model_copy(update=settings))
+                for name, one in self.VARIANTS.items()
+            }
+            found |= {name: inside(trial.experiment, run) for name, run in self.run_all(slowly).items()}
         return found
-
-    def claims(self, trial: Trial, runs: Mapping[str, Samples]) -> list[Claim]:
-        def felt(*names: str) -> dict[str, float | None]:
-            return {name: felt_clearance(runs[name], "x") if name in runs else None for name in names}
-
-        chosen, slow = felt(*self.VARIANTS), felt(*map(printed, self.VARIANTS))
-        return [
-            compared(NARROWER, chosen, lambda m: m["LM5"] <= AT_MOST * m["LM0"]),
-            compared(DRIFTS, chosen, lambda m: m["LM0"] >= SIGNIFICANT * m["synchronous"]),
-            compared(NO_DRIFT, chosen, lambda m: abs(m["LM5"] - m["synchronous"]) <= EXACT * m["synchronous"]),
-            compared(NARROWER_PRINTED, slow, lambda m: m[printed("LM5")] <= AT_MOST * m[printed("LM0")]),
-            compared(DRIFTS_PRINTED, slow, lambda m: m[printed("LM0")] >= SIGNIFICANT * m[printed("synchronous")]),
-        ]
-
-
-def printed(name: str) -> str:
-    """Name of a variant under the force as printed."""
-    return f"{name}, {PRINTED:g} Hz"
 
 
 ANALYSIS = TightHole()

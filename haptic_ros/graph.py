@@ -31,7 +31,9 @@ class Role:
     """What a node is in a trial.
 
     Attributes:
-        executable: of the package, and its arguments.
+        node: MODULE:CLASS of the node, whose module's main() is an executable of the package.
+        arguments: of the executable.
+        name: of the node in a trial, where that is not the role's.
         publishes, takes: its topics. What arrives by a relay, if there is one, is taken by the name that it has there.
         optional: those of them that it has only where its parameters say so (`ServoNode.has`).
         every_hand: whether it has these topics of each hand.
@@ -41,7 +43,9 @@ class Role:
         composed: whether it may be in one process with the driver.
     """
 
-    executable: str
+    node: str = ""
+    arguments: tuple[str, ...] = ()
+    name: str = ""
     publishes: tuple[str, ...] = ()
     takes: tuple[str, ...] = ()
     optional: tuple[str, ...] = ()
@@ -51,21 +55,28 @@ class Role:
     beyond: bool = True
     composed: bool = True
 
+    @property
+    def module(self) -> str:
+        """The Python module of the node."""
+        return self.node.partition(":")[0]
+
 
 _DRIVER = Role(
-    "driver",
+    "haptic_drivers.nodes.driver:DriverNode",
     publishes=("operator_events", "device_reading", "device_state"),
     takes=("device_command", EVENTS, OPERATOR),
     optional=("operator_events", "device_reading", OPERATOR),
     rank=2,
     beyond=False,
 )
+_ENVIRONMENT = "haptic_sim.nodes.environment:EnvironmentNode"
 _ANSWERED = ("tool_state", "world_state")
 ROLES = {
     "driver": _DRIVER,
-    "further_driver": replace(_DRIVER, takes=("device_command", LEADING, OPERATOR)),
+    "further_driver": replace(_DRIVER, name="driver", takes=("device_command", LEADING, OPERATOR), composed=False),
     "device_relay": Role(
-        "relay device",
+        "haptic_control.nodes.relay:DeviceRelayNode",
+        ("device",),
         publishes=("relay_forward", "relayed_device_command"),
         takes=("device_state", "relay_backward"),
         depth=64,  # in realtime, too, each packet has its answer, and its energy is accounted for
@@ -73,7 +84,8 @@ ROLES = {
         beyond=False,
     ),
     "world_relay": Role(
-        "relay world",
+        "haptic_control.nodes.relay:WorldRelayNode",
+        ("world",),
         publishes=("relayed_device_state", "relay_backward"),
         takes=("relay_forward", "device_command", EVENTS),
         optional=(EVENTS,),
@@ -81,18 +93,28 @@ ROLES = {
         rank=1,
     ),
     "controller": Role(
-        "controller", publishes=("tool_command", "device_command"), takes=("device_state", "tool_state"), rank=1
+        "haptic_control.nodes.controller:ControllerNode",
+        publishes=("tool_command", "device_command"),
+        takes=("device_state", "tool_state"),
+        rank=1,
     ),
-    "crtk": Role("crtk", publishes=("device_command",), takes=("device_state",), rank=1),
+    "crtk": Role(
+        "haptic_control.nodes.crtk:CrtkNode",
+        name="controller",
+        publishes=("device_command",),
+        takes=("device_state",),
+        rank=1,
+        composed=False,
+    ),
     "local_model": Role(
-        "local_model",
+        "haptic_sim.nodes.local_model:LocalModelNode",
         publishes=_ANSWERED,
         takes=("tool_command", SURVEYS),
         optional=("world_state",),
         depth=64,  # several surveys may be under way
     ),
     "environment": Role(
-        "environment",
+        _ENVIRONMENT,
         publishes=_ANSWERED,
         takes=("tool_command",),
         optional=("world_state",),
@@ -100,21 +122,24 @@ ROLES = {
         depth=64,
     ),
     "surveyor": Role(
-        "environment",
+        _ENVIRONMENT,
+        name="environment",
         publishes=(SURVEYS,),
         takes=("tool_state",),
         depth=64,  # a slow environment shall still see the states that it has to survey
         composed=False,
     ),
     "alone": Role(
-        "alone",
+        "haptic_bench.nodes.alone:AloneNode",
+        name="environment",
         publishes=("operator_events", "tool_command", *_ANSWERED),
         takes=(EVENTS, OPERATOR),
         optional=("operator_events", "world_state", OPERATOR),
         rank=2,
+        composed=False,
     ),
     "recorder": Role(
-        "recorder",
+        "haptic_bench.nodes.recorder:RecorderNode",
         takes=(EVERYTHING, EVENTS),
         optional=("operator_events", "device_reading", "world_state"),
         depth=1000,
@@ -123,6 +148,9 @@ ROLES = {
     ),
 }
 """A node's role has its name, but for some (`Graph.role`)."""
+
+NODES = tuple(dict.fromkeys(role.name or name for name, role in ROLES.items()))
+"""Names that nodes have in a trial."""
 _BEYOND = {topic: role.beyond for role in ROLES.values() for topic in role.publishes}
 
 
@@ -139,6 +167,7 @@ class Graph:
         relayed: whether there is a relay between driver and controller.
         asynchronous: whether a local model answers the controller.
         alone: whether there is no device.
+        bridged: whether clients of CRTK are the controller, so that there is no environment.
     """
 
     def __init__(self, nodes: tuple[str, ...]):
@@ -146,6 +175,7 @@ class Graph:
         self.hands = tuple(hand for hand, kind in map(split_topic, nodes) if kind == "driver")
         self.relayed, self.asynchronous = "device_relay" in nodes, "local_model" in nodes
         self.alone = "driver" not in nodes
+        self.bridged = not self.alone and "environment" not in nodes
         self._published = {name: self._in_trial(name, self.published) for name in nodes}
         self._taken = {name: self._in_trial(name, self.taken) for name in nodes}
 
@@ -154,9 +184,11 @@ class Graph:
         hand, kind = split_topic(name)
         if kind == "environment":
             kind = "alone" if self.alone else "surveyor" if self.asynchronous else kind
+        elif kind == "controller" and self.bridged:
+            kind = "crtk"
         elif kind == "driver" and hand:
             kind = "further_driver"
-        return ROLES.get(kind, Role(kind))
+        return ROLES.get(kind, Role())
 
     def published(self, role: Role) -> tuple[str, ...]:
         """What a node publishes in a role."""

@@ -1,7 +1,8 @@
 """Simulated worlds: scenes, articulated dynamics, contact, the local model; pure cores that know nothing of ROS.
 
 For programs: `load` reads a `Model` from a file, a `World` of it is advanced step by step; an `Environment` advances
-the tool of one at the servo rate, with messages. All errors are `HapticsError`. They are imported at their first use.
+the tool of one at the servo rate, with messages; `rollout` advances many worlds of a model. All errors are
+`HapticsError`. They are imported at their first use.
 """
 
 from __future__ import annotations
@@ -16,10 +17,11 @@ if TYPE_CHECKING:
     from haptic_sim.simulation import Model as Model
     from haptic_sim.simulation import World as World
     from haptic_sim.simulation import load as load
+    from haptic_sim.simulation import rollout as rollout
 
     __version__: str
 
-__all__ = ["Body", "Contact", "Environment", "HapticsError", "Model", "World", "load"]
+__all__ = ["Body", "Contact", "Environment", "HapticsError", "Model", "World", "load", "rollout"]
 
 
 def __getattr__(name: str) -> Any:

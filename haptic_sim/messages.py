@@ -3,8 +3,8 @@
 A message is one preallocated buffer that holds its CDR serialisation; its values are NumPy views into that
 buffer. A core fills the views, and a node publishes the buffer; received bytes are copied into the buffer and read
 through the same views. So every mode passes the same representation, and nothing is allocated or converted in
-a servo step. The layouts are those of `msg/*.msg`, flattened: a pose is 7 numbers (position, quaternion
-x y z w), a twist and a wrench are 6 ([linear, angular], [force, torque]).
+a servo step. Fields, constants and layouts are those of `msg/*.msg`, flattened (haptic_sim/msg_files.py): a pose is
+7 numbers (position, quaternion x y z w), a twist and a wrench are 6 ([linear, angular], [force, torque]).
 
 A layout has fixed offsets because the frame, the names and the lengths of the sequences are fixed for a trial. Only the
 last field may be a sequence of changing length; it has a capacity.
@@ -15,48 +15,51 @@ from __future__ import annotations
 import math
 import struct
 from collections.abc import Sequence
-from dataclasses import dataclass
 from enum import IntEnum
 from functools import cached_property
-from typing import Any, ClassVar, NamedTuple, TypeVar
+from typing import Any, ClassVar, NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
 
+from haptic_sim import definitions
 from haptic_sim.errors import HapticsError
 from haptic_sim.kernels import kernel
+from haptic_sim.msg_files import Field, definition
 from haptic_sim.packed import Packed
-from haptic_sim.records import record, shared
 
 _CDR_LITTLE_ENDIAN = b"\x00\x01\x00\x00"
 _NANO = 1_000_000_000
 
-FREE, COLLIDING, RESTING = 0, 1, 2  # ToolState.contact_state
-FORCE, MOTION, NOTHING = 0, 1, 2  # DeviceCommand.mode
-GRAB, MOVE, RELEASE = 0, 1, 2  # OperatorEvent.phase
+_STATE, _TOOL, _COMMAND = definitions.DeviceState, definitions.ToolState, definitions.DeviceCommand
+_EVENT = definitions.OperatorEvent
+
+FREE, COLLIDING, RESTING = _TOOL.FREE, _TOOL.COLLIDING, _TOOL.RESTING  # ToolState.contact_state
+FORCE, MOTION, NOTHING = _COMMAND.FORCE, _COMMAND.MOTION, _COMMAND.NOTHING  # DeviceCommand.mode
+GRAB, MOVE, RELEASE = _EVENT.GRAB, _EVENT.MOVE, _EVENT.RELEASE  # OperatorEvent.phase
 HAND = -1  # OperatorEvent.body and ToolCommand.body: no other body, but the hand
-DISABLED, ENABLED, PAUSED, FAULT = 0, 1, 2, 3  # DeviceState.state
+DISABLED, ENABLED, PAUSED, FAULT = _STATE.DISABLED, _STATE.ENABLED, _STATE.PAUSED, _STATE.FAULT  # DeviceState.state
+STATES = ("disabled", "enabled", "paused", "fault")  # in their order
 MOST_BUTTONS = 16  # of a device
-STATES = ("disabled", "enabled", "paused", "fault")
 
 
 class Reason(IntEnum):
     """DeviceState.reason: why a device renders nothing."""
 
-    NONE = 0
-    NOT_ENABLED = 1
-    ON_PAUSE = 2
-    NO_PRESENCE = 3
-    STOPPED = 4
-    FAILED = 5
-    OLD_READING = 6
-    NO_COMMAND = 7
-    WATCHDOG = 8
-    CLUTCHED = 9
-    SCALED_TO_ZERO = 10
-    NO_CONTACT = 11
-    PASSIVE = 12
-    SATURATED = 13
-    NOT_HOMED = 14
+    NONE = _STATE.NONE
+    NOT_ENABLED = _STATE.NOT_ENABLED
+    ON_PAUSE = _STATE.ON_PAUSE
+    NO_PRESENCE = _STATE.NO_PRESENCE
+    STOPPED = _STATE.STOPPED
+    FAILED = _STATE.FAILED
+    OLD_READING = _STATE.OLD_READING
+    NO_COMMAND = _STATE.NO_COMMAND
+    WATCHDOG = _STATE.WATCHDOG
+    CLUTCHED = _STATE.CLUTCHED
+    SCALED_TO_ZERO = _STATE.SCALED_TO_ZERO
+    NO_CONTACT = _STATE.NO_CONTACT
+    PASSIVE = _STATE.PASSIVE
+    SATURATED = _STATE.SATURATED
+    NOT_HOMED = _STATE.NOT_HOMED
 
 
 REASONS: dict[int, str] = {
@@ -78,60 +81,12 @@ REASONS: dict[int, str] = {
 }
 """What is said of each reason for zero force."""
 
-CONSTRAINT = np.dtype(
-    [
-        ("id", "<u8"),
-        ("body", "<u4"),
-        ("link", "<u4"),
-        ("position", "<f8", 3),
-        ("normal", "<f8", 3),
-        ("separation", "<f8"),
-        ("normal_velocity", "<f8"),
-        ("friction_static", "<f8"),
-        ("friction_kinetic", "<f8"),
-        ("restitution", "<f8"),
-        ("mobility", "<f8"),
-    ]
-)
-"""haptics/msg/LocalConstraint."""
-
-CONTACT = np.dtype(
-    [
-        ("id", "<u8"),
-        ("body_a", "<u4"),
-        ("body_b", "<u4"),
-        ("point", "<f8", 3),
-        ("normal", "<f8", 3),
-        ("depth", "<f8"),
-        ("force", "<f8", 3),
-    ]
-)
-"""haptics/msg/ContactState."""
-
-TEXT = "text"  # Field.dtype of a string
+CONSTRAINT, CONTACT = definition("LocalConstraint").element, definition("ContactState").element
+"""Elements of LocalGeometry.constraints and WorldState.contacts."""
 
 
 class MessageError(HapticsError, ValueError):
     """Received bytes are not the message that was expected; the text says what differs."""
-
-
-@dataclass(frozen=True)
-class Field:
-    """One field of a message: NumPy type, number of values; `sequence` if a length precedes the values.
-
-    An element of a sequence may have several values, `width`. A sequence of TEXT is constant for a layout.
-    """
-
-    name: str
-    dtype: Any
-    count: int = 1
-    sequence: bool = False
-    width: int = 1
-
-    @property
-    def is_text(self) -> bool:
-        """Whether its values are strings."""
-        return isinstance(self.dtype, str) and self.dtype == TEXT
 
 
 def tick_time(tick: int, rate: float) -> int:
@@ -167,14 +122,15 @@ class Message:
 
     TYPE: ClassVar[str]
     FIELDS: ClassVar[tuple[Field, ...]]
+    Arrays: ClassVar[Any]
     DERIVED: ClassVar[tuple[str, ...]] = ("packed",)
 
     tick: int
 
     def __init_subclass__(cls) -> None:
         for field in cls.FIELDS:
-            if field.count == 1 and not field.sequence:
-                setattr(cls, field.name, _scalar(field.name))
+            if field.is_scalar:
+                setattr(cls, field.name, _scalar(field))
 
     def __init__(self, frame: str = "world", **lengths: int | Sequence[str]):
         self.frame = frame
@@ -249,8 +205,9 @@ class Message:
             if length_at >= 0:
                 body[length_at : length_at + 4].view("<u4")[0] = count // field.width
                 marks.append((length_at + 4, "I"))
-            if field.count == 1 and not field.sequence:
+            if field.is_scalar:
                 self._scalars[field.name] = view.data.cast("B").cast(dtype.char)
+                view[0] = field.default
             else:
                 setattr(self, field.name, view)
         self._values = body[: body.size // 8 * 8].view("<f8")
@@ -323,6 +280,15 @@ class Message:
     def view(self, name: str) -> np.ndarray:
         """The values of a field, or of `sec` or `nanosec`, in the buffer; (1,) where it is a number, for kernels."""
         return self._views[name]
+
+    def arrays(self) -> Any:
+        """What kernels read and fill, a NamedTuple: see haptic_sim/definitions.py."""
+        return type(self).Arrays(*map(self.view, type(self).Arrays._fields))
+
+    @cached_property
+    def packed(self) -> Packed:
+        """The same as one argument."""
+        return Packed(self.arrays())
 
     def stamp(self, tick: int, time: int) -> None:
         """Set tick and stamp [ns]: ROS time in realtime, else since the start of the trial."""
@@ -447,14 +413,16 @@ def _floats(elements: np.ndarray) -> np.ndarray:
     return elements.view("<f8").reshape(elements.size, kind.itemsize // 8)[:, first // 8 :]
 
 
-def _scalar(name: str) -> property:
+def _scalar(field: Field) -> property:
+    name = field.name
+
     def read(self: Message) -> Any:
         return self._scalars[name][0]
 
     def write(self: Message, value: Any) -> None:
         self._scalars[name][0] = value
 
-    return property(read, write)
+    return property(read, write, doc=field.meaning)
 
 
 def columns(layout: Message, messages: Sequence[bytes]) -> np.ndarray:
@@ -472,7 +440,7 @@ def columns(layout: Message, messages: Sequence[bytes]) -> np.ndarray:
         if count == 0 or field.is_text:
             continue
         names.append(field.name)
-        formats.append(dtype if field.count == 1 and not field.sequence else (dtype, count))  # type: ignore[arg-type]
+        formats.append(dtype if field.is_scalar else (dtype, count))  # type: ignore[arg-type]
         offsets.append(start)
         end = start + dtype.itemsize * count
     dtype = np.dtype({"names": names, "formats": formats, "offsets": offsets, "itemsize": end})
@@ -483,221 +451,49 @@ def columns(layout: Message, messages: Sequence[bytes]) -> np.ndarray:
     return np.frombuffer(b"".join(message[4 : 4 + end] for message in messages), dtype)
 
 
-class DeviceState(Message):
-    """State of the device at t_k and what the operator applies, as the device knows it; driver to controller.
-
-    An impedance device knows the simulated operator's wrench; an admittance device what its force sensor tells.
-    """
-
-    TYPE = "haptics/msg/DeviceState"
-    FIELDS = (
-        Field("tick", "<i8"),
-        Field("pose", "<f8", 7),
-        Field("twist", "<f8", 6),
-        Field("operator_wrench", "<f8", 6),
-        Field("rendered_wrench", "<f8", 6),
-        Field("command_tick", "<i8"),
-        Field("reading_tick", "<i8"),
-        Field("port_energy", "<f8", 2),
-        Field("port_dissipated", "<f8", 2),
-        Field("reading_age", "<f8"),
-        Field("state", "u1"),
-        Field("reason", "u1"),
-        Field("buttons", "<i4", sequence=True),
-    )
-    pose: np.ndarray
-    twist: np.ndarray
-    operator_wrench: np.ndarray
-    rendered_wrench: np.ndarray
-    command_tick: int
-    reading_tick: int
-    port_energy: np.ndarray
-    port_dissipated: np.ndarray
-    reading_age: float
-    state: int
-    reason: int
-    buttons: np.ndarray
-
-    def __init__(self, frame: str = "world", buttons: int = MOST_BUTTONS):
-        super().__init__(frame, buttons=buttons)
-
-    @cached_property
-    def packed(self) -> Packed:
-        """What kernels read and fill."""
-        return Packed(DeviceStateArrays(*map(self.view, DeviceStateArrays._fields)))
-
-
-@record
-class DeviceStateArrays(NamedTuple):
-    """What kernels read and fill of a DeviceState: the values in its buffer."""
-
-    pose: np.ndarray = shared("pose of the hand: position, quaternion x y z w", 7, unit="m")
-    twist: np.ndarray = shared("twist of the hand", 6, unit="m/s, rad/s")
-    operator_wrench: np.ndarray = shared("wrench of the operator on the device", 6, unit="N, N m")
-    rendered_wrench: np.ndarray = shared("wrench of the device on the hand during the last tick", 6, unit="N, N m")
-    port_energy: np.ndarray = shared("energy received from the hand", 2, unit="J")
-    port_dissipated: np.ndarray = shared("energy kept from the hand by the guard", 2, unit="J")
-
-
-class DeviceReading(Message):
-    """What a hardware device told and was told, in the axes of its base: all that its driver had in a tick."""
-
-    TYPE = "haptics/msg/DeviceReading"
-    FIELDS = (
-        Field("tick", "<i8"),
-        Field("pose", "<f8", 7),
-        Field("twist", "<f8", 6),
-        Field("written", "<f8", 6),
-        Field("age", "<f8"),
-        Field("motion_scale", "<f8"),
-        Field("force_scale", "<f8"),
-        Field("state", "u1"),
-        Field("reason", "u1"),
-        Field("buttons", "<i4", sequence=True),
-    )
-    pose: np.ndarray
-    twist: np.ndarray
-    written: np.ndarray
-    age: float
-    motion_scale: float
-    force_scale: float
-    state: int
-    reason: int
-    buttons: np.ndarray
-
+class DeviceState(definitions.DeviceState, Message):
     def __init__(self, frame: str = "world", buttons: int = MOST_BUTTONS):
         super().__init__(frame, buttons=buttons)
 
 
-class DeviceCommand(Message):
-    """What the device shall render during the tick; controller to driver."""
-
-    TYPE = "haptics/msg/DeviceCommand"
-    FIELDS = (
-        Field("tick", "<i8"),
-        Field("device_tick", "<i8"),
-        Field("mode", "u1"),
-        Field("wrench", "<f8", 6),
-        Field("pose", "<f8", 7),
-        Field("twist", "<f8", 6),
-        Field("acceleration", "<f8", 6),
-    )
-    device_tick: int
-    mode: int
-    wrench: np.ndarray
-    pose: np.ndarray
-    twist: np.ndarray
-    acceleration: np.ndarray
+class DeviceReading(definitions.DeviceReading, Message):
+    def __init__(self, frame: str = "world", buttons: int = MOST_BUTTONS):
+        super().__init__(frame, buttons=buttons)
 
 
-class ToolCommand(Message):
-    """Wrench on the virtual tool during the tick; controller to environment or local model."""
-
-    TYPE = "haptics/msg/ToolCommand"
-    FIELDS = (Field("tick", "<i8"), Field("tool_tick", "<i8"), Field("body", "<i4"), Field("wrench", "<f8", 6))
-    tool_tick: int
-    body: int
-    wrench: np.ndarray
-
-    def __init__(self, frame: str = "world"):
-        super().__init__(frame)
-        self.body = HAND
-
-    @cached_property
-    def packed(self) -> Packed:
-        """What kernels read."""
-        return Packed(ToolCommandArrays(*map(self.view, ToolCommandArrays._fields)))
+class DeviceCommand(definitions.DeviceCommand, Message):
+    pass
 
 
-@record
-class ToolCommandArrays(NamedTuple):
-    """What kernels read of a ToolCommand: the values in its buffer."""
-
-    sec: np.ndarray = shared("stamp", 1, unit="s", dtype=np.int32)
-    nanosec: np.ndarray = shared("the rest of it", 1, unit="ns", dtype=np.uint32)
-    tick: np.ndarray = shared("tick", 1, dtype=np.int64)
-    wrench: np.ndarray = shared("wrench at the hand during the tick", 6, unit="N, N m")
+class ToolCommand(definitions.ToolCommand, Message):
+    pass
 
 
-@record
-class ToolStateArrays(NamedTuple):
-    """What kernels fill of a ToolState: the values in its buffer."""
-
-    sec: np.ndarray = shared("stamp", 1, unit="s", dtype=np.int32)
-    nanosec: np.ndarray = shared("the rest of it", 1, unit="ns", dtype=np.uint32)
-    tick: np.ndarray = shared("tick", 1, dtype=np.int64)
-    command_tick: np.ndarray = shared("tick of the command", 1, dtype=np.int64)
-    geometry_tick: np.ndarray = shared("tick of the update that the contacts are from, -1: none", 1, dtype=np.int64)
-    contact_state: np.ndarray = shared("FREE, COLLIDING or RESTING", 1, dtype=np.uint8)
-    contacts: np.ndarray = shared("number of contacts", 1, dtype=np.uint32)
-    sliding: np.ndarray = shared("number of contacts that slide", 1, dtype=np.uint32)
-    kinetic_energy: np.ndarray = shared("kinetic energy of the tool", 1, unit="J")
-    wrench: np.ndarray = shared("wrench of the environment at the hand", 6, unit="N, N m")
-    impulse: np.ndarray = shared("impulse of the contacts at the hand since the start", 6, unit="N s, N m s")
-    pose: np.ndarray = shared("pose of the hand: position, quaternion x y z w", 7, unit="m")
-    twist: np.ndarray = shared("twist of the hand", 6, unit="m/s, rad/s")
-    inverse_inertia: np.ndarray = shared("inverse inertia at the hand, row major", 36)
-    free_acceleration: np.ndarray = shared("acceleration of the hand without any wrench", 6, unit="m/s^2, rad/s^2")
-    residual: np.ndarray = shared("norms of the residuals of exact constraints", 2)
-    energy: np.ndarray = shared("values of the `EnergyBalance`", 8, unit="J")
-    q: np.ndarray = shared("configuration", "nq", unit="m, rad")
-    v: np.ndarray = shared("its velocity", "nv", unit="m/s, rad/s")
-    multipliers: np.ndarray = shared("forces of exact constraints", "rows", unit="N, N m")
-    constraint_directions: np.ndarray = shared("directions of topological constraint, wrenches", 36)
+class ToolState(definitions.ToolState, Message):
+    pass
 
 
-class ToolState(Message):
-    """Environment wrench during the tick and the tool's state after it; environment or local model to controller."""
+class LocalGeometry(definitions.LocalGeometry, Message):
+    pass
 
-    TYPE = "haptics/msg/ToolState"
-    FIELDS = (
-        Field("tick", "<i8"),
-        Field("command_tick", "<i8"),
-        Field("geometry_tick", "<i8"),
-        Field("contact_state", "u1"),
-        Field("contacts", "<u4"),
-        Field("sliding", "<u4"),
-        Field("kinetic_energy", "<f8"),
-        Field("wrench", "<f8", 6),
-        Field("impulse", "<f8", 6),
-        Field("pose", "<f8", 7),
-        Field("twist", "<f8", 6),
-        Field("inverse_inertia", "<f8", 36),
-        Field("free_acceleration", "<f8", 6),
-        Field("residual", "<f8", 2),
-        Field("energy", "<f8", 8),
-        Field("q", "<f8", sequence=True),
-        Field("v", "<f8", sequence=True),
-        Field("multipliers", "<f8", sequence=True),
-        Field("constraint_directions", "<f8", sequence=True),
-    )
-    command_tick: int
-    geometry_tick: int
-    contact_state: int
-    contacts: int
-    sliding: int
-    kinetic_energy: float
-    wrench: np.ndarray
-    impulse: np.ndarray
-    pose: np.ndarray
-    twist: np.ndarray
-    inverse_inertia: np.ndarray
-    free_acceleration: np.ndarray
-    residual: np.ndarray
-    energy: np.ndarray
-    q: np.ndarray
-    v: np.ndarray
-    multipliers: np.ndarray
-    constraint_directions: np.ndarray
 
-    def arrays(self) -> ToolStateArrays:
-        """What kernels fill."""
-        return ToolStateArrays(*map(self.view, ToolStateArrays._fields))
+class WorldState(definitions.WorldState, Message):
+    pass
 
-    @cached_property
-    def packed(self) -> Packed:
-        """The same as one argument."""
-        return Packed(self.arrays())
+
+class ForwardPacket(definitions.ForwardPacket, Message):
+    pass  # state and reason stand before the numbers: at the end the middleware would pad them
+
+
+class BackwardPacket(definitions.BackwardPacket, Message):
+    pass
+
+
+class OperatorEvent(definitions.OperatorEvent, Message):
+    pass
+
+
+RelayPacket: TypeAlias = ForwardPacket | BackwardPacket
 
 
 @kernel
@@ -727,146 +523,6 @@ class ToolSizes(NamedTuple):
     def tool_state(self) -> ToolState:
         """A message for this tool."""
         return ToolState(q=self.q, v=self.v, multipliers=self.multipliers, constraint_directions=36)
-
-
-class LocalGeometry(Message):
-    """The surroundings of the tool at an update of the environment; environment to local model."""
-
-    TYPE = "haptics/msg/LocalGeometry"
-    FIELDS = (
-        Field("tick", "<i8"),
-        Field("step", "<u8"),
-        Field("epsilon", "<f8"),
-        Field("pose", "<f8", 7),
-        Field("q", "<f8", sequence=True),
-        Field("v", "<f8", sequence=True),
-        Field("inertia", "<f8", sequence=True),
-        Field("gravity", "<f8", sequence=True),
-        Field("wrench", "<f8", 6),
-        Field("poses", "<f8", sequence=True, width=7),
-        Field("twists", "<f8", sequence=True, width=6),
-        Field("constraints", CONSTRAINT, sequence=True),
-    )
-    step: int
-    epsilon: float
-    pose: np.ndarray
-    q: np.ndarray
-    v: np.ndarray
-    inertia: np.ndarray
-    gravity: np.ndarray
-    wrench: np.ndarray
-    poses: np.ndarray
-    twists: np.ndarray
-    constraints: np.ndarray
-
-
-class WorldState(Message):
-    """The world at t_k and its contacts during the tick; whoever integrates the tool to whoever looks on."""
-
-    TYPE = "haptics/msg/WorldState"
-    FIELDS = (
-        Field("tick", "<i8"),
-        Field("bodies", TEXT, sequence=True),
-        Field("poses", "<f8", sequence=True, width=7),
-        Field("twists", "<f8", sequence=True, width=6),
-        Field("q_names", TEXT, sequence=True),
-        Field("q", "<f8", sequence=True),
-        Field("v_names", TEXT, sequence=True),
-        Field("v", "<f8", sequence=True),
-        Field("contacts", CONTACT, sequence=True),
-    )
-    bodies: tuple[str, ...]
-    poses: np.ndarray
-    twists: np.ndarray
-    q_names: tuple[str, ...]
-    q: np.ndarray
-    v_names: tuple[str, ...]
-    v: np.ndarray
-    contacts: np.ndarray
-
-
-_LEDGER = (
-    Field("wave", "<f8", 6),
-    Field("paid", "<f8", 2),
-    Field("absorbed", "<f8", 2),
-    Field("delivered", "<f8", 2),
-    Field("dissipated", "<f8", 2),
-    Field("available", "<f8", 2),
-)
-
-
-class RelayPacket(Message):
-    """What the packets of both directions of a relay have: the energies at the end that sends it."""
-
-    FIELDS: ClassVar[tuple[Field, ...]] = ()
-    content_tick: int
-    wave: np.ndarray
-    paid: np.ndarray
-    absorbed: np.ndarray
-    delivered: np.ndarray
-    dissipated: np.ndarray
-    available: np.ndarray
-
-
-class ForwardPacket(RelayPacket):
-    """What crosses a relay from the device's end to the world's."""
-
-    TYPE = "haptics/msg/ForwardPacket"
-    FIELDS = (
-        Field("tick", "<i8"),
-        Field("content_tick", "<i8"),
-        Field("pose", "<f8", 7),
-        Field("twist", "<f8", 6),
-        Field("operator_wrench", "<f8", 6),
-        Field("rendered_wrench", "<f8", 6),
-        Field("state", "u1"),  # before the numbers: at the end the middleware would pad them
-        Field("reason", "u1"),
-        *_LEDGER,
-    )
-    pose: np.ndarray
-    twist: np.ndarray
-    operator_wrench: np.ndarray
-    rendered_wrench: np.ndarray
-    state: int
-    reason: int
-
-
-class BackwardPacket(RelayPacket):
-    """What crosses a relay from the world's end to the device's."""
-
-    TYPE = "haptics/msg/BackwardPacket"
-    FIELDS = (
-        Field("tick", "<i8"),
-        Field("content_tick", "<i8"),
-        Field("state_tick", "<i8"),
-        Field("wrench", "<f8", 6),
-        *_LEDGER,
-    )
-    state_tick: int
-    wrench: np.ndarray
-
-
-class OperatorEvent(Message):
-    """What a person does with a pointer; a page, a keyboard or a gamepad to the node that has the operator."""
-
-    TYPE = "haptics/msg/OperatorEvent"
-    FIELDS = (
-        Field("tick", "<i8"),
-        Field("source", "<u4"),
-        Field("sequence", "<u4"),
-        Field("phase", "u1"),
-        Field("oriented", "u1"),
-        Field("body", "<i4"),
-        Field("point", "<f8", 3),
-        Field("pose", "<f8", 7),
-    )
-    source: int
-    sequence: int
-    phase: int
-    oriented: int
-    body: int
-    point: np.ndarray
-    pose: np.ndarray
 
 
 TOPICS: dict[str, type[Message]] = {

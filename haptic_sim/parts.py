@@ -80,6 +80,11 @@ class Entry(NamedTuple):
     package: str
     version: str
 
+    @property
+    def module(self) -> str:
+        """The module that the part is in."""
+        return self.value.partition(":")[0]
+
 
 class PartError(ParameterError):
     """A part that is registered cannot be used."""
@@ -366,6 +371,19 @@ def missing(packages: Any) -> list[str]:
         f"{name} = {version}: the package is not there; install it, or put it on PYTHONPATH"
         for name, version in packages.items()
         if isinstance(name, str) and _version_of(name) is None
+    ]
+
+
+def changed(packages: Any) -> list[str]:
+    """Which of some packages are there in another version, one line each; `packages` as of `packages_of`."""
+    if not isinstance(packages, dict):
+        return []
+    add_users_folders()
+    found = {name: _version_of(name) for name in packages if isinstance(name, str)}
+    return [
+        f"{name} = {packages[name]}: version {version or 'unknown'} is installed; results may differ"
+        for name, version in found.items()
+        if version is not None and version != packages[name]
     ]
 
 

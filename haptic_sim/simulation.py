@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pinocchio as pin
@@ -15,22 +16,23 @@ from numpy.typing import ArrayLike
 from pydantic import ValidationError
 
 from haptic_sim import inputs
-from haptic_sim.constraints.errors import ConstraintError
 from haptic_sim.constraints.scenes import ConstraintParameters
 from haptic_sim.contact.response import UNLIMITED, ContactParameters
-from haptic_sim.dynamics.multibody import coordinate_names
+from haptic_sim.dynamics.energy import UnstableError
 from haptic_sim.errors import HapticsError
 from haptic_sim.parameters import ParameterError, Parameters, did_you_mean, explain, quantity
 from haptic_sim.rotations import matrices
 from haptic_sim.scenes import AnySceneParameters
 from haptic_sim.snapshots import Snapshot
+from haptic_sim.tool.engines import ENGINES, EngineContext
 from haptic_sim.tool.environment import Environment as Environment
 from haptic_sim.tool.parameters import EnvironmentParameters
-from haptic_sim.tool.tool_side import build_environment, world_of
+from haptic_sim.tool.protocol import Simulation, Simulator
+from haptic_sim.tool.tool_side import world_of
 from haptic_sim.tool.world_state import Contact as Contact
 from haptic_sim.worlds import building
 from haptic_sim.worlds.model_files import last_link
-from haptic_sim.worlds.parameters import NAME, WORLD, HoldParameters, MujocoParameters
+from haptic_sim.worlds.parameters import NAME, WORLD, HoldParameters
 from haptic_sim.worlds.scenes import AnyToolParameters, NoToolParameters, tools_of
 
 ELSEWHERE = (
@@ -140,16 +142,21 @@ class Model:
         if sections.tool.type not in tools_of(sections.scene):
             allowed = " or ".join(tools_of(sections.scene))
             raise ParameterError([f"tool.type = {sections.tool.type}: the scene {sections.scene.type} takes {allowed}"])
-        if isinstance(sections.scene, MujocoParameters):
-            reason = "MuJoCo simulates it; in a program, take haptic_sim.tool.haptic_tool.HapticTool"
-            raise ParameterError([f"scene.type = mujoco: {reason}"])
-        if (engine := sections.environment.engine).type != "haptics":
-            reason = "a Model is simulated by haptics; leave it out, or take haptic_bench.Loop"
+        scene, engine = sections.scene, sections.environment.engine
+        if scene.ENGINE and engine.type != scene.ENGINE:
+            engine = ENGINES.find(scene.ENGINE)()
+        if not engine.PROGRAMS:
+            reason = "does not simulate worlds for programs; leave it out, or take haptic_bench.Loop"
             raise ParameterError([f"environment.engine = {engine.type}: {reason}"])
-        sections = sections.model_copy(update={"scene": sections.scene.placed(folder)})
-        self._sections = sections
-        self._start = world_of(sections)
-        self._q_names, self._v_names = coordinate_names(self._start.model)
+        scene = scene.placed(folder)
+        environment = sections.environment.model_copy(update={"engine": engine})
+        sections = sections.model_copy(update={"scene": scene, "environment": environment})
+        self._start, self._sections = world_of(sections), sections
+        method, integrator = sections.environment.method, sections.environment.integrator
+        context = EngineContext(
+            self._start, sections.contact, method, integrator, sections.constraint, UNLIMITED, sections.rate
+        )
+        self._simulator: Simulator = engine.simulator(context, scene)
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}{str(self._start)[len('WorldSetup') :]}"
@@ -165,8 +172,16 @@ class Model:
         return self._start
 
     @property
+    def sections(self) -> WorldDocument:
+        """What it was made from, each section as parameters, with the defaults and with absolute paths of files."""
+        return self._sections
+
+    @property
     def pinocchio(self) -> pin.Model:
-        """A copy of the model of its joints and inertias for Pinocchio, with the hand as the frame `hand`."""
+        """A copy of the model of its joints and inertias for Pinocchio, with the hand as the frame `hand`.
+
+        Of a MuJoCo scene, it has the tool's linkage alone.
+        """
         return self._start.model.copy()
 
     @property
@@ -176,39 +191,37 @@ class Model:
 
     @property
     def coordinates(self) -> dict[str, float]:
-        """Configuration at the start by the names of its coordinates, in Pinocchio's order [m, rad]."""
-        return dict(zip(self._q_names, self._start.q.tolist(), strict=True))
+        """Configuration at the start by the names of its coordinates [m, rad], in the order of its engine.
+
+        That is Pinocchio's, or MuJoCo's. A free body is given by its centre of mass here, by its origin in MuJoCo.
+        """
+        return dict(zip(self._simulator.q_names, self._simulator.q.tolist(), strict=True))
 
     @property
     def velocities(self) -> dict[str, float]:
-        """Velocities at the start by their names, in Pinocchio's order [m/s, rad/s]."""
-        return dict(zip(self._v_names, self._start.v.tolist(), strict=True))
+        """Velocities at the start by their names, in the order of its engine [m/s, rad/s]."""
+        return dict(zip(self._simulator.v_names, self._simulator.v.tolist(), strict=True))
 
-    def starting(
+    def simulation(
         self, coordinates: Mapping[str, float] | None = None, velocities: Mapping[str, float] | None = None
-    ) -> building.WorldSetup:
-        """Its bodies and shapes with some other coordinates and velocities at the start.
+    ) -> Simulation:
+        """A simulation of its own state, with some other coordinates [m, rad] and velocities [m/s, rad/s] at the start.
+
+        Raises:
+            ParameterError: a name is unknown, a value is no finite number, or they do not meet the constraints.
+        """
+        simulator = self._simulator
+        q = _replaced("coordinates", simulator.q_names, simulator.q, coordinates)
+        v = _replaced("velocities", simulator.v_names, simulator.v, velocities)
+        return simulator.simulation(q, v)
+
+    def generalised(self, forces: Mapping[str, float] | None) -> np.ndarray:
+        """Forces and torques of joints [N, N m] by the names of the velocities as an array (nv,), zero where left out.
 
         Raises:
             ParameterError: a name is unknown, or a value is no finite number.
         """
-        start = self._start
-        q = _replaced("coordinates", self._q_names, start.q, coordinates)
-        v = _replaced("velocities", self._v_names, start.v, velocities)
-        return replace(start, q=pin.normalize(start.model, q), v=v)
-
-    def environment(self, start: building.WorldSetup | None = None) -> Environment:
-        """An environment of its own state.
-
-        Raises:
-            ParameterError: the start does not meet the constraints.
-        """
-        sections = self._sections
-        begin = self._start if start is None else start
-        try:
-            return build_environment(begin, sections.contact, sections.environment, UNLIMITED, sections.rate)
-        except ConstraintError as error:
-            raise ParameterError([f"coordinates, velocities: {error}"]) from error
+        return _replaced("forces", self._simulator.v_names, np.zeros(len(self._simulator.v_names)), forces)
 
 
 def _replaced(key: str, names: tuple[str, ...], values: np.ndarray, given: Mapping[str, float] | None) -> np.ndarray:
@@ -240,7 +253,7 @@ def _finite(name: str, value: ArrayLike, shape: tuple[int, ...], what: str = "a 
     return array
 
 
-def load(path: str | os.PathLike[str], *, tool: str | None = None, **sections: Any) -> Model:
+def load(path: str | os.PathLike[str], *, tool: str | None = None, engine: str = "haptics", **sections: Any) -> Model:
     """The model of a file: an experiment (.yaml), or a robot or a scene as URDF (.urdf) or MJCF (.xml).
 
         arm = haptic_sim.load("arm.urdf", tool="hand", rate=2000.0, contact={"restitution": 0.5})
@@ -248,6 +261,7 @@ def load(path: str | os.PathLike[str], *, tool: str | None = None, **sections: A
     Args:
         path: of the file. An experiment's operator, device and controller are left out.
         tool: the link that is held, of URDF and MJCF; left out: the last one of the file that moves.
+        engine: what simulates the world of URDF and MJCF: `haptics`, or `mujoco`.
         sections: further arguments of `Model`, for URDF and MJCF.
 
     Raises:
@@ -255,16 +269,20 @@ def load(path: str | os.PathLike[str], *, tool: str | None = None, **sections: A
     """
     file = Path(path)
     if file.suffix in (".yaml", ".yml"):
-        if tool is not None or sections:
-            names = ", ".join((["tool"] if tool is not None else []) + list(sections))
+        given = {"tool": tool is not None, "engine": engine != "haptics"}
+        if names := ", ".join([name for name, is_given in given.items() if is_given] + list(sections)):
             raise ParameterError([f"{names}: not for an experiment, whose file says them"])
         return Model.from_yaml(file)
     if file.suffix not in (".urdf", ".xml"):
         raise ParameterError([f"path = {file}: must end in .yaml (experiment), .urdf (URDF) or .xml (MJCF)"])
+    held = _last_link(file) if tool is None else tool
+    if engine == "mujoco":
+        return Model({"type": "mujoco", "file": str(file.absolute()), "tool": held}, **sections)
+    if engine != "haptics":
+        raise ParameterError([f"engine = {engine}: must be haptics or mujoco"])
     name = re.sub(r"[^A-Za-z0-9_-]", "_", file.stem)
     name = name if NAME.fullmatch(name) and name != WORLD else f"model_{name}"
-    held = f"{name}/{_last_link(file) if tool is None else tool}"
-    return Model({"files": {name: {"path": str(file.absolute())}}, "tool": held}, **sections)
+    return Model({"files": {name: {"path": str(file.absolute())}}, "tool": f"{name}/{held}"}, **sections)
 
 
 def _last_link(file: Path) -> str:
@@ -307,7 +325,7 @@ class World:
             if isinstance(scene, Model)
             else Model(scene, contact=contact, environment=environment, tool=tool, rate=rate, folder=folder, seed=seed)
         )
-        self._begin(self.model.environment())
+        self._begin(self.model.simulation())
         self._initial = self._core.snapshot()
 
     @classmethod
@@ -319,7 +337,7 @@ class World:
         """
         return cls(Model.from_yaml(path))
 
-    def _begin(self, core: Environment) -> None:
+    def _begin(self, core: Simulation) -> None:
         self._core = core
         self._tool = core.state
         self._state = core.observer.world_state()
@@ -344,21 +362,21 @@ class World:
             ParameterError: a name is unknown, or does not move; a value is not (six) finite numbers.
             UnstableError: discrete time has added more energy than was supplied.
         """
-        pulled = self._core.dragged
+        core = self._core
         named = {name: self._number(name) for name in wrenches or {}}
         acting = [
             (number, _finite(f"wrenches.{name}", wrenches[name], (6,), "six finite numbers: force [N], torque [N m]"))
             for name, number in named.items()
             if wrenches
         ]
-        generalised = _replaced("forces", self.model._v_names, np.zeros(len(self.model._v_names)), forces)
+        generalised = self.model.generalised(forces)
         if wrench is not None:
             wrench = _finite("wrench", wrench, (6,), "six finite numbers: force [N], torque [N m]")
         for number, one in acting:
-            pulled.pull(number, one)
+            core.pull(number, one)
         if forces:
-            pulled.load(generalised)
-        self._core.advance(wrench)
+            core.load(generalised)
+        core.advance(wrench)
 
     def _number(self, name: str) -> int:
         """Number of a body that moves.
@@ -366,10 +384,11 @@ class World:
         Raises:
             ParameterError: it is unknown, or does not move.
         """
-        moving = self.model.start.moving
+        start = self.model.start
+        moving = start.moving
         if name not in moving:
             raise ParameterError([f"body {name!r}: unknown{did_you_mean(name, moving)}"])
-        if not moving[name]:
+        if not (moving[name] or name in start.elsewhere):
             raise ParameterError([f"body {name!r}: does not move"])
         return list(moving).index(name)
 
@@ -409,7 +428,7 @@ class World:
             ParameterError: a name is unknown, a value is no finite number, or they do not meet the constraints.
         """
         if coordinates or velocities:
-            self._begin(self.model.environment(self.model.starting(coordinates, velocities)))
+            self._begin(self.model.simulation(coordinates, velocities))
         else:
             self.state = self._initial
 
@@ -423,7 +442,7 @@ class World:
         Raises:
             ParameterError: the body is unknown or does not move, or the point is not three finite numbers.
         """
-        jacobian = self._core.dragged.jacobian(self._number(body))
+        jacobian = self._core.jacobian(self._number(body))
         moved: np.ndarray = self._moved(body, point) @ jacobian
         return moved
 
@@ -435,9 +454,9 @@ class World:
         Raises:
             ParameterError: as of `jacobian`.
         """
-        seen = self._core.look(self._number(body))
+        mobility = self._core.mobility(self._number(body))
         X = self._moved(body, point)
-        mobility: np.ndarray = X @ seen.mobility @ X.T
+        mobility = X @ mobility @ X.T
         return mobility
 
     def _moved(self, body: str, point: ArrayLike) -> np.ndarray:
@@ -510,6 +529,8 @@ class World:
         """Where the energy is at the beginning of the last step, and where it went since the start [J].
 
         kinetic + potential + elastic = their sum at the start + injected - damping - friction - impact + numerical
+
+        Of a MuJoCo scene: kinetic and potential, at the beginning of MuJoCo's last step.
         """
         return self._core.energy
 
@@ -519,3 +540,87 @@ class World:
             self._core.observer.observe_bodies(self._state)
             self._observed = self._tool.tick
         return self._state
+
+
+class Rollouts(NamedTuple):
+    """What `rollout` returns of N worlds in T steps; all in world axes.
+
+    Attributes:
+        times: at the end of each step, since the start of the world that the first one goes on from [s], (T,).
+        poses: of the tool where it is held, after each step: position [m], quaternion x y z w, (N, T, 7).
+        twists: of the tool there [m/s, rad/s], (N, T, 6).
+        wrenches: of the world on the tool in each step [N, N m], (N, T, 6).
+        states: of each world at the end; empty if they were not asked for.
+    """
+
+    times: np.ndarray
+    poses: np.ndarray
+    twists: np.ndarray
+    wrenches: np.ndarray
+    states: tuple[Snapshot, ...]
+
+
+def rollout(
+    model: Model,
+    wrenches: ArrayLike,
+    states: Snapshot | Sequence[Snapshot] | None = None,
+    *,
+    threads: int | None = None,
+    keep_states: bool = False,
+) -> Rollouts:
+    """Advance N worlds of a model by T steps each, on threads; each has the bits that it has alone.
+
+        worlds = haptic_sim.rollout(model, np.random.normal(size=(1000, 50, 6)), world.state)
+        best = worlds.poses[:, -1, 2].argmax()
+
+    A thread has one world, which it sets to the state of one rollout after the other; they share the model.
+
+    Args:
+        model: of all worlds.
+        wrenches: on the tool where it is held, in each step, world axes [N, N m], (N, T, 6).
+        states: that the worlds begin with: one for all, or one for each; the model's start if left out.
+        threads: number of threads; as many as there are processors if left out.
+        keep_states: whether the states at the end are returned.
+
+    Raises:
+        ParameterError: the wrenches are not finite or not (N, T, 6), or a state is of a world of another model.
+        UnstableError: a world cannot go on; the text says which, and in which step.
+    """
+    given = np.array(wrenches, float)
+    if given.ndim != 3 or given.shape[2] != 6 or not np.isfinite(given).all():
+        raise ParameterError([f"wrenches of shape {given.shape}: must be finite numbers (N, T, 6) [N, N m]"])
+    count, steps, _ = given.shape
+    many = states is not None and not isinstance(states, Snapshot)
+    if many and len(states) != count:  # type: ignore[arg-type]
+        raise ParameterError([f"states: {len(states)} given, {count} rollouts: must be one, or one for each"])  # type: ignore[arg-type]
+    workers = min(os.cpu_count() or 1 if threads is None else threads, max(count, 1))
+    if workers < 1:
+        raise ParameterError([f"threads = {threads}: must be at least 1"])
+    worlds = [World(model) for _ in range(workers)]
+    start = worlds[0].state
+    starts: Sequence[Snapshot] = states if many else [states or start] * count  # type: ignore[assignment,list-item]
+    poses, twists, felt = (np.zeros((count, steps, width)) for width in (7, 6, 6))
+    kept: list[Snapshot] = [start] * count if keep_states else []
+    waiting = iter(range(count))  # each number is taken by one thread
+
+    def work(world: World) -> None:
+        core, tool = world._core, world._core.state
+        for i in waiting:
+            world.state = starts[i]
+            for k in range(steps):
+                try:
+                    core.advance(given[i, k])
+                except UnstableError as error:
+                    raise UnstableError(f"rollout {i}, step {k}: {error}") from error
+                poses[i, k], twists[i, k], felt[i, k] = tool.pose, tool.twist, tool.wrench
+            if keep_states:
+                kept[i] = world.state
+
+    if workers == 1:
+        work(worlds[0])
+    else:
+        with ThreadPoolExecutor(workers) as pool:
+            list(pool.map(work, worlds))
+    worlds[0].state = starts[0] if count else start
+    times = worlds[0].time + np.arange(1, steps + 1) / model.rate
+    return Rollouts(times, poses, twists, felt, tuple(kept))

@@ -168,6 +168,18 @@ def test_coplanar_triangles_are_one_face() -> None:
         assert normal @ corners[0] > 0.0, "anticlockwise seen from outside"
 
 
+@pytest.mark.parametrize("half", [(0.05, 0.05, 0.05), (0.02, 0.03, 0.05), (1.0, 2e-3, 0.3)])
+def test_the_faces_of_a_box_are_those_of_its_hull(half: tuple[float, float, float]) -> None:
+    from haptic_sim.geometry.collision.features import BOX_FACES, box_vertices, convex_faces
+
+    def from_least(loop: tuple[int, ...]) -> tuple[int, ...]:
+        first = loop.index(min(loop))
+        return loop[first:] + loop[:first]
+
+    hull = [tuple(loop.tolist()) for loop in convex_faces(box_vertices(np.array(half)))]
+    assert sorted(map(from_least, BOX_FACES)) == sorted(map(from_least, hull))
+
+
 LEAN = 0.4  # [rad] of two plates that lean against each other, edge on edge
 
 

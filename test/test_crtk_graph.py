@@ -57,7 +57,7 @@ class Bridge:
         patch.setattr(crtk, "OperatingState", OperatingState)
         patch.setattr(crtk, "StringStamped", StringStamped)
         patch.setattr(crtk, "time", SimpleNamespace(monotonic=lambda: self.now))
-        driver, bridge = node_specs(load_system("none", device), folder, record=False, endless=True)
+        driver, bridge = node_specs(load_system("none", device), folder, mode="realtime", record=False, endless=True)
         assert (driver.executable, bridge.executable, bridge.name) == ("driver", "crtk", "controller")
         bridge.nodes["controller"]["hardware"] = hardware
         write_parameters([bridge], folder / "parameters.yaml")
@@ -289,9 +289,9 @@ def test_a_hardware_device_is_shown_where_it_is() -> None:
 def test_the_bridge_is_for_a_system_alone(tmp_path: Path) -> None:
     with pytest.raises(ParameterError, match="which has no trials"):
         experiment.load("corner_peg", ["controller.type=crtk"])
-    for how in ({"record": True}, {"composed": True}, {"endless": False}):
+    for how in ({"record": True}, {"composed": True}, {"endless": False}, {"mode": "lockstep"}):
         with pytest.raises(ParameterError, match="is for a system"):
-            node_specs(load_system("none"), tmp_path, **{"record": False, "endless": True} | how)
+            node_specs(load_system("none"), tmp_path, **{"mode": "realtime", "record": False, "endless": True} | how)
     for device, said in (("admittance", "takes motion"), ("none", "without a device there is none")):
         assert said in answer("start", "none", "--device", device).err
     assert "leave these out" in answer("start", "two_hands", "--set", "controller.type=crtk").err

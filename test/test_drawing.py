@@ -18,7 +18,7 @@ from haptic_bench.recording.samples import MessageStore
 from haptic_bench.recording.world_record import read_tables
 from haptic_bench.view import drawing, viewpoint
 from haptic_bench.view.recorded import SampledFrames
-from haptic_bench.view.scene import at, build_scene, scene_of_world
+from haptic_bench.view.scene import at, build_scene, scene_of_model
 from haptic_sim import World
 
 SVG = "{http://www.w3.org/2000/svg}"
@@ -219,7 +219,7 @@ def test_no_fixed_body_stands_between_the_eye_and_the_tool() -> None:
     wall = {"joint": "fixed", "position": [0.0, -0.2, 0.2], "shapes": [{"type": "box", "size": [1.0, 0.05, 1.0]}]}
     ball = {"joint": "free", "mass": 0.1, "shapes": [{"type": "sphere", "radius": 0.02}]}
     world = World({"tool": "ball", "bodies": {"wall": wall, "ball": ball}})
-    scene = scene_of_world(world.start, "hidden", 1000.0)
+    scene = scene_of_model(world.model, "hidden")
 
     def hidden(away: np.ndarray) -> bool:
         sight = coal.Capsule(1e-6, 2.0)

@@ -147,6 +147,13 @@ def test_own_mesh(tmp_path: Path) -> None:
     assert load == pytest.approx(1200.0 * 0.1**3 / (6 * math.sqrt(2)) * GRAVITY, rel=1e-3)
 
 
+def test_own_loop(tmp_path: Path) -> None:
+    """At the peak of 2 N, slowly reached: the wall and the coupling give way as springs."""
+    lines = printed("own_loop", tmp_path)
+    assert lines[0][1] == pytest.approx([2e3 / 4000.0, 2e3 / 400.0], abs=0.02)
+    assert lines[1][1] == pytest.approx([2.0], abs=0.01)
+
+
 def test_mujoco_loop(tmp_path: Path) -> None:
     pytest.importorskip("mujoco")
     ((_, (felt, resists)),) = printed("mujoco_loop", tmp_path)

@@ -16,7 +16,7 @@ from functools import cache
 from pathlib import Path
 
 import pytest
-from conftest import wait_until
+from conftest import ROOT, wait_until
 
 import haptic_sim
 from haptic_sim import kernels
@@ -463,6 +463,43 @@ print(json.dumps([values, [name for name in names if getattr(mine, name).stats.c
     assert package.run(program) == ([7.0, 7.0, 14.0, 4.0], names)
     for _ in range(2):
         assert package.run(program) == ([7.0, 7.0, 14.0, 4.0], names[:3])
+
+
+EIGEN = """
+import warnings
+import numba
+import numpy as np
+from haptic_sim import linalg
+
+warnings.simplefilter("ignore", numba.NumbaWarning)  # Numba says that it cannot keep the code
+
+
+@numba.njit(cache=True)
+def largest(A):
+    n = A.shape[0]
+    values, vectors = np.zeros(n), np.zeros((n, n))
+    linalg.symmetric_eigen(A.copy(), n, values, vectors)
+    return values[n - 1]
+"""
+
+
+@pytest.mark.long
+def test_code_of_others_calls_a_long_kernel_of_ours_in_every_process(tmp_path: Path) -> None:
+    """The eigenvalues of `linalg`, which are called by their address; against NumPy."""
+    (tmp_path / "mine.py").write_text(EIGEN)
+    program = """
+import mine, numpy as np
+A = np.random.default_rng(20260).normal(size=(6, 6))
+A = A @ A.T
+assert abs(mine.largest(A) - np.linalg.eigvalsh(A)[-1]) < 1e-12 * np.trace(A)
+(kept,) = mine.linalg.symmetric_eigen.overloads.values()
+assert kept.library.link
+"""
+    path = f"{tmp_path}{os.pathsep}{ROOT}"
+    environment = os.environ | {"NUMBA_CACHE_DIR": str(tmp_path / "numba"), "PYTHONPATH": path}
+    for _ in range(2):
+        done = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr
 
 
 UNCHANGED = """

@@ -44,7 +44,12 @@ KEYS = {  # of rosdep, by the module that is imported, where they are not the sa
     )
 }
 KEYS["yaml"] = "python3-yaml"
-PART_OF = {"pydantic_core": "pydantic", "dask": "distributed", "websockets": "viser"}  # one cannot be without the other
+PART_OF = {
+    "pydantic_core": "pydantic",
+    "typing_extensions": "pydantic",
+    "dask": "distributed",
+    "websockets": "viser",
+}  # one cannot be without the other
 NOT_IMPORTED = {  # run-time dependencies, with the reason
     "ros2launch": "the command `ros2 launch`",
     "rosbag2_storage_mcap": "`ros2 bag` reads our bags with it",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import importlib.metadata
 import json
 import shutil
@@ -16,7 +17,7 @@ import pytest
 import yaml
 from conftest import ROOT, Haptics, answer
 
-from haptic_bench import experiment
+from haptic_bench import experiment, run
 from haptic_bench.commands import command_line
 from haptic_bench.commands.command_line import KINDS
 from haptic_bench.replay.resimulation import resimulate
@@ -104,7 +105,8 @@ def test_every_class_of_a_kind_is_registered() -> None:
             group.find(name)
         registered = {group.find(name) for name in group.entries()}
         concrete = {one for one in _below(group.base) if "type" in vars(one).get("__annotations__", {})}
-        assert {one for one in concrete if one.__module__.startswith("haptic_")} == registered
+        ours = {one for one in concrete if one.__module__.startswith("haptic_")}
+        assert {one for one in ours if not one.__name__.startswith("_")} == registered  # `_`: of objects of a program
 
 
 def _below(base: type) -> Iterator[type]:
@@ -341,3 +343,43 @@ def test_a_kind_is_listed() -> None:
     for kind in KINDS:
         listed = answer("list", kind)
         assert listed.status == 0 and f"haptics.{kind}" in listed.out
+
+
+def test_the_parts_of_a_kind_are_listed_as_json(installed: Path) -> None:
+    for kind in KINDS:
+        listed = answer("list", kind, "--json")
+        entries = parts.groups()[kind].entries()
+        found = json.loads(listed.out)
+        assert listed.status == 0 and [one["name"] for one in found] == list(entries)
+        assert all(one.keys() == {"name", "module", "package", "version"} for one in found)
+    controllers = {one["name"]: one for one in json.loads(answer("list", "controllers", "--json").out)}
+    assert controllers["saturating_spring"] == {
+        "name": "saturating_spring",
+        "module": "lab_parts.controller",
+        "package": "lab_parts",
+        "version": "0.1.0",
+    }
+    assert controllers["direct"]["package"] == "haptics"
+    assert controllers["direct"]["module"] == "haptic_control.direct"
+
+
+@pytest.mark.parametrize("named", [(), ("corner_peg",)])
+def test_json_is_for_kinds_of_parts(named: tuple[str, ...]) -> None:
+    refused = answer("list", *named, "--json")
+    assert refused.status == 2 and "--json: is for a kind of parts; give one of controllers, operators" in refused.err
+
+
+def test_a_replay_with_another_version_of_a_package_says_so(
+    installed: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run(document(duration=0.02), out=tmp_path / "trial")
+    same = answer("replay", str(tmp_path / "trial"), "--verify")
+    assert same.status == 0 and "packages" not in same.err
+    (installed / "lab_parts-0.1.0.dist-info").rename(installed / "lab_parts-0.2.0.dist-info")
+    metadata = installed / "lab_parts-0.2.0.dist-info" / "METADATA"
+    metadata.write_text(metadata.read_text().replace("0.1.0", "0.2.0"))
+    importlib.invalidate_caches()
+    forget(monkeypatch)
+    other = answer("replay", str(tmp_path / "trial"), "--verify")
+    assert other.status == 0 and "identical" in other.out
+    assert "packages.lab_parts = 0.1.0: version 0.2.0 is installed; results may differ" in other.err

@@ -709,7 +709,7 @@ def test_figures_are_written_as_pdf_and_png_too(tmp_path):
     scene += (
         '<circle cx="5" cy="9" r="3" fill="#d55e00"/></g><text x="2" y="31" font-size="6" fill="#222222">a</text></svg>'
     )
-    panels = [figures.draw("a", "A", [line], "x", "y"), figures.Panel("scene_end", "end", scene)]
+    panels = [figures.draw("a", "A", [line], "x", "y"), figures.Panel("scene_end", "end", lambda: scene)]
     for _ in range(2):
         pages._write_figures(tmp_path, [Figure("f", "", panels)], ["pdf", "png"])
         files = {file.name: file.read_bytes() for file in tmp_path.iterdir()}

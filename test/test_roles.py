@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-import pytest
+import pkgutil
 
-from haptic_ros.graph import EVENTS, OPERATOR, ROLES, graph_of
+import pytest
+from conftest import ROOT
+
+from haptic_ros.graph import EVENTS, NODES, OPERATOR, ROLES, graph_of
 from haptic_sim.messages import TOPICS
 
 SYNCHRONOUS = ("driver", "controller", "environment", "recorder")
@@ -69,3 +72,18 @@ def test_what_is_optional_is_a_topic_of_its_role() -> None:
 
 def test_a_publisher_that_a_trial_does_not_have_is_foreign() -> None:
     assert graph_of(SYNCHRONOUS).publishers("relay_forward") == ()
+
+
+def test_clients_of_crtk_are_a_controller_without_an_environment() -> None:
+    graph = graph_of(("driver", "controller"))
+    assert graph.role("controller") is ROLES["crtk"]
+    assert (graph.row, graph.publishers("tool_command")) == (("device_state", "device_command"), ())
+
+
+def test_every_role_has_its_executable() -> None:
+    built = (ROOT / "CMakeLists.txt").read_text().partition("foreach(module\n")[2].partition(")")[0].split()
+    assert {role.module for role in ROLES.values()} | {"haptic_bench.nodes.composed", "haptic_bench"} == set(built)
+    assert NODES == ("driver", "device_relay", "world_relay", "controller", "local_model", "environment", "recorder")
+    pytest.importorskip("haptics.msg", reason="needs the built messages")
+    for name, role in ROLES.items():
+        assert (role.name or name) == pkgutil.resolve_name(role.node).NAME

@@ -129,9 +129,13 @@ def test_a_wrench_must_be_six_finite_numbers(wrench: list[float]) -> None:
 def test_the_examples_of_the_documentation_run(tmp_path: Path) -> None:
     page = (ROOT / "docs" / "library.md").read_text()
     examples = [part.partition("```")[0] for part in page.split("```python\n")[1:]]
-    assert len(examples) == 9  # the last is of a subscriber, see test_shell.py
-    world, model, state, environment, trial, loop, film, viewer, _ = examples
-    model = model.replace("examples/arm.urdf", str(ROOT / "examples" / "arm.urdf"))
-    for program in (world + environment + film + viewer, model + state, trial + loop):
+    assert len(examples) == 12  # the last is of a subscriber, see test_shell.py
+    world, model, state, many, theirs, environment, trial, loop, parts, film, viewer, _ = examples
+    model, theirs = (part.replace("examples/arm.urdf", str(ROOT / "examples" / "arm.urdf")) for part in (model, theirs))
+    for program in (
+        world + environment + parts + film + viewer,
+        model + state + many + theirs,
+        trial + loop,
+    ):
         done = python("-c", program, cwd=tmp_path)
         assert done.status == 0, done.err

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, ClassVar, NamedTuple, TypeVar
 
@@ -13,6 +13,7 @@ from haptic_bench.analysis.claims import Findings, Quantity, Statement
 from haptic_bench.analysis.figures import Curve, Figure, Style, trial_figures
 from haptic_bench.experiment import Experiment, Trial, analyses
 from haptic_bench.recording.samples import MessageStore, Samples, of_trial
+from haptic_bench.running import forks
 from haptic_bench.running.offline import Sink, simulate
 from haptic_drivers.devices.interface import DeviceError
 from haptic_sim.contact.methods import Method
@@ -21,6 +22,7 @@ from haptic_sim.messages import MessageError
 from haptic_sim.parameters import ParameterError, Parameters
 
 Scene = TypeVar("Scene", bound=Parameters)
+Name = TypeVar("Name", bound=Hashable)
 
 
 def scene_as(experiment: Experiment, kind: type[Scene]) -> Scene:
@@ -46,6 +48,16 @@ class Case(NamedTuple):
     def run(self) -> tuple[Experiment, Samples]:
         """The experiment and its samples."""
         return self.trial.experiment, self.samples
+
+
+def each(measure: Callable[[Samples], float | None], *runs: str) -> Callable[[Any], dict[str, float | None]]:
+    """A `Statement.of` that measures some runs of a case, by name; None where one is missing."""
+
+    def of(case: Any) -> dict[str, float | None]:
+        known = case.references
+        return {name: measure(known[name]) if name in known else None for name in runs}
+
+    return of
 
 
 class Analysis:
@@ -102,6 +114,10 @@ class Analysis:
         """The samples of an offline run in memory; an unstable run ends where it is detected (see `attempt`)."""
         return self.attempt(trial)[0]
 
+    def run_all(self, trials: Mapping[Name, Trial]) -> dict[Name, Samples]:
+        """The samples as of `run_unrecorded` of several trials by name, which run on all cores."""
+        return dict(zip(trials, forks.on_cores(self.run_unrecorded, list(trials.values())), strict=True))
+
     def attempt(self, trial: Trial) -> tuple[Samples, str]:
         """The samples as of `run_unrecorded`, and why the run is unstable, empty if it is stable.
 
@@ -133,8 +149,8 @@ class Analysis:
             compare: simulate the references that claims need; without, claims are undecided.
         """
         variants, own = self.variants(trial, samples) if compare else {}, self.label(trial)
-        runs = {name: samples if name == own else self.run_unrecorded(one) for name, one in variants.items()}
-        return self.judge(trial, samples, runs)
+        simulated = self.run_all({name: one for name, one in variants.items() if name != own})
+        return self.judge(trial, samples, {name: samples if name == own else simulated[name] for name in variants})
 
     def variants(self, trial: Trial, samples: Samples) -> Mapping[str, Trial]:
         """What a trial is compared with, by label: trials that are simulated offline, but for its own (see `label`)."""
@@ -144,7 +160,7 @@ class Analysis:
         """Metrics and claims of a trial beside its references: the samples of `variants`, none without comparison."""
         case = self.case(trial, samples, references)
         metrics = {name: one.of(case) for name, one in self.METRICS.items() if one.of is not None}
-        claims = [one.decided(one.of(case), one.holds, one.when(case)) for one in self.CLAIMS if one.of is not None]
+        claims = [one.claim(case) for one in self.CLAIMS if one.of is not None]
         return Findings(metrics, claims, references)
 
     def case(self, trial: Trial, samples: Samples, references: Mapping[str, Samples]) -> Any:

@@ -6,7 +6,7 @@ An analysis declares each metric as a `Quantity` and each claim as a `Statement`
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
@@ -45,6 +45,8 @@ class Statement:
         of: the numbers of a case (see `Analysis.case`) that decide, by name; without, `Analysis.judge` has the claim.
         holds: whether it holds, by these numbers, if all are known.
         when: whether a case can decide it.
+        unless: why a case does not decide it although it was measured; empty: it does.
+        runs: names of the runs that decide it, where the numbers have other names than their runs.
     """
 
     name: str
@@ -56,6 +58,16 @@ class Statement:
     of: Callable[[Any], Mapping[str, float | None]] | None = field(default=None, repr=False, compare=False)
     holds: Callable[[dict[str, float]], bool] = field(default=bool, repr=False, compare=False)
     when: Callable[[Any], bool] = field(default=lambda case: True, repr=False, compare=False)
+    unless: Callable[[Any], str] = field(default=lambda case: "", repr=False, compare=False)
+    runs: Sequence[str] = ()
+
+    def claim(self, case: Any) -> Claim:
+        """The claim of a case, by `of`, `holds`, `when` and `unless`; undecided while a number is missing."""
+        assert self.of is not None
+        measured, reason = self.of(case), self.unless(case)
+        known = {name: value for name, value in measured.items() if value is not None}
+        complete = bool(measured) and len(known) == len(measured) and not reason and self.when(case)
+        return self.judged(measured, bool(self.holds(known)) if complete else None, reason, self.runs)
 
     def judged(
         self, measured: Mapping[str, float | None], holds: bool | None, reason: str = "", decided_by: Iterable[str] = ()

@@ -1,7 +1,7 @@
 """Figures of a report: curves of several runs in common panels, as SVG.
 
-matplotlib is imported when a panel is drawn, so that other commands start without it; no global state (pyplot) is used.
-The same data give the same bytes.
+A panel is drawn when its document is first asked for, or with others on all cores (`draw_all`). matplotlib is imported
+then, so that other commands start without it; no global state (pyplot) is used. The same data give the same bytes.
 """
 
 from __future__ import annotations
@@ -9,9 +9,9 @@ from __future__ import annotations
 import io
 import os
 import re
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
+from functools import cached_property, partial
 from html import escape
 from pathlib import Path
 from typing import IO, Any
@@ -21,6 +21,7 @@ import numpy as np
 from haptic_bench.analysis import scales, units, vector
 from haptic_bench.experiment import Trial
 from haptic_bench.recording.samples import Samples
+from haptic_bench.running import forks
 from haptic_sim.dynamics.energy import TERMS
 
 # Colours after Okabe and Ito, which colour-blind readers tell apart, and dashes for those who see none.
@@ -158,7 +159,7 @@ class Panel:
     Attributes:
         name: of its file.
         title: what it shows.
-        svg: the document.
+        make: draws the document.
         tall: twice as high.
         empty: it shows nothing.
         save: draws it into a file that is open, as a kind of `KINDS`; None: from the document.
@@ -166,10 +167,15 @@ class Panel:
 
     name: str
     title: str
-    svg: str
+    make: Callable[[], str]
     tall: bool = False
     empty: bool = False
     save: Callable[[IO[bytes], str], None] | None = None
+
+    @cached_property
+    def svg(self) -> str:
+        """The document."""
+        return self.make()
 
     @property
     def moves(self) -> bool:
@@ -230,7 +236,18 @@ def draw(
     empty = marks is None and not any(_shows(line, equal, y.least or 0.0) for line in lines)
     lines = _noted(lines, y)
     shown = (name, title, lines, (x, y), equal, corner, marks, tall)
-    return Panel(name, title, _svg(*shown), tall, empty, partial(_save, shown))
+    return Panel(name, title, partial(_svg, *shown), tall, empty, partial(_save, shown))
+
+
+def draw_all(figures: Iterable[Figure]) -> None:
+    """Make the documents of all panels of some figures, on all cores."""
+    panels = [panel for figure in figures for panel in figure.panels]
+    for panel, svg in zip(panels, forks.on_cores(_document, panels), strict=True):
+        vars(panel)["svg"] = svg  # where `cached_property` keeps it
+
+
+def _document(panel: Panel) -> str:
+    return panel.svg
 
 
 _Shown = tuple[str, str, Sequence[Line], tuple[Axis, Axis], bool, "tuple[float, float] | None", "Line | None", bool]

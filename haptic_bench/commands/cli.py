@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import importlib
+import json
 import math
 import os
 import re
@@ -40,9 +41,13 @@ LISTED = 12  # runs of a sweep that are shown one by one
 
 
 def describe(options: argparse.Namespace) -> int:
-    """`haptics list NAME`."""
+    """`haptics list NAME [--json]`."""
     if options.experiment in KINDS:
-        for line in reference.parts(groups()[options.experiment]):
+        group = groups()[options.experiment]
+        if options.json:
+            print(json.dumps([reference.registered(entry) for entry in group.entries().values()], indent=2))
+            return DONE
+        for line in reference.parts(group):
             print(line)
         return DONE
     for line in reference.describe(experiment.load(options.experiment)[0].experiment, options.experiment):
@@ -300,8 +305,8 @@ def _verify(directory: Path) -> bool:
     found = verification.verify(directory)
     for line in found.unverified[:5]:
         print(f"{directory}: not verifiable: {line}", file=sys.stderr)
-    if found.note:
-        print(f"{directory}: {found.note}", file=sys.stderr)
+    for note in found.notes:
+        print(f"{directory}: {note}", file=sys.stderr)
     print(f"{directory}: {found.problem or 'identical, bit by bit'}")
     return not found.problem
 

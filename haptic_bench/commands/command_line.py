@@ -147,6 +147,8 @@ def _answer(options: argparse.Namespace) -> int | None:
         raise NotThere(f"the working directory: {error.strerror}; change into one that is there") from error
     if options.command == DOCTOR:
         return int(_function(DOCTOR)(options))
+    if options.command == DESCRIBE and options.json and options.experiment not in KINDS:
+        return _refuse([f"--json: is for a kind of parts; give one of {', '.join(KINDS)}"])
     if options.experiment is None and options.command == DESCRIBE:
         known = catalogue()
         width = max(map(len, known), default=0)
@@ -235,6 +237,9 @@ def _add_commands(commands: Any) -> None:
         metavar="NAME",
         help="name of an experiment, whose keys are listed, or of a kind of parts, as controllers; default: list the "
         "experiments",
+    )
+    command.add_argument(
+        "--json", action="store_true", help="print the parts of a kind as JSON: name, module, package and version"
     )
     command.set_defaults(command=DESCRIBE)
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from haptic_bench.catalogue import catalogue
 from haptic_bench.experiment.loading import (
+    assemble,
+    changed_packages,
     declared,
     find,
     load,
@@ -20,7 +22,9 @@ __all__ = [
     "Experiment",
     "HealthParameters",
     "Trial",
+    "assemble",
     "catalogue",
+    "changed_packages",
     "declared",
     "find",
     "load",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -190,6 +190,15 @@ def _validate(
     return Trial(experiment, table, varied, start)
 
 
+def assemble(sections: Mapping[str, Any]) -> Trial:
+    """The trial of sections that a program gives: parameters, or their content.
+
+    Raises:
+        ParameterError: one line for each problem.
+    """
+    return _validate({"name": "loop", "duration": 1.0, **sections}, Path("loop"))
+
+
 def declared(name: str) -> Experiment | None:
     """The experiment of the catalogue as its file says, open keys being None; None: there is none of that name."""
     path = catalogue().get(name)
@@ -203,6 +212,11 @@ def declared(name: str) -> Experiment | None:
 def read_resolved(path: Path) -> Trial:
     """The trial of a resolved `experiment.yaml` in a trial's directory."""
     return _validate(read_document(path), path, resolved=True)
+
+
+def changed_packages(path: Path) -> list[str]:
+    """Which packages of a resolved `experiment.yaml` are installed in another version, one line each."""
+    return [f"packages.{line}" for line in parts.changed(read_document(path).get("packages"))]
 
 
 def resolved(trial: Trial) -> dict[str, str]:

@@ -160,9 +160,8 @@ class Experiment(Parameters):
     @classmethod
     def _a_world_of_mujoco_is_felt_through_a_local_model(cls, data: Any) -> Any:
         """Engine, rate and local model of a world that MuJoCo simulates, where none are given."""
-        if not isinstance(data, dict) or not isinstance(data.get("scene"), dict):
-            return data
-        if data["scene"].get("type") != "mujoco":
+        scene = data.get("scene") if isinstance(data, dict) else None
+        if (scene.get("type") if isinstance(scene, dict) else getattr(scene, "type", None)) != "mujoco":
             return data
         given = {name: data.get(name, {}) for name in _OF_MUJOCO}
         return data | {

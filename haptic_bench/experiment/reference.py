@@ -16,7 +16,7 @@ from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
 from haptic_bench.experiment.model import Experiment
-from haptic_sim.parts import OWN, Group, PartError, kind_of
+from haptic_sim.parts import OWN, Entry, Group, PartError, kind_of
 
 _SIGNS = {"gt": ">", "ge": ">=", "lt": "<", "le": "<="}
 
@@ -117,6 +117,11 @@ def parts(group: Group) -> Iterator[str]:
     yield from (f"{name:{widths[0]}}  {package:{widths[1]}}  {what}" for name, package, what in rows)
     yield ""
     yield f"registered as entry points of the group {group.group}: docs/parts.md"
+
+
+def registered(entry: Entry) -> dict[str, str]:
+    """A part as programs take it: its name, the module that it is in, its package and the version of that."""
+    return {"name": entry.name, "module": entry.module, "package": entry.package, "version": entry.version}
 
 
 def _example(rows: list[tuple[str, str, str]]) -> str:

@@ -8,6 +8,7 @@ import numpy as np
 
 from haptic_bench.experiment.model import Experiment
 from haptic_control.matrices import matrix_of
+from haptic_ros.graph import EVENTS, NODES
 from haptic_sim.constraints.scenes import ConstraintParameters
 from haptic_sim.contact.response import LIMITED
 from haptic_sim.messages import FORCE, TOPICS
@@ -16,16 +17,6 @@ from haptic_sim.tool.virtual_tool import SEMI_IMPLICIT
 from haptic_sim.worlds.scenes import tools_of
 
 MAX_TICKS = 10_000_000
-NODES = (
-    "driver",
-    "device_relay",
-    "world_relay",
-    "controller",
-    "environment",
-    "local_model",
-    "recorder",
-    "trial_events",
-)
 
 
 def broken_rules(experiment: Experiment) -> list[str]:
@@ -152,7 +143,7 @@ def _hand_rules(experiment: Experiment) -> list[str]:
         if name in names[:i]:
             problems.append(f"hands[{i}].name = {name}: is the name of hands[{names.index(name)}]; choose another")
             continue
-        if name in (*TOPICS, *NODES):
+        if name in (*TOPICS, EVENTS, *NODES):
             problems.append(f"hands[{i}].name = {name}: is the name of a topic or a node; choose another")
         hand = experiment.of_hand(name)
         if hand.alone:

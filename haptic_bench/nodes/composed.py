@@ -9,19 +9,15 @@ published.
 from __future__ import annotations
 
 import itertools
+import pkgutil
 import sys
 
-from haptic_control.nodes.controller import ControllerNode
-from haptic_control.nodes.relay import DeviceRelayNode, WorldRelayNode
-from haptic_drivers.nodes.driver import DriverNode
+from haptic_ros.graph import ROLES
 from haptic_ros.process import run
 from haptic_ros.servo import ServoNode
-from haptic_sim.nodes.environment import EnvironmentNode
-from haptic_sim.nodes.local_model import LocalModelNode
 
 KINDS: dict[str, type[ServoNode]] = {
-    kind.NAME: kind
-    for kind in (DriverNode, DeviceRelayNode, WorldRelayNode, ControllerNode, EnvironmentNode, LocalModelNode)
+    name: pkgutil.resolve_name(role.node) for name, role in ROLES.items() if role.composed
 }
 
 

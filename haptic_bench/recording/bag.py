@@ -43,6 +43,7 @@ from mcap.writer import CompressionType, Writer
 from rosbags.typesys import Stores, get_types_from_msg, get_typestore
 from rosbags.typesys.store import Typestore
 
+from haptic_sim import msg_files
 from haptic_sim.errors import HapticsError
 from haptic_sim.libyaml import DUMPER, LOADER
 
@@ -124,20 +125,11 @@ class BagTopic:
 
 @functools.cache
 def message_types() -> Typestore:
-    """The message types of ROS 2 Jazzy and of this package, to describe, serialize and deserialize messages.
-
-    Raises:
-        BagError: the package's `.msg` files are neither in the checkout nor below the prefix of an installation.
-    """
-    packages = Path(__file__).resolve().parents[2]
-    folders = [packages / "msg", *(prefix / "share" / "haptics" / "msg" for prefix in (packages, *packages.parents))]
-    files = next((found for folder in folders if (found := sorted(folder.glob("*.msg")))), None)
-    if files is None:
-        raise BagError(f"{packages} and above", "no .msg files of the package haptics")
+    """The message types of ROS 2 Jazzy and of this package, to describe, serialize and deserialize messages."""
     types = get_typestore(Stores.ROS2_JAZZY)
     own = {}
-    for file in files:
-        own.update(get_types_from_msg(file.read_text(encoding="utf-8"), f"haptics/msg/{file.stem}"))
+    for name, text in msg_files.texts().items():
+        own.update(get_types_from_msg(text, f"haptics/msg/{name}"))
     types.register(own)
     return types
 

@@ -69,6 +69,7 @@ class Recording:
         self._early: list[bytes] = []  # such surveys from before the first tick, which are stored with it
         self._begun = 0, 0  # the last tick of which something was stored, and when it began [ns]
         self.complete = 0
+        self._await()
 
     def add(self, topic: str, tick: int, data: bytes) -> None:
         """Take a message; stores every tick that is complete with it."""
@@ -93,7 +94,8 @@ class Recording:
                 self._early.append(data)
             return
         waiting[tick] = data
-        while self._is_complete():
+        self._lacking.discard((topic, tick))
+        while not self._lacking:
             self._store()
         if self._patience is not None and tick > self.complete + self._patience:
             self._store()
@@ -110,7 +112,7 @@ class Recording:
 
     def missing(self) -> str:
         """Which messages the first incomplete tick still lacks."""
-        return ", ".join(f"{topic} {tick}" for topic, tick in self._row() if tick not in self._waiting[topic])
+        return ", ".join(f"{topic} {tick}" for topic, tick in self._row if (topic, tick) in self._lacking)
 
     def holds(self, topic: str, tick: int) -> bool:
         """Whether a message of an incomplete tick is there."""
@@ -149,7 +151,7 @@ class Recording:
         time = self.time_of(self.complete)
         self._store_early(time)
         self._store_event(self.complete, time)
-        for topic, tick in self._row():
+        for topic, tick in self._row:
             data = self._waiting[topic].pop(tick, None)
             if data is None:
                 self.absent += 1
@@ -157,6 +159,7 @@ class Recording:
                 self._write(topic, time, data)
         self._initial_stored = True
         self.complete += 1
+        self._await()
 
     def _store_early(self, time: int) -> None:
         """Store the surveys from before the first tick, which began at `time` [ns]."""
@@ -184,8 +187,8 @@ class Recording:
         shown = self._world_every and tick >= 0 and not tick % self._world_every
         return (*self._topics, "world_state") if shown else self._topics
 
-    def _row(self) -> list[tuple[str, int]]:
-        """Topics and ticks of the messages that make the first incomplete tick complete, in their order."""
+    def _await(self) -> None:
+        """Find topics and ticks of the messages that make the first incomplete tick complete, in their order."""
         tick = self.complete
         row = [(topic, tick) for topic in self._of(tick)]
         surveyed = self._schedule.due(tick) if self._schedule is not None else None
@@ -193,8 +196,5 @@ class Recording:
             row.insert(0, ("local_geometry", surveyed))
         if not self._initial_stored:
             row = [(topic, -1) for topic in self._initial] + row
-        return row
-
-    def _is_complete(self) -> bool:
-        """Whether all of the first incomplete tick is there."""
-        return all(tick in self._waiting[topic] for topic, tick in self._row())
+        self._row = row
+        self._lacking = {(topic, tick) for topic, tick in row if tick not in self._waiting[topic]}

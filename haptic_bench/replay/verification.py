@@ -13,7 +13,7 @@ import numpy as np
 import yaml
 
 from haptic_bench.analysis.base import analysis_of
-from haptic_bench.experiment import Trial, read_resolved
+from haptic_bench.experiment import Trial, changed_packages, read_resolved
 from haptic_bench.recording import bag, trial_bag
 from haptic_bench.recording.samples import Samples
 from haptic_bench.recording.summary import is_complete, read_summary
@@ -33,7 +33,7 @@ class Verification:
 
     problem: str = ""
     unverified: Sequence[str] = field(default_factory=list)
-    note: str = ""
+    notes: Sequence[str] = field(default_factory=list)
 
 
 def damage(directory: Path, summary: Mapping[str, Any]) -> str:
@@ -78,16 +78,19 @@ def verify(directory: Path) -> Verification:
     Raises:
         ParameterError: the directory is not that of a trial.
     """
-    trial, summary = read_resolved(directory / "experiment.yaml"), read_summary(directory)
+    file = directory / "experiment.yaml"
+    trial, summary = read_resolved(file), read_summary(directory)
     problem, messages, recorded = _read(directory, summary, trial)
     if problem:
         return Verification(problem)
     trial = with_recorded_events(trial, messages)
     if recorded is None or not len(recorded):
         return Verification("nothing was recorded")
-    note = "" if has_digest(summary) else "summary.json has no digest of the bag: it is older than digests"
+    notes = changed_packages(file)
+    if not has_digest(summary):
+        notes.append("summary.json has no digest of the bag: it is older than digests")
     if summary["mode"] != "realtime" and not trial.experiment.external:
-        return Verification(_compare_samples(recorded, trial), note=note)
+        return Verification(_compare_samples(recorded, trial), notes=notes)
     try:
         timing = summary.get("timing", {})
         whole = not any(timing.get(key, 1) for key in ("lost_messages", "foreign_messages"))
@@ -95,7 +98,7 @@ def verify(directory: Path) -> Verification:
     except (ValueError, LookupError) as error:
         return Verification(f"the bag is damaged: its messages cannot be followed: {error}")
     problem = verdict.difference or ("" if verdict.compared else "nothing could be compared")
-    return Verification(problem, verdict.unverified, note)
+    return Verification(problem, verdict.unverified, notes)
 
 
 def with_recorded_events(trial: Trial, messages: Mapping[str, Sequence[bytes]]) -> Trial:

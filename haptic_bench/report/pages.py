@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from html import escape
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,7 @@ from urllib.parse import quote
 from haptic_bench.analysis import health, ideal_device, units, vector
 from haptic_bench.analysis.base import analyse, analysis_of
 from haptic_bench.analysis.claims import Findings, Quantity
-from haptic_bench.analysis.figures import Curve, Figure, Panel, Style, port_figure, style_of
+from haptic_bench.analysis.figures import Curve, Figure, Panel, Style, draw_all, port_figure, style_of
 from haptic_bench.analysis.health import Health
 from haptic_bench.experiment import Experiment, Trial, read_resolved
 from haptic_bench.recording.samples import Samples
@@ -157,6 +158,7 @@ def shown_of(figures: Iterable[Figure]) -> list[Figure]:
 def write_page(directory: Path, title: str, figures: Iterable[Figure]) -> Path:
     """Write a page of figures alone, and each of their panels, into a directory that exists; returns the page."""
     shown = shown_of(figures)
+    draw_all(shown)
     _write_figures(directory / "figures", shown)
     target = directory / "report.html"
     target.write_text(
@@ -208,6 +210,8 @@ def _trial_page(
     ]
     timing = _mapping(summary.get("timing"))
     clock = None if measured is None else health.drawn(measured)
+    shown = [*scene, *figures, *([] if clock is None else [clock])]
+    draw_all(shown)
     parts = [
         _header(experiment, [(str(summary.get("mode", "")), ""), (run.status, run.status), *_verdicts([run])], said),
         "".join(f'<p class="notice">{escape(notice)}</p>' for notice in notices),
@@ -222,7 +226,6 @@ def _trial_page(
         _provenance(experiment, summary),
         _footer([run]),
     ]
-    shown = [*scene, *figures, *([] if clock is None else [clock])]
     return html.page(experiment.title or experiment.name, parts), shown
 
 
@@ -241,11 +244,11 @@ def _scene(trial: Trial, samples: Samples, directory: Path) -> list[Figure]:
     if contact is not None and 0 < contact < last:
         moments = {"start": 0, "first_contact": contact, "end": last}
     panels = [
-        Panel(f"scene_{name}", name.replace("_", " "), drawing.picture(frames, index, name.replace("_", " ")))
+        Panel(f"scene_{name}", said := name.replace("_", " "), partial(drawing.picture, frames, index, said))
         for name, index in moments.items()
     ]
     if moves:
-        panels.append(Panel("scene_motion", "the whole trial", drawing.animation(frames)))
+        panels.append(Panel("scene_motion", "the whole trial", partial(drawing.animation, frames)))
     return [Figure("The scene", SCENE, panels)]
 
 
@@ -273,6 +276,7 @@ def _sweep_page(folders: Mapping[str, Path], sweep: Mapping[str, Any]) -> tuple[
     shown_in = _page_units(runs)
     metrics, quantities = _by_metric(runs, shown_in)
     figures = [*variants.boxes(groups, metrics, quantities), *figures]
+    draw_all(figures)
     notices = [
         f"{run.label} was not completed ({run.status})"
         + (f": {run.summary['reason']}" if run.summary.get("reason") else ".")

@@ -13,7 +13,7 @@ from typing import Any
 
 import yaml
 
-from haptic_bench.experiment import Trial
+from haptic_bench.experiment import Experiment, Trial
 from haptic_ros.graph import ROLES, graph_of
 from haptic_sim.contact.response import DeviceLimits
 from haptic_sim.libyaml import DUMPER
@@ -21,32 +21,18 @@ from haptic_sim.messages import split_topic, topic_of
 from haptic_sim.parameters import ParameterError
 from haptic_sim.worlds.parameters import HoldParameters
 
-MODULES = {
-    "driver": "haptic_drivers.nodes.driver",
-    "controller": "haptic_control.nodes.controller",
-    "crtk": "haptic_control.nodes.crtk",
-    "local_model": "haptic_sim.nodes.local_model",
-    "environment": "haptic_sim.nodes.environment",
-    "relay": "haptic_control.nodes.relay",
-    "recorder": "haptic_bench.nodes.recorder",
-    "composed": "haptic_bench.nodes.composed",
-    "alone": "haptic_bench.nodes.alone",
-    "viewer": "haptic_bench.nodes.viewer",
-}
-
-
 ENDLESS = 2**53  # ticks
 SIDES = ("haptics", "dynamics")  # of a system
 
 
 @dataclass(frozen=True)
 class NodeSpec:
-    """One process: an executable of the package, and the nodes in it by name with their (nested) parameters.
+    """One process: the module of an executable of the package, and its nodes by name with their (nested) parameters.
 
     The node of a further hand is named HAND/NAME, and is in a namespace of the hand's name.
     """
 
-    executable: str
+    module: str
     nodes: dict[str, dict[str, Any]]
     arguments: tuple[str, ...] = ()
     package: str = "haptics"
@@ -68,9 +54,9 @@ class NodeSpec:
         return f"{trial.rstrip('/')}/{hand}" if hand else trial
 
     @property
-    def module(self) -> str:
-        """The Python module whose main() the executable runs."""
-        return MODULES[self.executable]
+    def executable(self) -> str:
+        """The executable, which runs main() of the module."""
+        return self.module.rpartition(".")[2]
 
 
 def node_specs(
@@ -94,14 +80,19 @@ def node_specs(
     a `side` of a relay (`device`, `world`) the nodes of that side alone: the others run on another host. `paused`: the
     first tick waits until the leader's parameter of that name is false. `endless`: the graph runs until it is stopped;
     its sides are `haptics` and `dynamics`, the environment behind a local model. Where clients of CRTK are the
-    controller, there is none.
+    controller, their bridge is in its place, and there is no environment.
 
     Raises:
         ParameterError: the graph of this trial cannot run so.
     """
     experiment = trial.experiment
-    if experiment.bridged:
-        return _bridge_specs(trial, directory, progress=progress, endless=endless and not (record or composed or side))
+    if experiment.bridged and (record or composed or side or not endless or mode != "realtime"):
+        raise ParameterError(
+            [
+                "controller.type = crtk: is for a system (`haptics start`, system.launch.py) that is not composed, "
+                "not recorded, and on one host; leave out what says otherwise"
+            ]
+        )
     if composed and experiment.external:
         raise ParameterError([f"--composed: {', '.join(experiment.external)} is a node of its own; leave it out"])
     from haptic_ros.ros_parameters import encode  # needs ROS
@@ -123,21 +114,25 @@ def node_specs(
     elif side:
         roles = {name: role for name, role in roles.items() if role.beyond == (side == "world")}
     composable = (name for name, role in roles.items() if role.composed and not split_topic(name)[0])
-    inside = list(composable) if composed and not graph.alone else []
+    inside = list(composable) if composed else []
     apart = [
-        NodeSpec(executable, {name: common | own[name]}, tuple(arguments))
+        NodeSpec(role.module, {name: common | own[name]}, role.arguments)
         for name, role in roles.items()
-        for executable, *arguments in [role.executable.split()]
         if name not in inside
     ]
     if not inside:
         return apart
-    return [NodeSpec("composed", {name: common | own[name] for name in inside}, tuple(inside)), *apart]
+    return [
+        NodeSpec("haptic_bench.nodes.composed", {name: common | own[name] for name in inside}, tuple(inside)),
+        *apart,
+    ]
 
 
 def _names(trial: Trial, record: bool) -> list[str]:
     """Names of the nodes of a trial, the leader first."""
     experiment = trial.experiment
+    if experiment.bridged:
+        return ["driver", "controller"]
     first = () if experiment.alone else ("driver",)
     relay = ("device_relay", "world_relay") if experiment.relayed else ()
     answers = ("local_model",) if experiment.asynchronous else ()
@@ -151,7 +146,7 @@ def _parameters(
     trial: Trial, directory: Path, leader: dict[str, Any], name: str, *, leads_side: bool
 ) -> dict[str, dict[str, Any]]:
     """What each node has to know beside what all know, by its name; `name` is that of the bag's topics."""
-    from haptic_ros.ros_parameters import encode  # needs ROS
+    from haptic_ros.ros_parameters import NULL, encode  # needs ROS
 
     experiment = trial.experiment
 
@@ -173,7 +168,10 @@ def _parameters(
         "environment": world | operator | leader if experiment.alone else tool_side,
         "recorder": recorder | {"hardware": json.dumps(experiment.hardware_hands)},
     }
-    if not experiment.alone:
+    if experiment.bridged:
+        topics = {"standard_topics": encode(experiment.standard_topics) | {"rate": NULL}}  # the bridge has them
+        own |= {"driver": _driver(trial) | operator | leader | topics, "controller": _bridge(experiment)}
+    elif not experiment.alone:
         own |= {"driver": _driver(trial) | operator | leader, "controller": _controller(trial)}
     for hand, each in trial.hands.items():
         if hand:
@@ -182,32 +180,16 @@ def _parameters(
     return own
 
 
-def _bridge_specs(trial: Trial, directory: Path, *, progress: bool, endless: bool) -> list[NodeSpec]:
-    """The driver, and the bridge to clients of CRTK in the place of the controller, which has the standard topics."""
-    if not endless:
-        raise ParameterError(
-            [
-                "controller.type = crtk: is for a system (`haptics start`, system.launch.py) that is not composed, "
-                "not recorded, and on one host; leave out what says otherwise"
-            ]
-        )
-    from haptic_ros.ros_parameters import NULL, encode  # needs ROS
+def _bridge(experiment: Experiment) -> dict[str, Any]:
+    """Parameters of the bridge to clients of CRTK, which has the standard topics in the place of the driver."""
+    from haptic_ros.ros_parameters import encode  # needs ROS
 
-    experiment = trial.experiment
-    common = {"rate": experiment.rate, "last_tick": ENDLESS, "mode": "realtime", "nodes": ["driver", "controller"]}
-    topics = encode(experiment.standard_topics)
-    driver = {"operator": _operator(trial, directory), "directory": str(directory), "progress": progress}
-    driver |= {"standard_topics": topics | {"rate": NULL}}  # the bridge has them
-    bridge = {
+    return {
         "controller": encode(experiment.controller),
         "hardware": bool(experiment.hardware),
         "linkage": experiment.device.known().linkage,
-        "standard_topics": topics | {"reliable": True},
+        "standard_topics": encode(experiment.standard_topics) | {"reliable": True},
     }
-    return [
-        NodeSpec("driver", {"driver": common | _driver(trial) | driver}),
-        NodeSpec("crtk", {"controller": common | bridge}),
-    ]
 
 
 def _operator(trial: Trial, directory: Path) -> dict[str, Any]:

@@ -61,7 +61,7 @@ class Viewer:
         reading, self._writing = os.pipe()
         how = ["yes" if one else "no" for one in (viewing.controlled, viewing.paused, viewing.recorded)]
         arguments = ("" if viewing.attached else str(directory), viewing.host, str(viewing.port), str(reading), *how)
-        spec = NodeSpec("viewer", {"viewer": {}}, arguments)
+        spec = NodeSpec("haptic_bench.nodes.viewer", {"viewer": {}}, arguments)
         importlib.import_module(spec.module)
         name = f"viewer_{os.getpid()}" if viewing.attached else "viewer"
         ros = ["--ros-args", "-r", f"__ns:={namespace}", "-r", f"__node:={name}", "--disable-external-lib-logs"]

@@ -10,7 +10,7 @@ import numpy as np
 
 from haptic_bench.view import drawing
 from haptic_bench.view.frame import Frame, Hand, slides
-from haptic_bench.view.scene import scene_of_world
+from haptic_bench.view.scene import scene_of_model
 from haptic_sim.messages import CONTACT
 from haptic_sim.simulation import World
 
@@ -88,7 +88,7 @@ class _Taken:
 
     def __init__(self, world: World, frames: list[Frame], title: str):
         path = np.array([frame.hands[0].tool[:3] for frame in frames])
-        self.scene = scene_of_world(world.start, title, world.rate, path)
+        self.scene = scene_of_model(world.model, title, path)
         self.times = np.array([frame.time for frame in frames])
         self._frames = frames
 

@@ -21,6 +21,7 @@ from haptic_bench.view.frame import Chart, charts_of
 from haptic_bench.view.visuals import VisualError, load_visuals
 from haptic_sim.constraints.drawing import SLENDER, Drawing
 from haptic_sim.rotations import matrices
+from haptic_sim.simulation import Model
 from haptic_sim.spatial import quat_from_matrix
 from haptic_sim.worlds import compiled
 from haptic_sim.worlds.building import WorldSetup
@@ -136,13 +137,7 @@ def build_scene(trial: Trial, travelled: np.ndarray = NOWHERE, *, visual: bool =
         return _constrained(trial, travelled)
 
     def add(names: tuple[str, ...], shapes: list[Shape], poses: np.ndarray) -> tuple[str, ...]:
-        if (loaded := trial.experiment.environment.engine.compiled(scene)) is not None:
-            model, data = loaded
-            more, theirs = _shapes_of_mujoco(model, names)
-            shapes += more
-            compiled.library().mj_kinematics(model, data)
-            for i, body in theirs.items():
-                poses[i, :3], poses[i, 3:] = data.xpos[body], np.roll(data.xquat[body], -1)
+        _add_compiled(trial.experiment.environment.engine.compiled(scene), names, shapes, poses)
         if not visual:
             return ()
         seen, notes = _visuals(scene.model_files(), names)
@@ -153,9 +148,29 @@ def build_scene(trial: Trial, travelled: np.ndarray = NOWHERE, *, visual: bool =
     return _of_world(_About.of(trial.experiment), start, trial.experiment.hand_names, travelled, add)
 
 
-def scene_of_world(world: WorldSetup, title: str, rate: float, travelled: np.ndarray = NOWHERE) -> Scene:
-    """The scene of a world that is no trial's, advanced at a rate [Hz]; `travelled` as above."""
-    return _of_world(_About(title, rate, ()), world, (), travelled, lambda names, shapes, poses: ())
+def scene_of_model(model: Model, title: str, travelled: np.ndarray = NOWHERE) -> Scene:
+    """The scene of a world that a program advances; `travelled` as above."""
+
+    def add(names: tuple[str, ...], shapes: list[Shape], poses: np.ndarray) -> tuple[str, ...]:
+        sections = model.sections
+        _add_compiled(sections.environment.engine.compiled(sections.scene), names, shapes, poses)
+        return ()
+
+    return _of_world(_About(title, model.rate, ()), model.start, (), travelled, add)
+
+
+def _add_compiled(
+    loaded: tuple[Any, Any] | None, names: tuple[str, ...], shapes: list[Shape], poses: np.ndarray
+) -> None:
+    """Add the shapes and poses that MuJoCo's model and data have beside the tool's tree, where there are some."""
+    if loaded is None:
+        return
+    model, data = loaded
+    more, theirs = _shapes_of_mujoco(model, names)
+    shapes += more
+    compiled.library().mj_kinematics(model, data)
+    for i, body in theirs.items():
+        poses[i, :3], poses[i, 3:] = data.xpos[body], np.roll(data.xquat[body], -1)
 
 
 class _About(NamedTuple):

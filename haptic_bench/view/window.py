@@ -8,7 +8,7 @@ from types import TracebackType
 from haptic_bench.view.controls import describe
 from haptic_bench.view.film import RATE, frame_of
 from haptic_bench.view.page import HOST, Page, free_port
-from haptic_bench.view.scene import scene_of_world
+from haptic_bench.view.scene import scene_of_model
 from haptic_sim.parameters import ParameterError
 from haptic_sim.simulation import World
 
@@ -50,7 +50,7 @@ class Viewer:
             raise ParameterError([f"speed = {speed}: must be > 0, or None"])
         self._world, self._speed = world, speed
         self._names = tuple(world.start.moving)
-        self._page = Page(scene_of_world(world.start, title, world.rate), host, free_port(host, port))
+        self._page = Page(scene_of_model(world.model, title), host, free_port(host, port))
         self.address = self._page.address
         self._drawn = -1.0
         self._begin()

@@ -17,7 +17,6 @@ from rclpy.qos import QoSProfile, ReliabilityPolicy
 
 from haptic_control.crtk import STATES, CrtkParameters, HeldWrench, StateOfDevice, StateReport
 from haptic_control.device_model import Numbers
-from haptic_ros.graph import ROLES, Role
 from haptic_ros.process import run
 from haptic_ros.servo import ServoNode
 from haptic_ros.standard_topics import RELIABLE, DeviceTopics, base_frame
@@ -51,11 +50,6 @@ class CrtkNode(ServoNode):
     NAME: ClassVar[str] = "controller"
     Config: ClassVar[Any] = CrtkTrialParameters
     config: CrtkTrialParameters
-
-    @property
-    def role(self) -> Role:
-        """What this node is in the trial."""
-        return ROLES["crtk"]
 
     def build(self) -> None:
         """Make the core from `self.config`."""

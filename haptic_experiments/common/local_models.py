@@ -6,14 +6,14 @@ hand on the device, or of the force on the tool, so that they are what a user wo
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
 from haptic_bench.analysis.base import Analysis, Case, scene_as
-from haptic_bench.analysis.claims import Claim, Findings, Quantity, Statement
+from haptic_bench.analysis.claims import Claim, Findings, Quantity
 from haptic_bench.analysis.figures import Axis, Figure, Line, Panel, Style, draw, style_of, thin, trial_figures
 from haptic_bench.analysis.figures import Curve as Run
 from haptic_bench.experiment import Experiment, Trial
@@ -185,6 +185,13 @@ def declared(*names: str) -> dict[str, Quantity]:
     return {name: MEASURES[name] for name in names}
 
 
+class Compared(NamedTuple):
+    """The case of a claim: a trial, and the variants by name, of which it may be one."""
+
+    trial: Trial
+    references: Mapping[str, Samples]
+
+
 class LocalModelAnalysis(Analysis):
     """A trial beside its variants."""
 
@@ -211,16 +218,15 @@ class LocalModelAnalysis(Analysis):
 
     def runs(self, trial: Trial, samples: Samples, compare: bool = True) -> dict[str, Samples]:
         """The variants by name, as far as the tool is in the enclosure; that of the trial is not simulated again."""
-        own, found = self.own(trial), {}
+        own = self.own(trial)
         duration = min(float(samples["time"][-1]), HORIZON) if len(samples) else 0.0
-        for name, variant in self.VARIANTS.items():
-            if name == own:
-                found[name] = inside(trial.experiment, samples)
-            elif compare and duration > 0.0:
-                experiment = variant.of(trial.experiment).model_copy(update={"duration": duration})
-                run = self.run_unrecorded(replace(trial, experiment=experiment))
-                found[name] = inside(trial.experiment, run)
-        return found
+        others = {
+            name: replace(trial, experiment=one.of(trial.experiment).model_copy(update={"duration": duration}))
+            for name, one in self.VARIANTS.items()
+            if name != own and compare and duration > 0.0
+        }
+        runs = self.run_all(others) | ({} if own is None else {own: samples})
+        return {name: inside(trial.experiment, runs[name]) for name in self.VARIANTS if name in runs}
 
     def analyse(self, trial: Trial, samples: Samples, *, compare: bool = True) -> Findings:
         runs, own = self.runs(trial, samples, compare), self.own(trial)
@@ -238,7 +244,7 @@ class LocalModelAnalysis(Analysis):
 
     def claims(self, trial: Trial, runs: Mapping[str, Samples]) -> list[Claim]:
         """The claims of an analysis, as the variants decide them."""
-        raise NotImplementedError
+        return [one.claim(Compared(trial, runs)) for one in self.CLAIMS]
 
     def figures(self, trial: Trial, samples: Samples, findings: Findings) -> list[Figure]:
         """Trajectories of the hand, then wrenches."""
@@ -285,37 +291,3 @@ def _decided_inside(claim: Claim, runs: Mapping[str, Samples]) -> Claim:
     if not short or claim.of_instability:
         return claim
     return claim.undecided(f"left the enclosure, or was unstable: {', '.join(short)}")
-
-
-class _Noting(dict[str, float]):
-    """Numbers by the name of their run, which notes the runs that are asked for."""
-
-    def __init__(self, values: Mapping[str, float]):
-        super().__init__(values)
-        self.asked: set[str] = set()
-
-    def __getitem__(self, name: str) -> float:
-        self.asked.add(name)
-        return super().__getitem__(name)
-
-    def values(self) -> Any:
-        """All of them."""
-        self.asked.update(self)
-        return super().values()
-
-
-def compared(
-    statement: Statement,
-    measured: Mapping[str, float | None],
-    holds: Callable[[Mapping[str, float]], bool],
-    reason: str = "",
-    decided_by: Sequence[str] = (),
-) -> Claim:
-    """A claim that is decided by numbers of runs; undecided if one is missing, or for a reason.
-
-    `decided_by` are the runs, where the numbers have other names.
-    """
-    known = _Noting({name: value for name, value in measured.items() if value is not None})
-    if not measured or len(known) < len(measured) or reason:
-        return statement.judged(measured, None, reason, decided_by)
-    return statement.judged(measured, bool(holds(known)), decided_by=decided_by or known.asked)

@@ -194,7 +194,7 @@ class ConstrainedMultibody(Multibody):
         return self._switches.mode
 
     def refresh(self) -> None:
-        """See Multibody; takes the velocity that breaks constraints out of v."""
+        """Bring all that depends on q and v up to date, and take the velocity that breaks constraints out of v."""
         self.J_H[:] = 0.0  # what it was made into by constraints
         super().refresh()
         if not self._ready:

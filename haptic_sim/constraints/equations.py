@@ -148,7 +148,7 @@ class Equations:
         start: Mapping[str, str | float] | None = None,
         spring: Spring | None = None,
     ):
-        """See `from_formulas`."""
+        """Derive the equations; arguments as of `from_formulas`."""
         self.description, self.parameters = description, dict(parameters)
         self.q, self.v = self._start(start or {})
         description.check_forms(self.q, self.parameters)
@@ -397,7 +397,7 @@ class Equations:
         return None
 
     def _singularities(self) -> tuple[str, ...]:
-        """See `Structure`."""
+        """Names of the singularities near the start, as `Structure` has them."""
         angular = self.model.angular > 0.0
         reach = np.where(angular, math.pi, 2.0 * np.maximum(np.abs(self.q), 1.0))
         return find_singularities(self.coordinates, self.q, reach.tolist(), self._returned, self._least)

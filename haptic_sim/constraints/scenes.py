@@ -188,7 +188,7 @@ class RollingDiskParameters(_DiskParameters):
     )
 
     def setup(self, constraint: ConstraintParameters) -> ConstrainedSetup:
-        """See `build_setup`."""
+        """The system of this scene, with its configuration and velocity at the start [m, rad, m/s, rad/s]."""
         x1, x2, x4, x5 = self.start
         return ConstrainedSetup.of(
             sources.ROLLING_DISK,
@@ -219,7 +219,7 @@ class DiskOnSphereParameters(_DiskParameters):
     )
 
     def setup(self, constraint: ConstraintParameters) -> ConstrainedSetup:
-        """See `build_setup`."""
+        """The system of this scene, with its configuration and velocity at the start [m, rad, m/s, rad/s]."""
         x4, x5, x6 = self.start
         axis = np.array([math.sin(x4) * math.sin(x6), -math.cos(x4) * math.sin(x6), math.cos(x6)])
         centre = dict(zip(("c1", "c2", "c3"), self.centre, strict=True))
@@ -256,7 +256,7 @@ class TwoLinkCircleParameters(ConstrainedParameters):
     velocity: tuple[float, float] = quantity((0.0, 0.0), unit="rad/s", description="Rates of the joints at the start")
 
     def setup(self, constraint: ConstraintParameters) -> ConstrainedSetup:
-        """See `build_setup`."""
+        """The system of this scene, with its configuration and velocity at the start [m, rad, m/s, rad/s]."""
         x = self.centre[0] + self.radius * math.cos(self.start) - self.base[0]
         y = self.centre[1] + self.radius * math.sin(self.start) - self.base[1]
         distance = math.hypot(x, y)
@@ -321,7 +321,7 @@ class RollingSpheresParameters(ConstrainedParameters):
     disturbance_time: float = quantity(5.0, unit="s", description="Time at which the large sphere is displaced", ge=0.0)
 
     def setup(self, constraint: ConstraintParameters) -> ConstrainedSetup:
-        """See `build_setup`."""
+        """The system of this scene, with its configuration and velocity at the start [m, rad, m/s, rad/s]."""
         printed = constraint.rolling == "printed"
         setup = ConstrainedSetup.of(
             sources.ROLLING_SPHERES_PRINTED if printed else sources.ROLLING_SPHERES,
@@ -374,7 +374,7 @@ class TwoLinkClosedLoopParameters(ConstrainedParameters):
     )
 
     def setup(self, constraint: ConstraintParameters) -> ConstrainedSetup:
-        """See `build_setup`."""
+        """The system of this scene, with its configuration and velocity at the start [m, rad, m/s, rad/s]."""
         values = {name: getattr(self, name) for name in ("L1", "Lc1", "L2", "Lc2", "l3", "m1", "m2", "I1", "I2")}
         if self.I1_about == "centroid":  # errata 6: about the pivot m1 Lc1^2 is 10 already
             values["I1"] += self.m1 * self.Lc1**2
@@ -483,7 +483,7 @@ class FormulasParameters(ConstrainedParameters):
     drawing: DrawingFormulas = quantity(DrawingFormulas(), description="What a view draws, beside the hand")
 
     def setup(self, constraint: ConstraintParameters) -> ConstrainedSetup:
-        """See `build_setup`."""
+        """The system of this scene, with its configuration and velocity at the start [m, rad, m/s, rad/s]."""
         system = System.from_formulas(
             self.coordinates,
             self.kinetic,

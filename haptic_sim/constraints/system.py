@@ -11,7 +11,7 @@ from haptic_sim.constraints.stabilised import StabilisedSolver
 
 
 class System(Equations):
-    """See `Equations`; q and v are the configuration and velocity now."""
+    """Equations with a state: q (n,) and v (n,) are the configuration [m, rad] and velocity [m/s, rad/s] now."""
 
     _solver: ProjectionSolver | StabilisedSolver | None = None
 

@@ -14,10 +14,11 @@ from haptic_sim.constraints.projection import HELD, NOTHING, step_explicit, step
 from haptic_sim.constraints.scenes import ConstrainedSetup, ConstraintParameters, Solver, build_setup, build_solver
 from haptic_sim.constraints.stabilised import StabilisedSolver, step_stabilised
 from haptic_sim.contact.response import ContactParameters
+from haptic_sim.definitions import ToolStateArrays
 from haptic_sim.dynamics.energy import DAMPING, INJECTED, EnergyBalance, UnstableError, open_balance
 from haptic_sim.kernels import kernel
 from haptic_sim.linalg import backward, forward, symmetric_eigen
-from haptic_sim.messages import FREE, ToolCommand, ToolSizes, ToolState, ToolStateArrays, WorldState, time_between
+from haptic_sim.messages import FREE, ToolCommand, ToolSizes, ToolState, WorldState, time_between
 from haptic_sim.packed import Packed
 from haptic_sim.records import allocate, array, record, shared, value
 from haptic_sim.spatial import quat_from_matrix
@@ -90,7 +91,7 @@ class ToolObserver:
         state.q[:], state.v[:] = a.q, a.v
 
     def observe_contacts(self, state: WorldState) -> None:
-        """See Observer: there are none."""
+        """Leave the contacts of the state empty: a tool under exact constraints alone has none."""
 
 
 class ConstrainedTool:
@@ -170,7 +171,7 @@ class ConstrainedTool:
         return state
 
     def prepare(self) -> None:
-        """See ToolSide: the end of a step has prepared the next."""
+        """Do nothing: the end of a step has prepared the next."""
 
     def step(self, command: ToolCommand, state: ToolState) -> None:
         """Advance by one tick under `command`; `state` is that before and after.

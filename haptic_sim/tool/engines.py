@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Annotated, Any, ClassVar, Literal, NamedTuple
 
+import numpy as np
+import pinocchio as pin
+
+from haptic_sim.constraints.errors import ConstraintError
 from haptic_sim.constraints.scenes import ConstrainedSetup, ConstraintParameters
 from haptic_sim.constraints.tool import ConstrainedTool
 from haptic_sim.contact.methods import Method
 from haptic_sim.contact.response import ContactParameters, DeviceLimits
+from haptic_sim.dynamics.multibody import coordinate_names
+from haptic_sim.parameters import ParameterError
 from haptic_sim.parts import Kind, Part
 from haptic_sim.tool.environment import Environment
+from haptic_sim.tool.mujoco_simulation import MujocoSimulator
 from haptic_sim.tool.mujoco_surroundings import MujocoSurroundings
-from haptic_sim.tool.protocol import ToolSide
+from haptic_sim.tool.protocol import Simulator, ToolSide
 from haptic_sim.tool.surroundings import Surroundings, WorldSurroundings
 from haptic_sim.worlds.building import WorldSetup
 from haptic_sim.worlds.mujoco_files import find_tool, load
@@ -86,12 +94,18 @@ class EngineParameters(Part):
     """Whether it can be behind a local model: it has `surroundings`."""
     EXTERNAL: ClassVar[bool] = False
     """Whether it is a node that the user starts, and `build` makes none."""
+    PROGRAMS: ClassVar[bool] = False
+    """Whether a program can advance the worlds that it simulates: it has `simulator`."""
     ONE_HAND: ClassVar[bool] = True
     """Whether the tool is all that can be held: there are no further hands, and a pointer drags no other body."""
 
     def build(self, context: EngineContext) -> ToolSide:
         """The tool among its surroundings, at the servo rate."""
         raise TypeError(f"{type(self).__name__}: does not answer at the servo rate")
+
+    def simulator(self, context: EngineContext, scene: Any) -> Simulator:
+        """What makes the simulations of a `haptic_sim.World`, from the parameters of its scene."""
+        raise TypeError(f"{type(self).__name__}: does not simulate worlds for programs")
 
     def surroundings(self, context: SurroundingsContext) -> Surroundings:
         """What a local model is fed by."""
@@ -140,10 +154,34 @@ ENGINES = Kind("engines", EngineParameters, by_name=True)
 AnyEngineParameters = Annotated[EngineParameters, ENGINES]
 
 
+class WorldSimulator:
+    """Makes environments of a world; see `Simulator`."""
+
+    def __init__(self, context: EngineContext):
+        assert isinstance(context.start, WorldSetup)
+        self._context, self._start = context, context.start
+        self.q, self.v = self._start.q, self._start.v
+        self.q_names, self.v_names = coordinate_names(self._start.model)
+
+    def simulation(self, q: np.ndarray, v: np.ndarray) -> Environment:
+        """One that begins with a configuration and a velocity.
+
+        Raises:
+            ParameterError: they do not meet the constraints.
+        """
+        _, contact, method, integrator, _, device, rate = self._context
+        start = replace(self._start, q=pin.normalize(self._start.model, q), v=v)
+        try:
+            return Environment(start, contact, method, device.rendering, device.limit(), rate, integrator)
+        except ConstraintError as error:
+            raise ParameterError([f"coordinates, velocities: {error}"]) from error
+
+
 class HapticsParameters(EngineParameters):
     """The engine of this package; tools under exact constraints alone have solvers of their own."""
 
     SURVEYS: ClassVar[bool] = True
+    PROGRAMS: ClassVar[bool] = True
     ONE_HAND: ClassVar[bool] = False
 
     type: Literal["haptics"] = "haptics"
@@ -154,6 +192,10 @@ class HapticsParameters(EngineParameters):
         if not isinstance(start, WorldSetup):
             return ConstrainedTool(start, constraint, rate)
         return Environment(start, contact, method, device.rendering, device.limit(), rate, integrator)
+
+    def simulator(self, context: EngineContext, scene: Any) -> WorldSimulator:
+        """What makes the simulations of a `haptic_sim.World`."""
+        return WorldSimulator(context)
 
     def surroundings(self, context: SurroundingsContext) -> WorldSurroundings:
         """What a local model is fed by."""
@@ -177,12 +219,17 @@ class MujocoEngineParameters(EngineParameters):
     SCENES: ClassVar[bool] = False
     SERVO: ClassVar[bool] = False
     SURVEYS: ClassVar[bool] = True
+    PROGRAMS: ClassVar[bool] = True
 
     type: Literal["mujoco"] = "mujoco"
 
     def compiled(self, scene: Any) -> tuple[Any, Any]:
         """MuJoCo's model and data of a scene at its start."""
         return load(scene)
+
+    def simulator(self, context: EngineContext, scene: Any) -> MujocoSimulator:
+        """What makes the simulations of a `haptic_sim.World`: MuJoCo, which simulates the tool, too."""
+        return MujocoSimulator(scene, context.rate)
 
     def surroundings(self, context: SurroundingsContext) -> MujocoSurroundings:
         """What a local model is fed by."""

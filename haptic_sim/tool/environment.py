@@ -78,8 +78,8 @@ class Environment:
         self._detected = False
         self._command = ToolCommand()
         self.tool_state, self.observer, self.hands = self._tool.tool_state, self._tool.observer, self._tool.others
-        self.dragged = self._tool.dragged
-        self.look = self.dragged.look
+        dragged = self._tool.dragged
+        self.look, self.pull, self.load, self.jacobian = dragged.look, dragged.pull, dragged.load, dragged.jacobian
 
     def advance(self, wrench: ArrayLike | None = None) -> ToolState:
         """Advance by 1/rate; not together with `step`.
@@ -130,6 +130,11 @@ class Environment:
     def energy(self) -> dict[str, float]:
         """Energies at the beginning of the last step, and what flowed since the start [J]; see `EnergyBalance`."""
         return dict(zip(TERMS, self.state.energy.tolist(), strict=True))
+
+    def mobility(self, number: int) -> np.ndarray:
+        """Inverse inertia of a body that moves, at its origin, world axes, under exact constraints, too, (6, 6)."""
+        mobility: np.ndarray = self.look(number).mobility
+        return mobility
 
     def configure(self, contact: ContactParameters) -> None:
         """Take another material, from the next step on."""

@@ -118,7 +118,7 @@ class MujocoSurroundings(SimulatedSurroundings):
         self._tool.push(self._body.q, force + self._body.data.nle, self._data.qfrc_applied)
 
     def _advance(self, tool: ToolState) -> None:
-        """See SimulatedSurroundings; the world is less than one of its steps behind the state."""
+        """Let MuJoCo step until it is less than one of its steps behind the state of the local model's tool."""
         total, steps = np.zeros(6), 0
         self._refresh()
         for force in self._follower.follow(tool):

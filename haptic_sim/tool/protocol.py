@@ -5,11 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
+import numpy as np
+from numpy.typing import ArrayLike
+
 from haptic_sim.contact.response import ContactParameters
 from haptic_sim.messages import LocalGeometry, ToolCommand, ToolState
+from haptic_sim.snapshots import Snapshot
 from haptic_sim.tool.dragged import Seen
 from haptic_sim.tool.further_hand import FurtherHand
-from haptic_sim.tool.world_state import Observer
+from haptic_sim.tool.world_state import Contact, Observer
 
 
 class ToolSide(Protocol):
@@ -45,6 +49,91 @@ class ToolSide(Protocol):
 
     def step(self, command: ToolCommand, state: ToolState) -> None:
         """Answer the command of a tick: turn the state before it into the state after it."""
+
+
+class Simulation(Protocol):
+    """A world that a program advances step by step: an `Environment`, or a `MujocoSimulation`.
+
+    Bodies have the numbers of world states.
+    """
+
+    @property
+    def state(self) -> ToolState:
+        """The tool after the last `advance`: pose, twist, and the wrench of the world on it."""
+
+    @property
+    def time(self) -> float:
+        """Time since the start [s]."""
+
+    @property
+    def energy(self) -> dict[str, float]:
+        """Energies at the beginning of the last step, and what flowed since the start, by name [J]."""
+
+    @property
+    def contacts(self) -> list[Contact]:
+        """The points at which bodies touched in the last step; empty before the first."""
+
+    @property
+    def observer(self) -> Observer:
+        """Tells what the simulated world looks like."""
+
+    def pull(self, number: int, wrench: np.ndarray) -> None:
+        """Let a wrench act in the next step on a body that moves, at its origin, world axes [N, N m], (6,)."""
+
+    def load(self, forces: np.ndarray) -> None:
+        """Let generalised forces act on the coordinates in the next step [N, N m], (nv,)."""
+
+    def advance(self, wrench: ArrayLike | None = None) -> ToolState:
+        """Advance by 1/rate, under a wrench on the tool where it is held, world axes [N, N m], (6,).
+
+        Raises:
+            ParameterError: the wrench is not six finite numbers.
+            UnstableError: it cannot go on.
+        """
+
+    def jacobian(self, number: int) -> np.ndarray:
+        """Jacobian of the twist of a body that moves, at its origin, world axes, by the velocities, (6, nv)."""
+
+    def mobility(self, number: int) -> np.ndarray:
+        """Inverse inertia of a body that moves, at its origin, world axes, (6, 6)."""
+
+    def snapshot(self) -> Snapshot:
+        """All that decides how it goes on, bit by bit."""
+
+    def restore(self, snapshot: Snapshot) -> None:
+        """Go on from a state of this simulation, or of another one of the same simulator.
+
+        Raises:
+            ValueError: it is of something else.
+        """
+
+
+class Simulator(Protocol):
+    """Makes simulations of one world, each with a state of its own; it does not change.
+
+    Attributes (nq, nv: as its engine has them):
+        q, v: configuration (nq,) and velocity (nv,) at the start.
+        q_names, v_names: their names.
+    """
+
+    @property
+    def q(self) -> np.ndarray: ...
+
+    @property
+    def v(self) -> np.ndarray: ...
+
+    @property
+    def q_names(self) -> tuple[str, ...]: ...
+
+    @property
+    def v_names(self) -> tuple[str, ...]: ...
+
+    def simulation(self, q: np.ndarray, v: np.ndarray) -> Simulation:
+        """One that begins with a configuration and a velocity; a quaternion in it need not be a unit one.
+
+        Raises:
+            ParameterError: they do not meet the constraints.
+        """
 
 
 class LocalModelCore(ToolSide, Protocol):

@@ -44,6 +44,31 @@ def body_names(model: Any) -> tuple[str, ...]:
     return tuple(model.body(i).name or f"body{i}" for i in range(model.nbody))
 
 
+def coordinate_names(model: Any) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Names of the coordinates in the order of qpos, and of the velocities in that of qvel.
+
+    Named as by `haptic_sim.dynamics.multibody.coordinate_names`: a joint with one coordinate gives it its name, others
+    have `ball.qw` and `ball.wz`. A quaternion has the order w x y z.
+    """
+    names, q_names, v_names = body_names(model), list[str](), list[str]()
+    for k in range(model.njnt):
+        name, kind = joint_name(model, names, k), int(model.jnt_type[k])
+        if kind in (FREE, BALL):
+            place = 3 if kind == FREE else 0
+            q_names += [f"{name}.{part}" for part in ("x", "y", "z")[:place] + ("qw", "qx", "qy", "qz")]
+            v_names += [f"{name}.{part}" for part in ("vx", "vy", "vz")[:place] + ("wx", "wy", "wz")]
+        else:
+            q_names.append(name)
+            v_names.append(name)
+    return tuple(q_names), tuple(v_names)
+
+
+def joint_name(model: Any, names: tuple[str, ...], joint: int) -> str:
+    """Name of a joint; of one without a name, that of its body and its number there."""
+    body = int(model.jnt_bodyid[joint])
+    return model.joint(joint).name or f"{names[body]}.{joint - int(model.body_jntadr[body])}"
+
+
 class CompiledTree:
     """The bodies that hang on one root as a Pinocchio model: joints in MuJoCo's order, inertias, armature and laws.
 
@@ -97,7 +122,7 @@ class CompiledTree:
         inertia = inertia_of(mj, body)
         first = int(mj.body_jntadr[body])
         for k in range(first, first + int(mj.body_jntnum[body])):
-            name = mj.joint(k).name or f"{names[body]}.{k - first}"
+            name = joint_name(mj, names, k)
             if int(mj.jnt_type[k]) == FREE:
                 self.free = True
                 if not self._free_joints:

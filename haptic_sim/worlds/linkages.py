@@ -90,7 +90,7 @@ class DoorParameters(_Held):
         return self
 
     def world(self, tool: Any, contact: ContactParameters, method: ContactMethodParameters) -> dict[str, Any]:
-        """See `haptic_sim.worlds.scenes.build_world`."""
+        """The keys of this world, as `scene.type: world` has them, but for its type."""
         lean, closed = math.radians(self.lean), math.radians(self.closing_angle)
         upright = matrix(from_roll_pitch_yaw(0.0, lean, 0.0))
         at = np.array([self.width - 2.0 * BUMPER, -0.5 * self.thickness - BUMPER, 0.0])
@@ -159,7 +159,7 @@ class CrankParameters(_Held):
         return self.gravity * (self.mass * self.centre + self.knob_mass * self.radius)
 
     def world(self, tool: Any, contact: ContactParameters, method: ContactMethodParameters) -> dict[str, Any]:
-        """See `haptic_sim.worlds.scenes.build_world`."""
+        """The keys of this world, as `scene.type: world` has them, but for its type."""
         about = self.inertia - self.mass * self.centre**2
         crank = {
             "joint": "revolute",
@@ -224,7 +224,7 @@ class LaparoscopicParameters(_Held):
         return self
 
     def world(self, tool: Any, contact: ContactParameters, method: ContactMethodParameters) -> dict[str, Any]:
-        """See `haptic_sim.worlds.scenes.build_world`."""
+        """The keys of this world, as `scene.type: world` has them, but for its type."""
         across, about = self.inertia
         bodies: dict[str, Any] = {
             "ring": {"joint": "revolute", "axis": [1, 0, 0], **_GIMBAL},
@@ -273,7 +273,7 @@ class RobotArmParameters(_Held):
     )
 
     def world(self, tool: Any, contact: ContactParameters, method: ContactMethodParameters) -> dict[str, Any]:
-        """See `haptic_sim.worlds.scenes.build_world`."""
+        """The keys of this world, as `scene.type: world` has them, but for its type."""
         file = robots() / "ur_description" / "urdf" / f"{self.robot}_robot.urdf"
         arm = {"path": str(file), "meshes": "hull", "q": list(self.q)}
         world = self._world({}, f"arm/{HOLDS[self.hold]}")

@@ -50,6 +50,8 @@ class MujocoTree:
         number: of each geom, among those of the tool and among the others that may touch it; -1 for the rest, (G,).
         surroundings: how many geoms may touch the tool: the pair of its geom i and of geom j is i surroundings + j.
         actuators: those that act on the tool, int64.
+        held: the body that is held.
+        hold: the point where it is, in its axes [m], (3,).
     """
 
     world: WorldSetup
@@ -61,6 +63,8 @@ class MujocoTree:
     number: np.ndarray
     surroundings: int
     actuators: np.ndarray
+    held: int
+    hold: np.ndarray
 
     def configuration(self, qpos: np.ndarray, q: np.ndarray) -> None:
         """Fill in our configuration (nq,)."""
@@ -223,6 +227,8 @@ def find_tool(model: Any, data: Any, parameters: MujocoParameters, prefix: str =
         number,
         surroundings,
         np.array(actuators, np.int64),
+        held,
+        hold,
     )
     tool.configuration(data.qpos, world.q)
     tool.velocity(world.q, data.qvel, world.v)

@@ -157,7 +157,7 @@ class EmptyParameters(SceneParameters):
     )
 
     def world(self, tool: PlanarTool, contact: ContactParameters, method: ContactMethodParameters) -> dict[str, Any]:
-        """See `build_world`."""
+        """The keys of this world, as `scene.type: world` has them, but for its type."""
         return {"planar": True, "gravity": [*self.gravity, 0], **tool.parts()}
 
 
@@ -175,7 +175,7 @@ class EnclosureParameters(SceneParameters):
     )
 
     def world(self, tool: PlanarTool, contact: ContactParameters, method: ContactMethodParameters) -> dict[str, Any]:
-        """See `build_world`."""
+        """The keys of this world, as `scene.type: world` has them, but for its type."""
         walls = {wall.name: _plane(wall.normal, wall.offset) for wall in enclosure_walls(tool, self)}
         parts = tool.parts()
         return {"planar": True, "gravity": [0, 0, 0], **parts, "bodies": {**walls, **parts["bodies"]}}
@@ -241,7 +241,10 @@ class SlottedEnclosureParameters(SceneParameters):
         return self.slot_centre - 0.5 * self.slot_width, self.slot_centre + 0.5 * self.slot_width
 
     def world(self, tool: PlanarTool, contact: ContactParameters, method: ContactMethodParameters) -> dict[str, Any]:
-        """See `build_world`; a slotted wall is three boxes, so thick that a tool is pushed out of them upwards."""
+        """The keys of this world, as `scene.type: world` has them, but for its type.
+
+        A slotted wall is three boxes, so thick that a tool is pushed out of them upwards.
+        """
         (left, right), (lower, upper) = self.x, self.y
         bodies: dict[str, Any] = {
             "left_wall": _plane((1, 0, 0), left),
@@ -283,7 +286,10 @@ class SlotParameters(SceneParameters):
     normal_force: float = quantity(0.175, unit="N", description="Normal force of each wall on the peg", gt=0.0, le=1e3)
 
     def world(self, tool: PegParameters, contact: ContactParameters, method: ContactMethodParameters) -> dict[str, Any]:
-        """See `build_world`; walls that overlap the peg by as much as their stiffness makes the normal force."""
+        """The keys of this world, as `scene.type: world` has them, but for its type.
+
+        The walls overlap the peg by as much as their stiffness makes the normal force.
+        """
         radius = 0.25 * tool.size[1]
         reach = 0.5 * tool.size[1] - self.normal_force / contact.stiffness
         capsule = {"type": "capsule", "radius": radius, "length": 2.0 * radius, "rotation": [0.5 * math.pi, 0, 0]}
@@ -335,7 +341,10 @@ class TwoLinksParameters(SceneParameters):
     def world(
         self, tool: NoToolParameters, contact: ContactParameters, method: ContactMethodParameters
     ) -> dict[str, Any]:
-        """See `build_world`; the obstacle is a small ball. Where it moves its coordinates are after the arm's."""
+        """The keys of this world, as `scene.type: world` has them, but for its type.
+
+        The obstacle is a small ball. Where it moves, its coordinates are after the arm's.
+        """
         thick, ball = 0.02, 0.01  # [m]
         links: dict[str, Any] = {}
         parent, where = "world", 0.0
@@ -388,7 +397,7 @@ class DropParameters(SceneParameters):
     def world(
         self, tool: NoToolParameters, contact: ContactParameters, method: ContactMethodParameters
     ) -> dict[str, Any]:
-        """See `build_world`."""
+        """The keys of this world, as `scene.type: world` has them, but for its type."""
         half = 0.5 * self.side * (abs(math.cos(self.tilt)) + abs(math.sin(self.tilt)))
         ball = {
             "joint": "free",
@@ -418,7 +427,7 @@ class SlopeParameters(SceneParameters):
     def world(
         self, tool: NoToolParameters, contact: ContactParameters, method: ContactMethodParameters
     ) -> dict[str, Any]:
-        """See `build_world`."""
+        """The keys of this world, as `scene.type: world` has them, but for its type."""
         angle = math.radians(self.angle)
         sine, cosine = math.sin(angle), math.cos(angle)
         corners = 4 if contact.per == "point" else 1
@@ -447,7 +456,7 @@ class StackParameters(SceneParameters):
     def world(
         self, tool: NoToolParameters, contact: ContactParameters, method: ContactMethodParameters
     ) -> dict[str, Any]:
-        """See `build_world`."""
+        """The keys of this world, as `scene.type: world` has them, but for its type."""
         bodies: dict[str, Any] = {"floor": _plane((0, 0, 1), 0.0)}
         for i in range(self.boxes):
             bodies[f"box_{i}"] = {
@@ -483,7 +492,10 @@ class StrikeParameters(SceneParameters):
     def world(
         self, tool: NoToolParameters, contact: ContactParameters, method: ContactMethodParameters
     ) -> dict[str, Any]:
-        """See `build_world`; the rod touches with a small ball at its end."""
+        """The keys of this world, as `scene.type: world` has them, but for its type.
+
+        The rod touches with a small ball at its end.
+        """
         angle = math.radians(self.angle)
         thick = ROD_END
         half, inertia = 0.5 * self.length, self.mass * self.length**2 / 12

@@ -97,12 +97,11 @@ def _prepare(n, contacts, friction, bias, p_in, memory):
     V, block, p = memory.V, memory.block, memory.p
     largest = 0.0
     for i in range(n):
-        largest = max(largest, coupling(contacts, i, 0, i, 0))
+        block[i].A_nn = coupling(contacts, i, 0, i, 0)
+        largest = max(largest, block[i].A_nn)
     for i in range(n):
-        A_nn = coupling(contacts, i, 0, i, 0)
-        A_n1, A_n2 = coupling(contacts, i, 0, i, 1), coupling(contacts, i, 0, i, 2)
-        A_11, A_22 = coupling(contacts, i, 1, i, 1), coupling(contacts, i, 2, i, 2)
-        A_12 = coupling(contacts, i, 1, i, 2)
+        A_nn = block[i].A_nn
+        A_n1, A_n2, A_11, A_12, A_22 = _own_couplings(contacts, i)
         trace = A_nn + A_11 + A_22
         p[i, 0] = p[i, 1] = p[i, 2] = 0.0
         b = block[i]
@@ -111,15 +110,17 @@ def _prepare(n, contacts, friction, bias, p_in, memory):
             continue
         g = 1.0 / A_nn
         S_11, S_22, S_12 = A_11 - g * A_n1 * A_n1, A_22 - g * A_n2 * A_n2, A_12 - g * A_n1 * A_n2
-        angle = 0.5 * math.atan2(2.0 * S_12, S_11 - S_22) if S_12 != 0.0 else 0.0
-        cos, sin = math.cos(angle), math.sin(angle)
         mean = 0.5 * (S_11 + S_22)
-        half = math.hypot(0.5 * (S_11 - S_22), S_12)
+        half, angle, cos, sin = 0.5 * abs(S_11 - S_22), 0.0, 1.0, 0.0
+        if S_12 != 0.0:
+            half = math.hypot(half, S_12)
+            angle = 0.5 * math.atan2(2.0 * S_12, S_11 - S_22)
+            cos, sin = math.cos(angle), math.sin(angle)
         if angle == 0.0 and S_11 < S_22:
             half = -half
         eps = _PROXIMAL * trace
         s_1, s_2 = max(mean + half, 0.0) + eps, max(mean - half, 0.0) + eps
-        b.inverse_nn, b.A_nn = g, A_nn
+        b.inverse_nn = g
         b.a_1, b.a_2 = cos * A_n1 + sin * A_n2, cos * A_n2 - sin * A_n1
         b.s_1, b.s_2, b.inverse_1, b.inverse_2 = s_1, s_2, 1.0 / s_1, 1.0 / s_2
         b.mu = min(friction[i], _LARGEST_FRICTION) if friction[i] > 0.0 else 0.0
@@ -141,6 +142,27 @@ def _prepare(n, contacts, friction, bias, p_in, memory):
         if 0.0 < p_n < math.inf and math.isfinite(p_1) and math.isfinite(p_2):
             p[i, 0], p[i, 1], p[i, 2] = p_n, p_1, p_2
             _into_cone(b.mu, p, i)
+
+
+@kernel
+def _own_couplings(contacts, i):
+    """Entries n1, n2, 11, 12, 22 of W_i W_i^T: the bits of `coupling`, in one pass."""
+    W, tree, size = contacts.W, contacts.tree, contacts.size
+    A_n1 = A_n2 = A_11 = A_12 = A_22 = 0.0
+    for a in range(2):
+        t = tree[i, a]
+        if t >= 0:
+            for b in range(2):
+                if tree[i, b] == t:
+                    for k in range(size[t]):
+                        w_n, w_1, w_2 = W[i, 0, a, k], W[i, 1, a, k], W[i, 2, a, k]
+                        y_1, y_2 = W[i, 1, b, k], W[i, 2, b, k]
+                        A_n1 += w_n * y_1
+                        A_n2 += w_n * y_2
+                        A_11 += w_1 * y_1
+                        A_12 += w_1 * y_2
+                        A_22 += w_2 * y_2
+    return A_n1, A_n2, A_11, A_12, A_22
 
 
 @kernel
@@ -628,14 +650,16 @@ def gauss_seidel(n, contacts, friction, bias, u, p, memory, tolerance, max_sweep
         _velocity(n, contacts, memory, u)
         if not _merit(n, contacts, memory, u) <= least:
             _copy(n, best, x)
-    _velocity(n, contacts, memory, u)
+    if sweeps > 0:
+        _velocity(n, contacts, memory, u)
     part = _passive_part(n, memory, u)
     if part < 1.0:
         for i in range(n):
             for d in range(3):
                 x[i, d] = part * x[i, d] if part > 0.0 else 0.0  # not finite, part is 0
         _velocity(n, contacts, memory, u)
-    residual = _residual(n, contacts, memory, u)
+    if sweeps > 0 or part < 1.0:  # else nothing has changed since it was computed
+        residual = _residual(n, contacts, memory, u)
     for i in range(n):
         cos, sin = memory.block[i].cos, memory.block[i].sin
         p[i, 0] = x[i, 0]

@@ -190,7 +190,7 @@ class Proxy(LocalModel):
         self._tracks = np.zeros(1, np.int64)
 
     def configure(self, contact: ContactParameters) -> None:
-        """See LocalModel; friction and restitution are those of the constraints from the next update on."""
+        """Take another material; friction and restitution are those of the constraints from the next update on."""
         super().configure(contact)
         for planes in (self._now.planes, self._next.planes):
             planes.friction[:] = contact.friction.static, contact.friction.kinetic

@@ -1,0 +1,110 @@
+"""Work shared out among forks: the same results in the same order, whatever becomes of a fork."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Callable
+
+import pytest
+
+from haptic_bench.running import forks
+
+ITEMS = list(range(40))
+
+
+@pytest.fixture(autouse=True)
+def three_cores(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As on a machine with three cores, in a process without other threads: that of the tests may have some."""
+    monkeypatch.setattr(os, "sched_getaffinity", lambda process: {0, 1, 2})
+    monkeypatch.setattr(forks, "_is_alone", lambda: threading.current_thread() is threading.main_thread())
+
+
+def meeting(processes: int) -> Callable[[int], int]:
+    """A function of an item that returns the process it was in, when so many processes have begun with one."""
+    barrier, met = multiprocessing.get_context("fork").Barrier(processes), set[int]()
+
+    def process_of(item: int) -> int:
+        if os.getpid() not in met:
+            met.add(os.getpid())
+            barrier.wait(60.0)
+        return os.getpid()
+
+    return process_of
+
+
+def test_results_are_in_the_order_of_the_items() -> None:
+    assert forks.on_cores(lambda item: item * item, ITEMS) == [item * item for item in ITEMS]
+    assert forks.on_cores(str, []) == []
+
+
+def test_all_cores_work() -> None:
+    found = forks.on_cores(meeting(3), ITEMS)
+    assert len(set(found)) == 3
+    assert os.getpid() in found
+
+
+def test_an_error_is_raised_here() -> None:
+    def fail(item: int) -> int:
+        if item == 23:
+            raise ArithmeticError(f"item {item}")
+        return item
+
+    with pytest.raises(ArithmeticError, match="item 23"):
+        forks.on_cores(fail, ITEMS)
+
+
+def test_what_a_killed_fork_leaves_is_done_here() -> None:
+    here = os.getpid()
+
+    def work(item: int) -> int:
+        if os.getpid() != here:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return item
+
+    assert forks.on_cores(work, ITEMS) == ITEMS
+
+
+def test_what_cannot_be_sent_is_done_here() -> None:
+    found = forks.on_cores(lambda item: lambda: item, ITEMS)
+    assert [one() for one in found] == ITEMS
+
+
+def test_forks_and_other_threads_do_all_themselves() -> None:
+    def inner(item: int) -> set[int]:
+        return {os.getpid(), *forks.on_cores(lambda _: os.getpid(), ITEMS)}
+
+    here = os.getpid()
+    assert all(len(found) == 1 for found in forks.on_cores(inner, ITEMS) if here not in found)
+    alone: list[int] = []
+    thread = threading.Thread(target=lambda: alone.extend(forks.on_cores(lambda _: os.getpid(), ITEMS)))
+    thread.start()
+    thread.join()
+    assert set(alone) == {here}
+
+
+def test_no_fork_is_left() -> None:
+    forks.on_cores(lambda item: item, ITEMS)
+    with pytest.raises(ChildProcessError):
+        os.waitpid(-1, os.WNOHANG)
+
+
+BESIDE = """
+import os, threading
+from haptic_bench.running import forks
+os.sched_getaffinity = lambda process: {0, 1, 2}
+assert forks._is_alone()
+end = threading.Event()
+threading.Thread(target=end.wait).start()
+assert set(forks.on_cores(lambda item: os.getpid(), list(range(40)))) == {os.getpid()}
+end.set()
+"""
+
+
+def test_a_process_with_other_threads_does_not_fork() -> None:
+    done = subprocess.run([sys.executable, "-c", BESIDE], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
