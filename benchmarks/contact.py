@@ -27,7 +27,8 @@ import numpy as np
 import pinocchio as pin
 
 from benchmarks.turns import Contestant, Figures, take_turns
-from haptic_sim.contact.response import ContactParameters, Method
+from haptic_sim.contact.methods import Method
+from haptic_sim.contact.response import ContactParameters
 from haptic_sim.geometry.shapes import BoxParameters, Placed, PlaneParameters, SphereParameters
 from haptic_sim.messages import ToolCommand
 from haptic_sim.tool.environment import Environment

@@ -25,7 +25,8 @@ import numpy as np
 
 from benchmarks.turns import Contestant, Figures, take_turns
 from haptic_bench import experiment
-from haptic_sim.contact.response import REMEMBERED, ContactParameters, Method
+from haptic_sim.contact.methods import Method
+from haptic_sim.contact.response import REMEMBERED, ContactParameters
 from haptic_sim.messages import LocalGeometry, ToolCommand
 from haptic_sim.tool.local_model import FullParameters, Proxy
 from haptic_sim.tool.mujoco_surroundings import MujocoSurroundings

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 
@@ -36,6 +36,9 @@ TARGETS = {"enable": "ENABLED", "disable": "DISABLED", "pause": "PAUSED", "resum
 class CrtkParameters(ControllerParameters):
     """No controller of ours: clients of CRTK command the device, and no world is simulated."""
 
+    BRIDGES: ClassVar[bool] = True
+    OFFLINE: ClassVar[bool] = False
+
     type: Literal["crtk"] = "crtk"
     watchdog: float = quantity(
         0.05, unit="s", description="Age beyond which servo_cf is not followed and the force is zero", gt=0.0, le=1.0
@@ -46,6 +49,12 @@ class CrtkParameters(ControllerParameters):
     silence: float = quantity(
         1.0, unit="s", description="Time without a state of the device after which operating_state is FAULT", gt=0.0
     )
+
+    def check(self, experiment: Any) -> list[str]:
+        """Why it does not fit the other sections of an experiment."""
+        if experiment.relayed or experiment.hands:
+            return ["controller.type = crtk: is of one device, without relay and further hands; leave these out"]
+        return []
 
 
 def check_command(command: str, state: str) -> bool:

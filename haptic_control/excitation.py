@@ -67,6 +67,11 @@ class ExcitationParameters(ControllerParameters):
         return tuple(i for i, force in enumerate(six(self.force)) if force)
 
     @property
+    def lasts(self) -> float:
+        """How long it excites the device [s]."""
+        return self.duration
+
+    @property
     def duration(self) -> float:
         """Time until each direction has had its turn [s]."""
         return self.turn * len(self.directions)

@@ -12,6 +12,7 @@ class ExternalParameters(ControllerParameters):
     """A node of one's own, named controller, in place of ours; its force is limited and guarded as that of others."""
 
     EXTERNAL: ClassVar[bool] = True
+    OFFLINE: ClassVar[bool] = False
 
     type: Literal["external"] = "external"
 

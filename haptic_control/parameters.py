@@ -73,9 +73,18 @@ class ControllerParameters(Part):
     """What contact is felt through, as a report says it; empty: nothing is said."""
     EXTERNAL: ClassVar[bool] = False
     """Whether it is a node that the user starts, and `build` makes none."""
+    BRIDGES: ClassVar[bool] = False
+    """Whether it leaves the device to clients of another interface, so that no world is simulated."""
 
+    NEEDS_DEVICE: ClassVar[bool] = False
+    """Whether it needs to know what a device says of itself, so that it is of no use to another one."""
     GAINS: ClassVar[tuple[str, ...]] = ()
     """Names of its gains (`haptic_sim.parameters.Gains`): those left out are lowered until the loop is stable."""
+
+    @property
+    def lasts(self) -> float | None:
+        """How long it has something to do [s]; None: as long as it is called."""
+        return None
 
     def build(self, rate: float) -> Controller:
         """The controller, at the servo rate [Hz]."""
@@ -118,5 +127,8 @@ class AnalysedControllerParameters(ControllerParameters):
 
 class NoControllerParameters(ControllerParameters):
     """There is no device to control."""
+
+    ABSENT: ClassVar[bool] = True
+    OFFLINE: ClassVar[bool] = False
 
     type: Literal["none"] = "none"

@@ -44,6 +44,8 @@ _LENGTH = 1.0  # [m] in which the directions of a ToolState measure torques
 class ShapingParameters(OperatorWrenchParameters):
     """Coordination, desired impedance and topology, and the device's own inertia."""
 
+    NEEDS_DEVICE: ClassVar[bool] = True
+
     type: Literal["impedance_shaping"] = "impedance_shaping"
     stiffness: Gains = quantity(
         (100.0, 100.0, 0.5), unit="N/m, N m/rad", description="Stiffness of the coordination", live=True

@@ -44,7 +44,7 @@ from pydantic import Field
 from haptic_control.guard import GuardParameters, Port, guard_motion
 from haptic_drivers.bound import Bound, bound_passive, bound_wrench, start_softly
 from haptic_drivers.noise import SensorNoise, SensorParameters
-from haptic_drivers.parameters import BuiltDevice, CommandedDeviceParameters, DeviceContext, DeviceStart
+from haptic_drivers.parameters import BuiltDevice, CommandedDeviceParameters, DeviceContext, DeviceStart, Tracking
 from haptic_sim.kernels import kernel
 from haptic_sim.messages import MOTION, DeviceCommand
 from haptic_sim.packed import Packed
@@ -133,6 +133,16 @@ class AdmittanceDeviceParameters(SensorParameters, CommandedDeviceParameters):
     def inertia_at_hand(self, start: DeviceStart) -> tuple[float, float]:
         """Mass [kg] and inertia [kg m^2] that a hand moves at the start, once it is completed; None: not known."""
         return self.apparent_inertia
+
+    @property
+    def tracking(self) -> Tracking:
+        """How it follows its tool."""
+        mass, friction = self.apparent_inertia[0], self.coulomb_friction[0]
+        return Tracking(
+            np.array(six(self.drive_limit)),
+            f"It weighs {mass:g} kg and rubs with {friction:g} N; its servo counts with an inertia "
+            f"{100 * self.inertia_error:+g} % and friction {100 * self.friction_error:+g} % off.",
+        )
 
     def coupled(self, start: DeviceStart) -> dict[str, Any]:
         """The keys of `haptic_control.stability.CoupledInertias` that are about the device; empty: nothing is known."""

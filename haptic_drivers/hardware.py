@@ -25,6 +25,7 @@ class HardwareDeviceParameters(HardwareParameters, ForceDeviceParameters):  # ty
     """A hardware device; keys that are left out are those of the file that `name` names."""
 
     HARDWARE: ClassVar[bool] = True
+    OFFLINE: ClassVar[bool] = False
 
     type: Literal["hardware"] = "hardware"
 

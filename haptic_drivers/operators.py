@@ -6,7 +6,7 @@ import bisect
 import math
 from collections.abc import Iterable
 from types import MappingProxyType
-from typing import Annotated, ClassVar, Literal, NamedTuple, Protocol
+from typing import Annotated, Any, ClassVar, Literal, NamedTuple, Protocol
 
 import numpy as np
 from pydantic import AfterValidator
@@ -52,6 +52,10 @@ class OperatorParameters(Part):
 
     EVENTS: ClassVar[bool] = False
     """Whether events of a pointer drive it (the topic operator_events), so that a person may be at the page."""
+    REACTS: ClassVar[bool] = False
+    """Whether its wrench depends on how the hand moves, as that of an arm does."""
+    DRAGS: ClassVar[bool] = False
+    """Whether it drags the hand by a spring: its keys mass and inertia, where left out, are those that it drags."""
 
     release: float | None = quantity(
         None, unit="s", description="Time from which on the operator's wrench is zero; null: never", ge=0.0
@@ -68,6 +72,13 @@ class OperatorParameters(Part):
     def build(self, held: Held) -> Operator:
         """The operator, which neither trembles nor lets go."""
         raise NotImplementedError
+
+    def check(self, experiment: Any) -> list[str]:
+        """Why it does not fit the other sections of an experiment."""
+        if self.EVENTS and experiment.device.HARDWARE:
+            held = f"device.name = {experiment.device.label} is held by a person"
+            return [f"operator.type = {self.type}: {held}; leave the pointer out, as operator.type=constant"]
+        return []
 
     @property
     def file_key(self) -> str:
@@ -158,6 +169,8 @@ class ArmParameters(OperatorParameters):
     mass x hand's acceleration = arm - grip, and grip_stiffness (hand - device) + grip_damping (velocities) is applied.
     """
 
+    REACTS: ClassVar[bool] = True
+
     type: Literal["arm"] = "arm"
     path: Annotated[tuple[Waypoint, ...], AfterValidator(_in_order)] = quantity(
         unit="s, m",
@@ -227,6 +240,7 @@ class PointerParameters(SpringParameters, OperatorParameters):
     )
 
     EVENTS: ClassVar[bool] = True
+    DRAGS: ClassVar[bool] = True
 
     @property
     def file_key(self) -> str:

@@ -31,13 +31,14 @@ A handle that comes too near to a singularity stops the device: it has a `fault`
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 
 from haptic_control.parameters import KnownDevice
 from haptic_drivers.force_device import HEAVIEST, Body, SimulatedForceDeviceParameters, with_inertia_of_tool
+from haptic_drivers.inertial import InertialParameters
 from haptic_drivers.motor_encoders import MotorEncoderParameters, MotorEncoders
 from haptic_drivers.parameters import DeviceContext, DeviceParameters, DeviceStart, Encoders
 from haptic_sim.dynamics.pantograph import (
@@ -63,6 +64,20 @@ from haptic_sim.records import allocate, array, record, shared, value
 ROUNDING = 1e-12  # [J] of the friction of a joint in a tick, which is none
 SWEEPS = 50  # of the projected Gauss-Seidel method, at most
 STILL = 1e-11  # [rad/s] of a change of velocity after which there is no further sweep
+
+_OF_THE_IDEAL = (
+    "impulse_rendering",
+    "wrench_limit",
+    "spread",
+    "watchdog",
+    "soft_start",
+    "bound",
+    "offset",
+    "jitter",
+    "mass",
+    "inertia",
+)
+"""Keys that the ideal device has, too."""
 
 
 class PantographParameters(MotorEncoderParameters, SimulatedForceDeviceParameters):
@@ -144,6 +159,17 @@ class PantographParameters(MotorEncoderParameters, SimulatedForceDeviceParameter
         if self.shaped and self.mass is not None and self.inertia is not None:
             return self.mass, self.inertia
         return self.least_inertia(self.start_pose(start.hand, start.seed))
+
+    def idealised(self, inertia: Callable[[], tuple[float, float] | None]) -> DeviceParameters:
+        """The same without motors, friction and encoders."""
+        keys = {name: getattr(self, name) for name in _OF_THE_IDEAL}
+        if not self.shaped:
+            keys["mass"], keys["inertia"] = inertia() or (None, None)
+        return InertialParameters(**keys)
+
+    def motor_currents(self, poses: np.ndarray, wrenches: np.ndarray) -> tuple[np.ndarray, float]:
+        """Currents of its motors (N, motors) and their limit [A], by poses (N, 7) and wrenches (N, 6) of the hand."""
+        return motor_torques(self, poses, wrenches) / self.torque_constant, self.current_limit
 
     def coupled(self, start: DeviceStart) -> dict[str, Any]:
         """The keys of `haptic_control.stability.CoupledInertias` that are about the device; empty: nothing is known."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from typing import Annotated, Any, ClassVar, Literal, NamedTuple, Protocol, TypeVar
 
@@ -14,7 +15,7 @@ from haptic_drivers.devices.hardware import HardwareDevice
 from haptic_drivers.devices.link import Link, Source, Still
 from haptic_drivers.noise import SensorNoise
 from haptic_sim.contact.response import DeviceLimits
-from haptic_sim.messages import FORCE, DeviceCommand, DeviceState
+from haptic_sim.messages import FORCE, MOTION, DeviceCommand, DeviceState
 from haptic_sim.parameters import Parameters, in_space, quantity
 from haptic_sim.parts import Kind, Part
 from haptic_sim.worlds.scenes import AnyToolParameters, NoToolParameters
@@ -133,6 +134,18 @@ class DeviceStart(NamedTuple):
     limits_impulses: Callable[[], bool]
 
 
+class Tracking(NamedTuple):
+    """How a device follows its tool, for what a report says of its errors.
+
+    Attributes:
+        limit: of its drive, (6,) [N, N m].
+        text: what it is and how it follows, as whole sentences.
+    """
+
+    limit: np.ndarray
+    text: str
+
+
 class DeviceParameters(Part):
     """Parameters of a device."""
 
@@ -144,6 +157,13 @@ class DeviceParameters(Part):
     """Whether it moves in the plane of x and y only."""
     RANDOM: ClassVar[tuple[str, ...]] = ()
     """Names of keys whose values, where they are not 0, make a trial random by its seed."""
+
+    @classmethod
+    def usual_controller(cls) -> str:
+        """Type of the controller that it gets in an experiment that names none; empty: it has none."""
+        if cls.ABSENT:
+            return ""
+        return "admittance" if cls.COMMANDS == MOTION else "virtual_coupling"
 
     def build(self, context: DeviceContext) -> BuiltDevice:
         """The device, at rest."""
@@ -195,6 +215,31 @@ class DeviceParameters(Part):
         return None
 
     @property
+    def largest_age(self) -> float:
+        """Age beyond which a command is not followed [s]."""
+        return math.inf
+
+    @property
+    def tracking(self) -> Tracking | None:
+        """How it follows its tool; None: it is not moved as its tool moves."""
+        return None
+
+    def idealised(self, inertia: Callable[[], tuple[float, float] | None]) -> DeviceParameters | None:
+        """The same without motors, friction and encoders, beside which a report shows it; None: it has none of these.
+
+        Args:
+            inertia: returns mass [kg] and inertia [kg m^2] at the hand; None: they are not known.
+        """
+        return None
+
+    def motor_currents(self, poses: np.ndarray, wrenches: np.ndarray) -> tuple[np.ndarray, float] | None:
+        """Currents of its motors (N, motors) and their limit [A], by poses (N, 7) and wrenches (N, 6) of the hand.
+
+        None: it has no motors.
+        """
+        return None
+
+    @property
     def last_bound(self) -> BoundParameters:
         """The last bound of what it renders."""
         return BoundParameters()
@@ -208,13 +253,14 @@ class DeviceParameters(Part):
         """Names of keys that have no effect because of other keys of the device, and why."""
         yield from ()
 
+    def without_effect(self, experiment: Any) -> Iterator[tuple[str, set[str] | None, str]]:
+        """Keys of an experiment that it leaves unused."""
+        for names, why in self.unused():
+            yield "device", names, why
+
     def unchecked(self) -> str:
         """Why the stability of a controller's gains cannot be checked with the device; empty: it can."""
         return ""
-
-    def facts(self) -> list[str]:
-        """What a report says of what it renders."""
-        return []
 
 
 DEVICES = Kind("devices", DeviceParameters)
@@ -223,6 +269,9 @@ AnyDeviceParameters = Annotated[DeviceParameters, DEVICES]
 
 class NoDeviceParameters(DeviceParameters):
     """No device: the operator's wrench acts on the tool."""
+
+    ABSENT: ClassVar[bool] = True
+    OFFLINE: ClassVar[bool] = False
 
     type: Literal["none"] = "none"
 
@@ -236,6 +285,11 @@ class CommandedDeviceParameters(DeviceParameters):
     watchdog: float = watchdog_quantity()
     soft_start: float | None = soft_start_quantity()
     bound: BoundParameters = bound_quantity()
+
+    @property
+    def largest_age(self) -> float:
+        """Age beyond which a command is not followed [s]."""
+        return self.watchdog
 
     @property
     def last_bound(self) -> BoundParameters:

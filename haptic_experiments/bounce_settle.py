@@ -13,7 +13,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 
@@ -36,7 +36,6 @@ from haptic_bench.analysis.figures import (
 )
 from haptic_bench.experiment import Experiment, Trial
 from haptic_bench.recording.samples import Samples
-from haptic_sim.contact.response import RIGID, Method
 from haptic_sim.rotations import matrices
 from haptic_sim.worlds.scenes import GRAVITY, DropParameters
 
@@ -49,7 +48,7 @@ _APPROACH = 1e-6  # [m/s] of a collision, in methods that have no tolerance of t
 HORIZON = 10.0  # [s] of a trial that is compared
 
 Penalty = Literal["consistent", "printed"]
-METHODS: dict[Method, str] = {
+METHODS = {
     "hybrid": "one at a time, then complementarity",
     "constraint": "all at once, then complementarity",
     "frictional_impulses": "all at once, then penalties",
@@ -184,7 +183,7 @@ class Motion:
         heights = q[:, 9, None] + up @ corners.T
         # of each corner: v + up . (omega x corner), both in the cube's axes
         speeds = v[:, 8, None] + np.einsum("ni,nci->nc", up, np.cross(v[:, None, 9:12], corners[None]))
-        least = experiment.contact.bounce if experiment.environment.method in RIGID else _APPROACH
+        least = experiment.contact.bounce if experiment.environment.method.RIGID else _APPROACH
         colliding = samples["colliding"] > 0
 
         def struck(height: np.ndarray, speed: np.ndarray) -> np.ndarray:
@@ -233,7 +232,7 @@ class Motion:
 
 def _theory(trial: Trial) -> Bounces:
     experiment = trial.experiment
-    tolerance = experiment.contact.bounce if experiment.environment.method in RIGID else _APPROACH
+    tolerance = experiment.contact.bounce if experiment.environment.method.RIGID else _APPROACH
     return Bounces.of(scene_of(experiment).height, experiment.contact.restitution, tolerance, experiment.duration)
 
 
@@ -246,8 +245,8 @@ class BounceSettle(Analysis):
     def variants(self, trial: Trial, samples: Samples) -> dict[str, Trial]:
         """The other METHODS, over the time that the trial lasted, and WALLS."""
         lasted = min(float(samples["time"][-1]), HORIZON) + 1.0 / trial.experiment.rate
-        others = [method for method in METHODS if method != trial.experiment.environment.method]
-        found = {str(method): _with_method(trial, method, lasted) for method in others}
+        others = [method for method in METHODS if method != trial.experiment.environment.method.type]
+        found = {method: _with_method(trial, method, lasted) for method in others}
         return found | {name: _on_wall(trial, form) for form, name in WALLS.items()}
 
     def judge(self, trial: Trial, samples: Samples, references: Mapping[str, Samples]) -> Findings:
@@ -257,13 +256,12 @@ class BounceSettle(Analysis):
     def figures(self, trial: Trial, samples: Samples, findings: Findings) -> list[Figure]:
         own = Curve("this run", trial, samples, Style(BLUE))
         method = trial.experiment.environment.method
-        names: dict[Any, str] = {**METHODS}
         beside = [
-            Curve(names[name], _with_method(trial, name, trial.experiment.duration), run, style_of(i + 1))
+            Curve(METHODS[name], _with_method(trial, name, trial.experiment.duration), run, style_of(i + 1))
             for i, (name, run) in enumerate(findings.references.items())
             if name in METHODS
         ]
-        named = replace(own, label=f"this run: {names.get(method, method)}")
+        named = replace(own, label=f"this run: {METHODS.get(method.type, method.label)}")
         heights, bounces = _heights(own), _bounce_heights([named, *beside], of_trial=True)
         together = replace(heights, panels=[*heights.panels, *bounces.panels], table=bounces.table)
         return shown(together, _walls(trial, findings.references), energy_figure([own], beside))
@@ -274,7 +272,7 @@ class BounceSettle(Analysis):
     def expected(self, trial: Trial, findings: Findings) -> Mapping[str, tuple[float, str]]:
         """The ball's bounces in continuous time, where they end by a tolerance and within the trial."""
         bounces, source = _theory(trial), "ball in continuous time"
-        if not (bounces.settles and bounces.times.size) or trial.experiment.environment.method not in RIGID:
+        if not (bounces.settles and bounces.times.size) or not trial.experiment.environment.method.RIGID:
             return {}
         return {
             "ball_bounces": (bounces.times.size, source),
@@ -282,8 +280,8 @@ class BounceSettle(Analysis):
         }
 
 
-def _with_method(trial: Trial, method: Method, duration: float) -> Trial:
-    environment = trial.experiment.environment.model_copy(update={"method": method})
+def _with_method(trial: Trial, method: str, duration: float) -> Trial:
+    environment = trial.experiment.environment.with_method(method)
     settings = {"environment": environment, "duration": min(duration, trial.experiment.duration)}
     return replace(trial, experiment=trial.experiment.model_copy(update=settings))
 

@@ -41,7 +41,6 @@ from haptic_drivers.admittance import AdmittanceDeviceParameters
 from haptic_experiments.common.exact_tools import held_to
 from haptic_experiments.common.held_ticks import ticks_held
 from haptic_sim.constraints.in_worlds import AXIS_ALONG, FRAME_ON_FRAME, WorldConstraint
-from haptic_sim.contact.response import RIGID
 from haptic_sim.worlds.building import WorldSetup, find_overlaps
 from haptic_sim.worlds.parameters import WorldParameters
 
@@ -245,7 +244,7 @@ def _claims(
             None if bounce is None else abs(bounce[0] - e) <= bounce[1],
         ),
     ]
-    if experiment.environment.method in RIGID:
+    if experiment.environment.method.RIGID:
         deepest = metrics["overlap"] or 0.0
         claims.append(NO_OVERLAP.judged({"this run": deepest}, deepest <= OVERLAP))
     return claims

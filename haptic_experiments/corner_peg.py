@@ -40,7 +40,7 @@ from haptic_drivers.inertial import InertialParameters
 from haptic_drivers.operators import ConstantParameters, build_operator, wrench_at_rest
 from haptic_drivers.pantograph import PantographParameters
 from haptic_experiments.references import ideal
-from haptic_sim.contact.response import RIGID, Method, Rendering
+from haptic_sim.contact.response import Rendering
 from haptic_sim.parameters import ParameterError
 from haptic_sim.spatial import planar_angle
 from haptic_sim.worlds.scenes import EnclosureParameters, PegParameters, enclosure_walls
@@ -57,7 +57,7 @@ ROUNDING = 1e-9  # of the work of an impulse, relative
 class Variant:
     """What makes a run one of those that are compared; the controller is unilateral if `coupled`, else four-channel."""
 
-    method: Method
+    method: str
     rendering: Rendering = "full"
     coupled: bool = False
 
@@ -185,7 +185,9 @@ def variant(experiment: Experiment) -> str | None:
     rendering = setup(experiment).device.rendering
     if not isinstance(experiment.controller, FourChannelParameters | UnilateralParameters):
         return None
-    own = Variant(experiment.environment.method, rendering, isinstance(experiment.controller, UnilateralParameters))
+    own = Variant(
+        experiment.environment.method.type, rendering, isinstance(experiment.controller, UnilateralParameters)
+    )
     return next((name for name, of_variant in VARIANTS.items() if of_variant == own), None)
 
 
@@ -198,7 +200,7 @@ def _as_variant(trial: Trial, name: str, duration: float) -> Trial:
     if device["impulse_rendering"] == "spread":
         device["spread"] = "consistent" if wanted.rendering == "spread" else "printed"
     settings = {
-        "environment": experiment.environment.model_copy(update={"method": wanted.method}),
+        "environment": experiment.environment.with_method(wanted.method),
         "device": setup(experiment).device.model_copy(update=device),
         "controller": controller,
         "duration": duration,
@@ -371,7 +373,7 @@ def _impulse_work(
     tool, method = setup(trial.experiment).tool, trial.experiment.environment.method
     inertia = np.array([tool.mass, tool.mass, tool.inertia])
     checked = {name: runs.get(name) for name in RENDERINGS}
-    if variant(trial.experiment) not in RENDERINGS and method != "penalty" and len(samples):
+    if variant(trial.experiment) not in RENDERINGS and method.IMPULSIVE and len(samples):
         checked["this run"] = samples
     largest: dict[str, float | None] = {}
     passive = None
@@ -381,7 +383,7 @@ def _impulse_work(
             continue
         impulse = run.group("env", "fx", "fy", "tz") / trial.experiment.rate
         twist = run.group("tool", "vx", "vy", "wz")
-        if name == "this run" and method in RIGID:
+        if name == "this run" and method.RIGID:
             at = np.flatnonzero((run["contacts"][:-1] > 0) & (np.diff(run["tick"]) == 1))
             taken = np.sum(impulse[at] * twist[at + 1], axis=1)
             given = -0.5 * np.sum(inertia * (twist[at + 1] - twist[at]) ** 2, axis=1)
@@ -635,7 +637,7 @@ LABELS = {
     "constraint": "rigid contact",
     "coupled": "rigid contact, coupled (CBuc)",
 }
-OTHERS: dict[Method, str] = {
+OTHERS = {
     "penalty": "penalties",
     "impulse_augmented": "impulses",
     "frictional_impulses": "impulses with friction",
@@ -729,7 +731,8 @@ def _curve(trial: Trial, name: str, samples: Samples, own: bool) -> Curve:
 
 def _described(experiment: Experiment) -> str:
     """Description of a run that is none of the variants."""
-    text, rendering = OTHERS[experiment.environment.method], setup(experiment).device.rendering.replace("_", " ")
+    method, rendering = experiment.environment.method, setup(experiment).device.rendering.replace("_", " ")
+    text = OTHERS.get(method.type, method.label)
     if isinstance(experiment.controller, UnilateralParameters):
         text += ", coupled"
     return text if rendering == "full" else f"{text}, {rendering}"

@@ -331,7 +331,7 @@ class FrictionalImpact(Analysis):
 
     def variants(self, trial: Trial, samples: Samples) -> dict[str, Trial]:
         """The reference treats contacts one at a time after Mirtich (method `hybrid`)."""
-        return {} if trial.experiment.environment.method == "hybrid" else {"one at a time": _one_at_a_time(trial)}
+        return {} if trial.experiment.environment.method.type == "hybrid" else {"one at a time": _one_at_a_time(trial)}
 
     def judge(self, trial: Trial, samples: Samples, references: Mapping[str, Samples]) -> Findings:
         impacts = _impacts(trial, samples)
@@ -366,7 +366,7 @@ class FrictionalImpact(Analysis):
 
 def _one_at_a_time(trial: Trial) -> Trial:
     experiment = trial.experiment
-    environment = experiment.environment.model_copy(update={"method": "hybrid"})
+    environment = experiment.environment.with_method("hybrid")
     return replace(trial, experiment=experiment.model_copy(update={"environment": environment}))
 
 
@@ -488,7 +488,7 @@ def _at(value: float) -> np.ndarray:
 
 
 def _long(name: str, trial: Trial) -> str:
-    method = trial.experiment.environment.method.replace("_", " ")
+    method = trial.experiment.environment.method.label
     return f"this run, {method}" if name == "this run" else "one contact at a time (Mirtich)"
 
 
@@ -563,7 +563,7 @@ def _over_key(curves: Sequence[Curve]) -> Figure | None:
     """The runs of a sweep over the one key in which they differ; None if it is not one of KEYS, or not one."""
     experiments = [curve.trial.experiment for curve in curves]
     varied = [key for key in KEYS if len({_get(e, key) for e in experiments}) > 1]
-    methods = list(dict.fromkeys(e.environment.method for e in experiments))
+    methods = list(dict.fromkeys(e.environment.method.type for e in experiments))
     first = experiments[0]
 
     def alike(experiment: Experiment) -> Experiment:
@@ -577,7 +577,7 @@ def _over_key(curves: Sequence[Curve]) -> Figure | None:
     for curve in curves:
         experiment = curve.trial.experiment
         for body, impact in _impacts(curve.trial, curve.samples).items():
-            runs[experiment.environment.method].setdefault(body, []).append((_get(experiment, key), impact))
+            runs[experiment.environment.method.type].setdefault(body, []).append((_get(experiment, key), impact))
     values = [_get(e, key) for e in experiments]
     at = np.linspace(min(values), max(values), 401)
     return _figure_over(first, key, at, runs)

@@ -35,7 +35,6 @@ from haptic_bench.analysis.figures import (
 from haptic_bench.experiment import Experiment, Trial
 from haptic_bench.recording.samples import Samples
 from haptic_sim.contact.friction_models import NONE
-from haptic_sim.contact.response import RIGID, Method
 from haptic_sim.worlds.scenes import SlopeParameters
 
 Form = Literal["consistent", "printed"]
@@ -44,13 +43,13 @@ Form = Literal["consistent", "printed"]
 class Resolution(NamedTuple):
     """How the block's contacts are resolved: by a method, and with penalties by a form of the friction model."""
 
-    method: Method
+    method: str
     form: Form = "consistent"
 
     @classmethod
     def of(cls, experiment: Experiment) -> Resolution:
         method = experiment.environment.method
-        return cls(method, "consistent" if method in RIGID else experiment.contact.friction.form)
+        return cls(method.type, "consistent" if method.RIGID else experiment.contact.friction.form)
 
     @property
     def name(self) -> str:
@@ -238,7 +237,7 @@ def _variant(trial: Trial, resolution: Resolution, angle: float, duration: float
     experiment, friction = trial.experiment, trial.experiment.contact.friction
     settings = {
         "scene": _scene(trial).model_copy(update={"angle": angle}),
-        "environment": experiment.environment.model_copy(update={"method": resolution.method}),
+        "environment": experiment.environment.with_method(resolution.method),
         "contact": experiment.contact.model_copy(
             update={"friction": friction.model_copy(update={"form": resolution.form})}
         ),

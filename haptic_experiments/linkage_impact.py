@@ -321,7 +321,7 @@ def moving(trial: Trial) -> dict[str, Trial]:
     free = _with_scene(trial, obstacle_mass=mass)
     made = {}
     for name, rule in RULES.items():
-        if rule == "consistent" or free.experiment.environment.method == "impulse_augmented":
+        if rule == "consistent" or free.experiment.environment.method.PRINTED_SELF_COLLISION:
             contact = free.experiment.contact.model_copy(update={"self_collision": rule})
             made[name] = replace(free, experiment=free.experiment.model_copy(update={"contact": contact}))
     return made

@@ -38,7 +38,6 @@ from haptic_bench.experiment import Experiment, Trial
 from haptic_bench.recording.samples import Samples
 from haptic_drivers.operators import FileParameters, Operator, SineParameters, build_operator, wrench_at_rest
 from haptic_sim.contact.friction_models import FRICTION_MODELS, NONE
-from haptic_sim.contact.response import RIGID
 from haptic_sim.worlds.scenes import PegParameters, SlotParameters
 
 CONTACTS = 2  # one at each wall of the slot
@@ -258,7 +257,7 @@ class Slot:
         scene, tool, friction = experiment.scene, experiment.tool, experiment.contact.friction
         if not isinstance(scene, SlotParameters) or not isinstance(tool, PegParameters):
             return None
-        if friction.code == NONE or experiment.environment.method in RIGID or friction.static == 0.0:
+        if friction.code == NONE or not experiment.environment.method.BONDS or friction.static == 0.0:
             return None
         static, kinetic = (CONTACTS * mu * scene.normal_force for mu in (friction.static, friction.kinetic))
         period = 2.0 * math.pi * math.sqrt(tool.mass * friction.breakaway / static)

@@ -15,9 +15,9 @@ import importlib.util
 import os
 import re
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any, Generic, NamedTuple, TypeVar
+from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
 
 from pydantic import BaseModel, GetCoreSchemaHandler, SerializationInfo, ValidationError
 from pydantic_core import CoreSchema, InitErrorDetails, PydanticCustomError, core_schema
@@ -39,7 +39,24 @@ _CHECKOUT = Path(__file__).resolve().parents[1] / "setup.cfg"
 class Part(Parameters):
     """Parameters of a part; `type` is its name."""
 
+    ABSENT: ClassVar[bool] = False
+    """Whether there is nothing, as its type `none` says."""
+    OFFLINE: ClassVar[bool] = True
+    """Whether it can take part in a trial offline: it is neither hardware nor a node of the user's."""
+
     type: str = ""
+
+    def check(self, experiment: Any) -> list[str]:
+        """Why it does not fit the other sections of an experiment; one line each, which begins with a key."""
+        return []
+
+    def without_effect(self, experiment: Any) -> Iterable[tuple[str, set[str] | None, str]]:
+        """Keys of an experiment that it leaves unused: section, names in it (None: all), and why."""
+        return ()
+
+    def facts(self) -> list[str]:
+        """What a report says of it beside its type."""
+        return []
 
     def entries(self) -> tuple[Entry, ...]:
         """Registrations of what the part uses beside its class, as a driver of hardware."""
@@ -125,6 +142,13 @@ class Group:
             self._loaded[name] = found
         return self._loaded[name]
 
+    def find_or_none(self, name: Any) -> Any:
+        """As `load`; None where there is no such thing, or it cannot be used."""
+        try:
+            return self.load(name)
+        except (KeyError, TypeError, PartError):
+            return None
+
     def check(self, name: str, value: str, found: Any) -> None:
         """Make sure that what was imported is of this group.
 
@@ -169,12 +193,19 @@ class Kind(Group, Generic[P]):
         if ":" not in name and _tag(found) != name:
             raise PartError([f"{value} has type = {_tag(found)}; must be {name}, the name by which it is registered"])
 
-    def find_or_none(self, name: Any) -> type[P] | None:
-        """As `find`; None where there is no such part, or it cannot be used."""
+    def part(self, given: P | str) -> P:
+        """A part, or that of a name with its defaults.
+
+        Raises:
+            PartError: there is none of that name, or it cannot be used.
+        """
+        if isinstance(given, self.base):
+            return given
         try:
-            return self.find(name)
-        except (KeyError, TypeError, PartError):
-            return None
+            return self.find(str(given))()
+        except KeyError:
+            known = ", ".join(self.entries())
+            raise PartError([f"{inputs.shown(given)} is none of the {self.name}; must be one of {known}"]) from None
 
     def changed(self, part: P, keys: Mapping[str, Any]) -> P:
         """A part with other keys; one of another type keeps those of its keys that the other has, too."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from pathlib import Path
 from typing import Annotated, Any, ClassVar
 
 from haptic_sim.parts import Kind, Part
@@ -14,6 +16,8 @@ class SceneParameters(Part):
     """The engine that alone simulates it; empty: any that simulates worlds."""
     CONSTRAINED: ClassVar[bool] = False
     """Whether it is a tool under exact constraints alone, without a world."""
+    ROLLING: ClassVar[bool] = False
+    """Whether `constraint.rolling` has a meaning in it."""
 
     def world(self, tool: Any, contact: Any, method: Any) -> dict[str, Any]:
         """The keys of a world (`haptic_sim.worlds.parameters.WorldParameters`), but for its type.
@@ -21,9 +25,21 @@ class SceneParameters(Part):
         Args:
             tool: the section `tool`; it has the type none, but in scenes that are around one (TOOLS).
             contact: the section `contact`.
-            method: of contacts; some scenes start in the equilibrium of its penalties.
+            method: of contact, a `ContactMethodParameters`; some scenes start in the equilibrium of its penalties.
         """
         raise NotImplementedError
+
+    def placed(self, folder: Path) -> SceneParameters:
+        """The same, with paths of files that hold everywhere; `folder` is where they start from."""
+        return self
+
+    def with_files(self, place: Callable[[str], str | Path]) -> SceneParameters:
+        """The same, with another place for each file that a trial keeps a copy of."""
+        return self
+
+    def model_files(self) -> dict[str, str]:
+        """Paths of model files whose links may have visual meshes, by the name in front of their links."""
+        return {}
 
 
 SCENES = Kind("scenes", SceneParameters)

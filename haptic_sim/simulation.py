@@ -31,10 +31,9 @@ from haptic_sim.tool.protocol import Simulation, Simulator
 from haptic_sim.tool.tool_side import world_of
 from haptic_sim.tool.world_state import Contact as Contact
 from haptic_sim.worlds import building
-from haptic_sim.worlds.building import with_absolute_paths
 from haptic_sim.worlds.loads import carry
 from haptic_sim.worlds.model_files import last_link
-from haptic_sim.worlds.parameters import NAME, WORLD, HoldParameters, MujocoParameters, WorldParameters
+from haptic_sim.worlds.parameters import NAME, WORLD, HoldParameters
 from haptic_sim.worlds.scenes import AnyToolParameters, NoToolParameters, tools_of
 
 ELSEWHERE = (
@@ -150,12 +149,12 @@ class Model:
         if not engine.PROGRAMS:
             reason = "does not simulate worlds for programs; leave it out, or take haptic_bench.Loop"
             raise ParameterError([f"environment.engine = {engine.type}: {reason}"])
-        if isinstance(scene, (WorldParameters, MujocoParameters)):
-            scene = with_absolute_paths(scene, folder)
-            sections = sections.model_copy(update={"scene": scene})
+        scene = scene.placed(folder)
+        environment = sections.environment.model_copy(update={"engine": engine})
+        sections = sections.model_copy(update={"scene": scene, "environment": environment})
         self._start = world_of(sections)
-        if isinstance(scene, WorldParameters):
-            contact = carry(sections.contact, self._start, sections.environment.method, sections.rate)
+        if not scene.ENGINE:
+            contact = carry(sections.contact, self._start, sections.rate, rigid=environment.method.RIGID)
             sections = sections.model_copy(update={"contact": contact})
         self._sections = sections
         method, integrator = sections.environment.method, sections.environment.integrator

@@ -37,8 +37,8 @@ def problem(name: str = "corner_peg", *settings: str, duration: object = None) -
         ("tool.size=[0.04, 0]", "tool.size[1] = 0: must be > 0"),
         (
             "environment.method=magic",
-            "environment.method = magic: must be 'penalty', 'impulse_augmented', 'frictional_impulses', "
-            "'constraint' or 'hybrid'",
+            "environment.method = magic: must be one of 'penalty', 'impulse_augmented', 'frictional_impulses', "
+            "'constraint', 'hybrid'",
         ),
         ("operator.wrench=[1, 2, .nan, 0, 0, 0]", "operator.wrench[2] = nan N, N m: must be finite"),
         (

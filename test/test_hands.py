@@ -16,7 +16,7 @@ from world_builder import thesis_material
 from haptic_bench import experiment
 from haptic_bench.analysis.base import analysis_of
 from haptic_bench.experiment import Trial
-from haptic_sim.contact.response import Method
+from haptic_sim.contact.methods import Method
 from haptic_sim.parameters import ParameterError
 from haptic_sim.tool.environment import Environment
 from haptic_sim.worlds.building import WorldSetup

@@ -11,7 +11,8 @@ import numpy as np
 import pytest
 from world_builder import thesis_material
 
-from haptic_sim.contact.response import ContactParameters, Method
+from haptic_sim.contact.methods import Method
+from haptic_sim.contact.response import ContactParameters
 from haptic_sim.dynamics.joints import JointLaw, settle_joints
 from haptic_sim.dynamics.multibody import BodyArrays, Multibody
 from haptic_sim.messages import ToolCommand

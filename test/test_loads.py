@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 import scipy.linalg
-from world_builder import DEFAULT, METHODS, RIGID, Body, G, Simulation, ball, box, make_world, plane
+from world_builder import DEFAULT, METHODS, Body, G, Simulation, ball, box, make_world, plane
 
 import haptic_sim
 from haptic_bench.experiment.loading import load_document
@@ -102,11 +102,9 @@ def test_bodies_with_joints_and_bodies_that_gravity_does_not_pull_at_are_no_load
 def test_stiffness_and_damping_carry_the_bodies_where_they_were_left_out() -> None:
     """Ten boxes: twice their buckling stiffness; a heavy box: 1 % of its side on four corners; the rate bounds both."""
 
-    def carried(
-        bodies: dict[str, Body], method: Any = "penalty", rate: float = 1000.0, **keys: Any
-    ) -> tuple[float, float]:
+    def carried(bodies: dict[str, Body], rate: float = 1000.0, rigid: bool = False, **keys: Any) -> tuple[float, float]:
         contact = ContactParameters.model_validate(keys)
-        found = carry(contact, make_world(bodies, gravity=DOWN), method, rate)
+        found = carry(contact, make_world(bodies, gravity=DOWN), rate, rigid=rigid)
         return found.stiffness, found.damping
 
     default = ContactParameters()
@@ -120,27 +118,26 @@ def test_stiffness_and_damping_carry_the_bodies_where_they_were_left_out() -> No
     assert carried(tower(10), stiffness=500.0) == (500.0, default.damping)
     assert carried(tower(10), damping=7.0) == (stiffness, 7.0)
     assert carried(tower(10), penalty="explicit") == (default.stiffness, default.damping)
-    for method in RIGID:
-        assert carried(tower(10), method) == (default.stiffness, default.damping)
+    assert carried(tower(10), rigid=True) == (default.stiffness, default.damping)
 
 
 def test_a_column_that_is_too_soft_is_listed() -> None:
     world = make_world(tower(10), gravity=DOWN)
-    (line,) = explain_carrying(ContactParameters(), world, "impulse_augmented")
+    (line,) = explain_carrying(ContactParameters(), world, rigid=False)
     assert line == (
         "contact.stiffness = 4000 N/m: the 10 layers of 10 kg on box0 buckle below 1.46e+04 N/m, if they lie on it; "
         "leave it out, or choose environment.method = constraint"
     )
-    assert explain_carrying(carry(ContactParameters(), world, "penalty", 1000.0), world, "penalty") == []
-    assert explain_carrying(ContactParameters(), world, "constraint") == []
-    assert explain_carrying(ContactParameters(), make_world(tower(4), gravity=DOWN), "penalty") == []
+    assert explain_carrying(carry(ContactParameters(), world, 1000.0, rigid=False), world, rigid=False) == []
+    assert explain_carrying(ContactParameters(), world, rigid=True) == []
+    assert explain_carrying(ContactParameters(), make_world(tower(4), gravity=DOWN), rigid=False) == []
 
 
 def test_programs_and_experiments_have_contacts_that_carry_their_bodies(tmp_path: Path) -> None:
     scene = {"type": "world", "gravity": DOWN, "tool": "box9", "bodies": tower(10)}
     document = {"name": "tower", "rate": 1000, "duration": 0.1, "scene": scene, **ALONE}
     (trial,) = load_document(document, tmp_path / "tower.yaml")
-    expected = carry(ContactParameters(), trial.world, trial.experiment.environment.method, 1000.0)
+    expected = carry(ContactParameters(), trial.world, 1000.0, rigid=trial.experiment.environment.method.RIGID)
     assert trial.experiment.contact == expected
     assert not any("buckle" in note for note in trial.notes)
     (soft,) = load_document(document, tmp_path / "tower.yaml", ["contact.stiffness=4000"])

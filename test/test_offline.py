@@ -58,7 +58,7 @@ class Reference:
         colliding = self.pending or bool(new)
         self.old, self.pending = set(touching), False
         hit = b < 0
-        if x.environment.method == "impulse_augmented" and colliding and hit.any():
+        if x.environment.method.type == "impulse_augmented" and colliding and hit.any():
             J, b = J[hit], (1 + c.restitution) * b[hit]
             p = -np.linalg.pinv(J / self.M @ J.T, rcond=1e-10) @ b
             if p.min() < -1e-12 * p.max():

@@ -9,15 +9,19 @@ from typing import Any, Literal
 import numpy as np
 import pytest
 
+from haptic_bench.analysis.base import Analysis
+from haptic_bench.analysis.claims import Findings
+from haptic_bench.analysis.properties import properties_of_analysis
 from haptic_bench.commands import check
 from haptic_bench.experiment import Trial
+from haptic_bench.recording.samples import Samples
 from haptic_bench.running.properties import properties
 from haptic_drivers.force_device import SimulatedForceDeviceParameters
 from haptic_drivers.inertial import InertialDevice
 from haptic_drivers.operators import Held, OperatorParameters
 from haptic_drivers.parameters import DeviceContext
 from haptic_sim.parameters import ParameterError
-from haptic_sim.parts import Kind, groups
+from haptic_sim.parts import groups
 
 KEYS = {
     "constant": ("operator.wrench=[2,0.5,0,0,0,0.01]",),
@@ -28,17 +32,15 @@ WITH_FILES = ("file", "arm")
 NOT_OFFLINE = ("none", "crtk", "external", "hardware")
 OURS = [
     (kind, name)
-    for kind in ("controllers", "operators", "devices", "local_models")
+    for kind in ("controllers", "operators", "devices", "local_models", "contact_methods", "friction_models", "engines")
     for name in groups()[kind].entries()
-    if name not in (*WITH_FILES, *NOT_OFFLINE)
+    if name not in (*WITH_FILES, *NOT_OFFLINE, "mujoco")
 ]
 TICKS = 20
 
 
 def trial_of(kind: str, name: str, settings: Sequence[str] = ()) -> Trial:
-    found = groups()[kind]
-    assert isinstance(found, Kind)
-    return check._trial(found, name, argparse.Namespace(within=None, settings=settings)).with_ticks(TICKS)
+    return check._trial(groups()[kind], name, argparse.Namespace(within=None, settings=settings)).with_ticks(TICKS)
 
 
 def failed(kind: str, trial: Trial) -> dict[str, str]:
@@ -129,11 +131,67 @@ def test_a_device_that_gives_energy_is_found_out() -> None:
     assert "more than it got" in said["passive: it gives back no more energy than it was given"]
 
 
+PASSIVE = "passive: contacts add no energy beyond what is booked"
+
+
+@pytest.mark.parametrize(
+    ("kind", "name"),
+    [
+        ("contact_methods", "foreign_methods:OwnPenaltyParameters"),
+        ("friction_models", "foreign_laws:OwnDahlParameters"),
+    ],
+)
+def test_parts_of_another_package_have_all_properties(kind: str, name: str) -> None:
+    assert failed(kind, trial_of(kind, name)) == {}
+
+
+@pytest.mark.parametrize(
+    ("kind", "name"),
+    [
+        ("contact_methods", "foreign_methods:DrivingMethodParameters"),
+        ("friction_models", "foreign_laws:DrivingParameters"),
+    ],
+)
+def test_contacts_that_give_energy_are_found_out(kind: str, name: str) -> None:
+    assert PASSIVE in failed(kind, trial_of(kind, name))
+
+
+def test_an_analysis_declares_what_it_finds() -> None:
+    assert not [one for one in properties_of_analysis(trial_of("analyses", "trial")) if one.problem]
+
+
+class Undeclared(Analysis):
+    """An analysis that finds more than it says, and something else each time."""
+
+    def __init__(self) -> None:
+        self.made = 0.0
+
+    def judge(self, trial: Trial, samples: Samples, references: Any) -> Findings:
+        self.made += 1.0
+        return Findings({"work": self.made, "share": np.nan})
+
+    def figures(self, *_: Any) -> Any:
+        raise ValueError("nothing to draw")
+
+
+UNDECLARED = Undeclared()
+
+
+def test_an_analysis_with_faults_is_found_out() -> None:
+    found = properties_of_analysis(trial_of("analyses", f"{__name__}:UNDECLARED"))
+    assert {one.text: one.problem for one in found if one.problem} == {
+        "it declares its metrics and claims": "not declared: work, share",
+        "metrics are finite, or None": "not finite: share",
+        "the same again": "two analyses of one trial differ",
+        "its figures are made": "ValueError: nothing to draw",
+    }
+
+
 def test_what_is_no_part_is_said_for_each_kind() -> None:
     with pytest.raises(ParameterError) as error:
         check._found("os:getcwd")
-    assert [line.partition(";")[0] for line in error.value.problems] == [
-        f"os:getcwd is none of the {kind}" for kind in check.SECTIONS
-    ]
+    said = [line.partition(";")[0] for line in error.value.problems]
+    kinds = [kind for kind in check.SECTIONS if kind != "analyses"]
+    assert said == [*(f"os:getcwd is none of the {kind}" for kind in kinds), "os:getcwd is no analysis"]
     with pytest.raises(ParameterError, match="part inertal: unknown; did you mean inertial"):
         check._found("inertal")

@@ -150,6 +150,7 @@ def test_a_class_needs_no_registration(installed: Path, monkeypatch: pytest.Monk
         "scene": {"type": "lab_parts.scene:BallBeforeWallParameters"},
         "local_model": {"type": "lab_parts.local_model:SpringPlaneParameters"},
         "contact": {"friction": {"model": "lab_parts.friction:StribeckParameters"}},
+        "environment": {"method": "lab_parts.contact_method:SoftContactParameters"},
         "analysis": "lab_parts.analysis:ANALYSIS",
     }
     (trial,) = experiment.load_document(document(**changes), Path(WALL))
@@ -307,10 +308,13 @@ def test_a_package_of_parts_runs_in_every_mode_and_is_replayed(
     assert [claim["holds"] for claim in summary["claims"]] == [True]
     replay = haptics("replay", str(lockstep), "--verify")
     assert replay.wait() == 0 and "identical" in replay.out
-    for kind, name in (("controllers", "saturating_spring"), ("devices", "stage")):
+    for kind, name in (("controllers", "saturating_spring"), ("contact_methods", "soft_contact")):
         listed = haptics("list", kind)
         assert listed.wait() == 0 and name in listed.out and "lab_parts 0.1.0" in listed.out
     checked = haptics("check", "spring_plane")
+    assert checked.wait() == 0 and "failed" not in checked.out, checked.out + checked.err
+    local = ("--set", "local_model.type=full", "--set", "environment.rate=60")
+    checked = haptics("check", "soft_contact", *local)
     assert checked.wait() == 0 and "failed" not in checked.out, checked.out + checked.err
     checked = haptics("check", "stage")
     assert checked.wait() == 0 and "failed" not in checked.out, checked.out + checked.err

@@ -81,7 +81,7 @@ def test_values_of_all_kinds_are_taken() -> None:
         "incline", {"operator.wrench": wrench, "environment.method": "penalty", "seed": np.int64(3)}, duration=0.01
     )
     assert trial.experiment.operator.wrench == tuple(wrench.tolist())
-    assert (trial.experiment.environment.method, trial.experiment.seed) == ("penalty", 3)
+    assert (trial.experiment.environment.method.type, trial.experiment.seed) == ("penalty", 3)
 
 
 @pytest.mark.parametrize(

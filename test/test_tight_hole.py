@@ -21,7 +21,7 @@ def compared() -> Compared:
 
 def test_it_is_the_experiment_of_the_contract(compared: Compared) -> None:
     of, samples = compared.trial.experiment, compared.runs["LM5"]
-    assert (of.environment.delay, of.environment.method, of.controller.type) == (0.02, "penalty", "direct")
+    assert (of.environment.delay, of.environment.method.type, of.controller.type) == (0.02, "penalty", "direct")
     assert (of.contact.stiffness, of.contact.damping, of.local_model.epsilon) == (10000.0, 15.0, 0.005)
     assert samples["contacts"][0] == 0 and samples["contacts"].max() == 2  # one wall at a time
     np.testing.assert_allclose(samples["operator_fx"], 5.0 * np.sin(2 * np.pi * 10.0 * samples["time"]), atol=1e-12)

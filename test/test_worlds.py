@@ -16,7 +16,7 @@ from pydantic import ValidationError
 from scipy.spatial.transform import Rotation
 
 from haptic_sim.parameters import ParameterError, explain
-from haptic_sim.worlds.building import WorldSetup, build, find_overlaps, with_absolute_paths
+from haptic_sim.worlds.building import WorldSetup, build, find_overlaps
 from haptic_sim.worlds.parameters import WorldParameters
 
 HERE = Path(__file__).parent / "data"
@@ -574,7 +574,7 @@ def test_parameters_survive_being_written_and_read() -> None:
     text = yaml.safe_dump(parameters.model_dump(mode="json"), sort_keys=False)
     again = WorldParameters.model_validate(yaml.safe_load(text))
     assert again == parameters
-    one, other = build(parameters, HERE), build(with_absolute_paths(again, HERE), Path("/nowhere"))
+    one, other = build(parameters, HERE), build(again.placed(HERE), Path("/nowhere"))
     np.testing.assert_array_equal(inertia_matrix(one.model, one.q), inertia_matrix(other.model, other.q))
     assert [pair for pair in pairs(one)] and pairs(one) == pairs(other)
 

@@ -94,7 +94,7 @@ class Simulation:
         self.material = thesis_material(**(contact or {}))
         self.world = make_world(bodies, self.material, **more)
         if carried:
-            self.material = carry(self.material, self.world, method, rate)
+            self.material = carry(self.material, self.world, rate, rigid=method in ("constraint", "hybrid"))
         self.environment = Environment(self.world, self.material, method, "full", UNLIMITED, rate)
         self.tool = self.environment._tool  # to look into what contacts do
         self.period, self.touched = 1.0 / rate, 0

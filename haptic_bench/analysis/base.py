@@ -16,7 +16,7 @@ from haptic_bench.recording.samples import MessageStore, Samples, of_trial
 from haptic_bench.running import forks
 from haptic_bench.running.offline import Sink, simulate
 from haptic_drivers.devices.interface import DeviceError
-from haptic_sim.contact.response import Method
+from haptic_sim.contact.methods import Method
 from haptic_sim.dynamics.energy import UnstableError
 from haptic_sim.messages import MessageError
 from haptic_sim.parameters import ParameterError, Parameters

@@ -16,23 +16,8 @@ from haptic_bench.analysis.claims import DeviceComparison, Findings, Quantity
 from haptic_bench.analysis.figures import BLACK, BLUE, Figure, Line, Style, draw
 from haptic_bench.experiment import Trial
 from haptic_bench.recording.samples import Samples
-from haptic_drivers.inertial import InertialParameters
-from haptic_drivers.pantograph import PantographParameters, motor_torques
 
 WINDOW = 0.05  # [s] of the mean from which vibration is measured
-SHARED = (
-    "impulse_rendering",
-    "wrench_limit",
-    "spread",
-    "watchdog",
-    "soft_start",
-    "bound",
-    "offset",
-    "jitter",
-    "mass",
-    "inertia",
-)
-"""Keys of the device that the ideal one has too."""
 FORCE = Quantity("Largest rendered force", "N")
 TORQUE = Quantity("Largest rendered torque", "N m")
 VIBRATION = Quantity("Vibration of the hand: root mean square of what differs from the mean of 50 ms", "mm/s", 1e3)
@@ -49,14 +34,12 @@ def on_ideal_device(trial: Trial, samples: Samples) -> Trial | None:
     Trials of several hands are not compared.
     """
     experiment, device = trial.experiment, trial.experiment.device
-    if not isinstance(device, PantographParameters) or experiment.hands or not len(samples):
+    if experiment.hands or not len(samples):
         return None
-    keys = {name: getattr(device, name) for name in SHARED}
-    if not device.shaped:
-        keys["mass"], keys["inertia"] = trial.coupled_inertias.device or (None, None)
-    ideal = replace(
-        trial, experiment=experiment.model_copy(update={"device": InertialParameters(**keys)}), built=trial.start
-    )
+    ideal_device = device.idealised(lambda: trial.coupled_inertias.device)
+    if ideal_device is None:
+        return None
+    ideal = replace(trial, experiment=experiment.model_copy(update={"device": ideal_device}), built=trial.start)
     return ideal.with_ticks(int(samples["tick"][-1]) + 1)
 
 
@@ -76,7 +59,6 @@ def _measure(
 ) -> Iterator[tuple[str, Quantity, float | None, float | None]]:
     """Name, quantity, value on the device and on the ideal one; None where it has no meaning."""
     device, rate = trial.experiment.device, trial.experiment.rate
-    assert isinstance(device, PantographParameters)
     force, torque = (
         [float(np.linalg.norm(run.wrench("rendered")[:, part], axis=1).max()) for run in (samples, ideal)]
         for part in (slice(0, 3), slice(3, 6))
@@ -87,10 +69,13 @@ def _measure(
     yield "hand_tool_distance", TOOL, _apart(samples, samples, "tool"), _apart(ideal, ideal, "tool")
     rows = min(len(samples), len(ideal))
     yield "away", AWAY, _apart(samples, ideal, "hand") if rows else None, None
-    current = motor_torques(device, samples.pose("hand"), samples.wrench("rendered")) / device.torque_constant
+    motors = device.motor_currents(samples.pose("hand"), samples.wrench("rendered"))
+    if motors is None:
+        return
+    current, most = motors
     yield "peak_current", CURRENT, float(np.abs(current).max()), None
     yield "continuous_current", HEAT, float(np.sqrt(np.mean(current**2, axis=0)).max()), None
-    at_limit = np.abs(current).max(axis=1) >= 0.999 * device.current_limit
+    at_limit = np.abs(current).max(axis=1) >= 0.999 * most
     yield "at_limit", LIMIT, float(np.count_nonzero(at_limit)), None
 
 

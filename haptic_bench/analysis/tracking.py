@@ -24,9 +24,7 @@ from haptic_bench.analysis.figures import (
 )
 from haptic_bench.experiment import Experiment, Trial
 from haptic_bench.recording.samples import Samples
-from haptic_drivers.admittance import AdmittanceDeviceParameters
 from haptic_drivers.operators import build_operator
-from haptic_sim.parameters import six
 
 IMPEDANCE_DISPLAY = 1e4  # [N/m] FAULRING IV-A: "can only render constraints of a few kN/m"
 
@@ -50,8 +48,8 @@ _AXES = (("x", BLUE, ()), ("y", VERMILION, (5, 1.8)), ("z", GREEN, (5, 1.6, 1.2,
 
 
 def is_tracked(experiment: Experiment) -> bool:
-    """Whether the device is an admittance device, which is moved as the tool moves."""
-    return isinstance(experiment.device, AdmittanceDeviceParameters)
+    """Whether the device is moved as the tool moves, as an admittance device."""
+    return experiment.device.tracking is not None
 
 
 def errors(samples: Samples) -> tuple[np.ndarray, np.ndarray]:
@@ -86,10 +84,10 @@ def operator_wrench(trial: Trial, samples: Samples) -> np.ndarray | None:
 def metrics(trial: Trial, samples: Samples) -> dict[str, float | None]:
     """Values of METRICS; None each where the device is another."""
     experiment = trial.experiment
-    if not isinstance(experiment.device, AdmittanceDeviceParameters):
+    if (tracking := experiment.device.tracking) is None:
         return dict.fromkeys(METRICS)
-    limit = np.array(six(experiment.device.drive_limit))
     position, rotation = (np.linalg.norm(error, axis=1) for error in errors(samples))
+    limited = np.abs(samples.wrench("rendered")) >= tracking.limit
     applied = operator_wrench(trial, samples)
     noise = None if applied is None else np.linalg.norm(samples.wrench("operator")[:, :3] - applied[:, :3], axis=1)
     return {
@@ -98,7 +96,7 @@ def metrics(trial: Trial, samples: Samples) -> dict[str, float | None]:
         "tracking_error_rms": float(np.sqrt(np.mean(position**2))),
         "sensor_error": None if noise is None else float(np.sqrt(np.mean(noise**2))),
         "drive_force": float(np.linalg.norm(samples.wrench("rendered")[:, :3], axis=1).max()),
-        "drive_limited": float(np.any(np.abs(samples.wrench("rendered")) >= limit, axis=1).sum()) / experiment.rate,
+        "drive_limited": float(np.any(limited, axis=1).sum()) / experiment.rate,
     }
 
 
@@ -154,21 +152,18 @@ def _three(time: np.ndarray, values: np.ndarray) -> list[Line]:
 
 
 def _caption(trial: Trial) -> str:
-    device = trial.experiment.device
-    assert isinstance(device, AdmittanceDeviceParameters)
-    mass, friction = device.apparent_inertia[0], device.coulomb_friction[0]
+    tracking = trial.experiment.device.tracking
     return (
         "Both at t_k: the tool answers tick k with its state at its end, the device is commanded the tool's mean "
-        f"acceleration over the same tick and a feedback of their difference. It weighs {mass:g} kg and rubs with "
-        f"{friction:g} N; its servo counts with an inertia {100 * device.inertia_error:+g} % and friction "
-        f"{100 * device.friction_error:+g} % off. Held accelerations and semi-implicit Euler place it T/2 times the "
+        "acceleration over the same tick and a feedback of their difference. "
+        f"{tracking.text if tracking else ''} Held accelerations and semi-implicit Euler place it T/2 times the "
         "acceleration, each tick, from a tool that is integrated to a higher order, which the feedback takes back: a "
         f"part of the error is that. {_hand(trial)}"
     )
 
 
 def _hand(trial: Trial) -> str:
-    if trial.experiment.operator.type == "arm":
+    if trial.experiment.operator.REACTS:
         return "The hand reacts to the device, so that the display is stable here is a statement about this hand."
     return (
         "The hand follows its script and does not react: that nothing oscillates says nothing of a hand that holds on."

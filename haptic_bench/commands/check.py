@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import argparse
+import copy
 import keyword
+import operator
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from haptic_bench.catalogue import config_folder, did_you_mean
+from haptic_bench.analysis.properties import properties_of_analysis
+from haptic_bench.catalogue import catalogue, config_folder, did_you_mean
 from haptic_bench.commands.command_line import DONE, FAILED
 from haptic_bench.experiment import Trial, load, load_document
 from haptic_bench.running.properties import Finding, properties
@@ -18,7 +21,7 @@ from haptic_bench.trials.trial import run_trial
 from haptic_sim import inputs
 from haptic_sim.messages import FORCE
 from haptic_sim.parameters import ParameterError
-from haptic_sim.parts import Kind, Part, PartError, groups
+from haptic_sim.parts import Group, PartError, groups
 from haptic_sim.worlds.scenes import tools_of
 
 SECTIONS = {
@@ -27,8 +30,12 @@ SECTIONS = {
     "devices": "device",
     "scenes": "scene",
     "local_models": "local_model",
+    "engines": "environment.engine",
+    "contact_methods": "environment.method",
+    "friction_models": "contact.friction.model",
+    "analyses": "analysis",
 }
-"""Kinds whose parts are checked, and their sections of an experiment."""
+"""Kinds whose parts are checked, and their keys of an experiment."""
 EXPERIMENT: dict[str, Any] = {
     "name": "check",
     "duration": 0.2,
@@ -66,13 +73,13 @@ def check(options: argparse.Namespace) -> int:
     return status
 
 
-def _found(name: str) -> list[tuple[Kind[Part], str]]:
+def _found(name: str) -> list[tuple[Group, str]]:
     """The kinds that have a part of a name, or of MODULE:CLASS.
 
     Raises:
         ParameterError: none has, or the part cannot be imported.
     """
-    kinds = [kind for each in SECTIONS if isinstance(kind := groups()[each], Kind)]
+    kinds = [groups()[each] for each in SECTIONS]
     found = [kind for kind in kinds if (kind.find_or_none(name) if ":" in name else name in kind.entries())]
     if not found and ":" in name:
         raise ParameterError(dict.fromkeys(map(_refusal, kinds, [name] * len(kinds))))
@@ -82,31 +89,37 @@ def _found(name: str) -> list[tuple[Kind[Part], str]]:
     return [(kind, name) for kind in found]
 
 
-def _refusal(kind: Kind[Part], name: str) -> str:
+def _refusal(kind: Group, name: str) -> str:
     """Why MODULE:CLASS is no part of a kind."""
     try:
-        return f"{kind.find(name)}"
+        return f"{kind.load(name)}"
     except PartError as error:
         return str(error)
 
 
-def _trial(kind: Kind[Part], name: str, options: argparse.Namespace) -> Trial:
+def _trial(kind: Group, name: str, options: argparse.Namespace) -> Trial:
     """A short trial in which a part takes part.
 
     Raises:
         ParameterError: it takes part in no trial offline, or keys of it are missing or wrong.
     """
-    part = kind.find(name)
-    if name in ("none", "crtk") or getattr(part, "HARDWARE", False) or getattr(part, "EXTERNAL", False):
+    part, key = kind.load(name), SECTIONS[kind.name]
+    if not getattr(part, "OFFLINE", True):
         raise ParameterError([f"part {name}: takes part in no trial offline; try it with haptics start"])
     if options.within is not None:
         (trial, *_) = load(options.within, options.settings)
-        used = type(getattr(trial.experiment, SECTIONS[kind.name]))
-        if used is not part:
-            said = f"{SECTIONS[kind.name]}.type = {kind.name_of(used)}"
+        used = operator.attrgetter(key)(trial.experiment)
+        if used != name and type(used) is not part:
+            said = f"{key} = {used}" if isinstance(used, str) else f"{key}.type = {used.type}"
             raise ParameterError([f"--in {options.within}: its {said}; must be {name}"])
+    elif kind.name == "analyses" and name in catalogue():
+        (trial, *_) = load(name, options.settings)
     else:
-        document = EXPERIMENT | {SECTIONS[kind.name]: {"type": name}} | _fitting(kind.name, part)
+        document: dict[str, Any] = copy.deepcopy(EXPERIMENT) | _fitting(kind.name, part)
+        section, (*path, last) = document, key.split(".")
+        for each in path:
+            section = section.setdefault(each, {})
+        section[last] = name if kind.name == "analyses" else {"type": name}
         (trial, *_) = load_document(document, Path("check.yaml"), options.settings)
     trial = trial.in_mode("offline")
     return trial.with_ticks(min(trial.experiment.last_tick + 1, LONGEST))
@@ -127,6 +140,9 @@ def _fitting(kind: str, part: Any) -> dict[str, Any]:
 
 
 def _findings(kind: str, trial: Trial, *, lockstep: bool) -> Iterator[Finding]:
+    if kind == "analyses":
+        yield from properties_of_analysis(trial)
+        return
     yield from properties(kind, trial)
     if lockstep:
         yield Finding("the same bits offline and in lockstep", _lockstep_problem(trial))

@@ -25,7 +25,7 @@ MODES = ("offline", "lockstep", "realtime")
 DESCRIBE = "haptic_bench.commands.cli:describe"
 KINDS = (  # of parts
     *("controllers", "operators", "devices", "hardware", "scenes", "analyses"),
-    *("local_models", "engines", "friction_models"),
+    *("local_models", "engines", "friction_models", "contact_methods"),
 )
 VIEW = "haptic_bench.commands.view:view"
 DOCTOR = "haptic_bench.commands.doctor:doctor"  # runs before the environment is prepared, which it looks at
@@ -337,7 +337,7 @@ def _add_commands(commands: Any) -> None:
     command.set_defaults(command="haptic_bench.commands.check:new")
 
     command = commands.add_parser("check", help="check the properties that every part must have (docs/parts.md)")
-    command.add_argument("part", metavar="PART", help="type of a controller, operator, device, scene; or MODULE:CLASS")
+    command.add_argument("part", metavar="PART", help="name of a part of any kind, or MODULE:CLASS")
     command.add_argument(
         "--in", dest="within", metavar="EXPERIMENT", help="experiment with the part; default: a push against a wall"
     )

@@ -23,10 +23,11 @@ from haptic_bench.experiment.system import simulated_devices
 from haptic_bench.running.runner import Interruption
 from haptic_bench.trials import trial
 from haptic_bench.trials.recorded import RecordedTrial, load_trial
-from haptic_control.excitation import ExcitationParameters
 from haptic_control.identification.fit import Estimate, Identified
 from haptic_drivers.bound import Bound
+from haptic_drivers.parameters import DEVICES
 from haptic_sim import inputs
+from haptic_sim.messages import FORCE
 from haptic_sim.parameters import ParameterError
 
 EXPERIMENT = "identification"
@@ -128,9 +129,9 @@ def _trial(device: Mapping[str, Any], hand: Mapping[str, Any] | None, settings: 
     (one,) = trials
     controller = one.experiment.controller
     given = any(text.startswith("duration=") for text in settings)
-    if not isinstance(controller, ExcitationParameters) or given:
+    if controller.lasts is None or given:
         return one
-    return replace(one, experiment=one.experiment.model_copy(update={"duration": controller.duration}))
+    return replace(one, experiment=one.experiment.model_copy(update={"duration": controller.lasts}))
 
 
 def _simulated(name: str) -> dict[str, Any]:
@@ -159,7 +160,8 @@ def _simulated(name: str) -> dict[str, Any]:
 
 def _forced(name: str, device: dict[str, Any]) -> dict[str, Any]:
     """A simulated device, if a force moves it."""
-    if device.get("type") in ("admittance", "none"):
+    part = DEVICES.find_or_none(device.get("type"))
+    if part is not None and (part.ABSENT or part.COMMANDS != FORCE):
         raise ParameterError(
             [f"device {name}: has the type {device['type']}, which no force moves: it has no such data"]
         )

@@ -182,11 +182,10 @@ def _transfer_functions(options: argparse.Namespace) -> _Found:
 
 
 def _transfer_function(name: str, text: str) -> TransferFunction:
-    value = _list(name, text)
-    if not (len(value) == 2 and all(isinstance(part, list) for part in value)):
-        raise ParameterError([f"{name} {shown(text)}: must be [NUM,DEN], two lists of coefficients of z^0, z^-1, ..."])
-    numerator, denominator = (_numbers(name, part) for part in value)
-    return from_delays(numerator, denominator, name)
+    match _list(name, text):
+        case [list(numerator), list(denominator)]:
+            return from_delays(_numbers(name, numerator), _numbers(name, denominator), name)
+    raise ParameterError([f"{name} {shown(text)}: must be [NUM,DEN], two lists of coefficients of z^0, z^-1, ..."])
 
 
 def _matrices(options: argparse.Namespace) -> _Found:
@@ -246,7 +245,7 @@ def _list(name: str, text: str) -> list[Any]:
 
 def _numbers(name: str, values: list[Any]) -> list[float]:
     for value in values:
-        if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) <= inputs.LARGEST:
+        if type(value) not in (int, float) or not abs(value) <= inputs.LARGEST:  # a truth value is no number
             raise ParameterError([f"{name}: {shown(value)}: must be a finite number up to {inputs.LARGEST:g}"])
     return [float(value) for value in values]
 
@@ -328,10 +327,15 @@ def _take_from(source: Experiment, options: argparse.Namespace) -> None:
 
 def _print(fields: Mapping[str, Any], units: Mapping[str, str]) -> None:
     for name, value in fields.items():
-        if isinstance(value, list):
-            text = f"[{', '.join(f'{one:.6g}' for one in value)}]"
-        else:
-            text = "-" if value is None else ("no", "yes")[value] if isinstance(value, bool) else f"{value:.6g}"
+        match value:
+            case list():
+                text = f"[{', '.join(f'{one:.6g}' for one in value)}]"
+            case None:
+                text = "-"
+            case bool():
+                text = ("no", "yes")[value]
+            case _:
+                text = f"{value:.6g}"
         print(f"{name:26} {text} {units.get(name, '') if text != '-' else ''}".rstrip())
 
 

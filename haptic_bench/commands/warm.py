@@ -22,7 +22,7 @@ from haptic_bench import experiment
 from haptic_bench.analysis.base import analysis_of
 from haptic_bench.commands import command_line
 from haptic_bench.experiment import Trial
-from haptic_sim.contact.response import Method
+from haptic_sim.contact.methods import Method, contact_method
 from haptic_sim.contact_rows import ContactRows
 from haptic_sim.kernels import progress
 from haptic_sim.tool.environment import detector
@@ -74,7 +74,7 @@ def parts_of(trials: Sequence[Trial]) -> Iterator[Callable[[], None]]:
     methods: dict[Method, Trial] = {}
     for trial in in_contact:
         for method in (trial.experiment.environment.method, *analysis_of(trial.experiment).METHODS):
-            methods.setdefault(method, trial)
+            methods.setdefault(contact_method(method), trial)
     responses = [partial(respond, trial, method) for method, trial in methods.items()]
     yield from responses[:1]
     yield from (partial(detect, trial) for trial in in_contact[:1])

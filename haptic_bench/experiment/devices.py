@@ -71,22 +71,21 @@ def with_device_data(document: dict[str, Any], folder: Path) -> dict[str, Any]:
 
     A device that names its module is complete: it has been read before.
     """
-    hands = document.get("hands")
-    if isinstance(hands, list):
-        hands = [with_device_data(hand, folder) if isinstance(hand, dict) else hand for hand in hands]
-        document = {**document, "hands": hands}
-    own = document.get("device")
-    if not (isinstance(own, dict) and own.get("type") == "hardware" and isinstance(own.get("name"), str)):
-        return document
-    if "module" in own:
-        return document
-    return {**document, "device": _merged(_read_hardware(find_device(own["name"], folder)), own)}
+    match document:
+        case {"hands": list(hands)}:
+            hands = [with_device_data(hand, folder) if isinstance(hand, dict) else hand for hand in hands]
+            document = {**document, "hands": hands}
+    match document:
+        case {"device": {"type": "hardware", "name": str(name)} as own} if "module" not in own:
+            return {**document, "device": _merged(_read_hardware(find_device(name, folder)), own)}
+    return document
 
 
 def _merged(data: dict[str, Any], own: dict[str, Any]) -> dict[str, Any]:
     """Both, key by key; where both have a value, that of `own`."""
     found = data | own
     for key, value in own.items():
-        if isinstance(value, dict) and isinstance(data.get(key), dict):
-            found[key] = _merged(data[key], value)
+        match value, data.get(key):
+            case dict(), dict(given):
+                found[key] = _merged(given, value)
     return found

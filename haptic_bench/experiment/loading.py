@@ -24,8 +24,6 @@ from haptic_drivers.tool_operator import draggable
 from haptic_sim import inputs, parts
 from haptic_sim.libyaml import DUMPER
 from haptic_sim.parameters import ParameterError, explain
-from haptic_sim.worlds.building import with_absolute_paths, with_trajectories
-from haptic_sim.worlds.parameters import MujocoParameters, WorldParameters
 
 OPERATOR_FILE = "operator.csv"  # beside experiment.yaml
 
@@ -134,16 +132,17 @@ def read_system(path: Path) -> dict[str, Any]:
 
 def _with_system(document: dict[str, Any], folder: Path) -> dict[str, Any]:
     """The same with the formulas of the file that the scene names, where it has no keys of its own."""
-    scene = document.get("scene")
-    if not (isinstance(scene, dict) and scene.get("type") == "formulas" and isinstance(scene.get("file"), str)):
-        return document
-    own = {key: value for key, value in scene.items() if key != "file"}
-    of_file = read_system(find_system(scene["file"], folder))
+    match document:
+        case {"scene": {"type": "formulas", "file": str(file), **keys}}:
+            own = {"type": "formulas", **keys}
+        case _:
+            return document
+    of_file = read_system(find_system(file, folder))
     merged = of_file | own
     for key in ("parameters", "start"):  # of which one may be changed alone
-        ours, theirs = own.get(key), of_file.get(key)
-        if isinstance(ours, dict) and isinstance(theirs, dict):
-            merged[key] = theirs | ours
+        match own.get(key), of_file.get(key):
+            case dict(ours), dict(theirs):
+                merged[key] = theirs | ours
     return document | {"scene": merged}
 
 
@@ -169,12 +168,10 @@ def _validate(
     problems = broken_rules(experiment)
     if problems:
         raise ParameterError(problems)
-    if isinstance(experiment.scene, (WorldParameters, MujocoParameters)):
-        scene = experiment.scene
-        if resolved and isinstance(scene, WorldParameters):  # the trial's own copies, whatever is where the user is
-            scene = with_trajectories(scene, lambda name: path.parent / name)
-        scene = with_absolute_paths(scene, path.parent)
-        experiment = experiment.model_copy(update={"scene": scene})
+    scene = experiment.scene
+    if resolved:  # the trial's own copies, whatever is where the user is
+        scene = scene.with_files(lambda name: path.parent / name)
+    experiment = experiment.model_copy(update={"scene": scene.placed(path.parent)})
     experiment, start = resolve(experiment, again=resolved)
     problems = analyses.find(experiment.analysis).check(experiment)
     if problems:
@@ -209,10 +206,7 @@ def declared(name: str) -> Experiment | None:
         return None
     document = with_device_data(_with_system(read_document(path), path.parent), path.parent)
     experiment = Experiment.model_validate(document)
-    if isinstance(experiment.scene, (WorldParameters, MujocoParameters)):
-        scene = with_absolute_paths(experiment.scene, path.parent)
-        experiment = experiment.model_copy(update={"scene": scene})
-    return experiment
+    return experiment.model_copy(update={"scene": experiment.scene.placed(path.parent)})
 
 
 def read_resolved(path: Path) -> Trial:
@@ -233,17 +227,16 @@ def resolved(trial: Trial) -> dict[str, str]:
     """
     experiment = trial.experiment
     files: dict[str, str] = {}
-    if isinstance(experiment.scene, WorldParameters):
 
-        def copied(original: str) -> str:
-            name = f"trajectory_{len(files) + 1}{Path(original).suffix}"
-            try:
-                files[name] = inputs.read_text(original, inputs.DATA)
-            except inputs.InputError as error:
-                raise ParameterError([f"scene.motions: {inputs.shown(original)}: {error}"]) from error
-            return name
+    def copied(original: str) -> str:
+        name = f"trajectory_{len(files) + 1}{Path(original).suffix}"
+        try:
+            files[name] = inputs.read_text(original, inputs.DATA)
+        except inputs.InputError as error:
+            raise ParameterError([f"scene.motions: {inputs.shown(original)}: {error}"]) from error
+        return name
 
-        experiment = experiment.model_copy(update={"scene": with_trajectories(experiment.scene, copied)})
+    experiment = experiment.model_copy(update={"scene": experiment.scene.with_files(copied)})
     if trial.table is not None:
         files[OPERATOR_FILE] = experiment.operator.write_file(trial.table)
         experiment = _with_operator_beside(experiment)

@@ -19,6 +19,7 @@ from haptic_sim.constraints.scenes import ConstraintParameters
 from haptic_sim.contact.response import UNLIMITED, ContactParameters, DeviceLimits
 from haptic_sim.messages import MOTION, topic_of
 from haptic_sim.parameters import Parameters, quantity
+from haptic_sim.parts import Part
 from haptic_sim.random_numbers import stream
 from haptic_sim.scenes import AnySceneParameters
 from haptic_sim.tool.local_model import AnyLocalModelParameters, NoLocalModelParameters
@@ -146,18 +147,16 @@ class Experiment(Parameters):
 
     @model_validator(mode="before")
     @classmethod
-    def _a_device_has_a_controller(cls, data: Any) -> Any:
-        """The controller of a device, where none is given: admittance for one that is moved, else a coupling."""
-        if not isinstance(data, dict):
-            return data
-        device, controller = data.get("device"), data.get("controller", {})
-        name = device.get("type") if isinstance(device, dict) else "none"
-        kind = DEVICES.find_or_none(name)
-        if kind is None or name == "none" or not isinstance(controller, dict):
-            return data
-        moved, given = kind.COMMANDS == MOTION, controller.get("type")
-        if given is None or (moved and given == "none"):
-            return {**data, "controller": {**controller, "type": "admittance" if moved else "virtual_coupling"}}
+    def _a_device_has_its_usual_controller(cls, data: Any) -> Any:
+        """The controller that a device has usually, where none is given; one that is moved cannot go without."""
+        match data:
+            case {"device": {"type": name}} if (kind := DEVICES.find_or_none(name)) is not None:
+                usual, replaced = kind.usual_controller(), (None, "none") if kind.COMMANDS == MOTION else (None,)
+            case _:
+                return data
+        match data.get("controller", {}):
+            case dict(controller) if usual and controller.get("type") in replaced:
+                return {**data, "controller": {**controller, "type": usual}}
         return data
 
     @model_validator(mode="before")
@@ -207,6 +206,17 @@ class Experiment(Parameters):
         )
 
     @property
+    def parts(self) -> tuple[Part, ...]:
+        """All parts but the analysis, and those of further hands."""
+        of_world = self.contact.friction.model, self.environment.method, self.local_model, self.environment.engine
+        return (*self.of_the_hand, self.scene, *of_world)
+
+    @property
+    def of_the_hand(self) -> tuple[Part, ...]:
+        """The parts of the first hand."""
+        return self.operator, self.device, self.controller
+
+    @property
     def hand_names(self) -> tuple[str, ...]:
         """Names of the further hands."""
         return tuple(hand.name for hand in self.hands)
@@ -224,7 +234,7 @@ class Experiment(Parameters):
     @property
     def asynchronous(self) -> bool:
         """Whether a local model answers the controller."""
-        return self.local_model.type != "none"
+        return not self.local_model.ABSENT
 
     @property
     def relayed(self) -> bool:
@@ -234,7 +244,7 @@ class Experiment(Parameters):
     @property
     def bridged(self) -> bool:
         """Whether clients of CRTK command the device, and no world is simulated."""
-        return self.controller.type == "crtk"
+        return self.controller.BRIDGES
 
     @property
     def external(self) -> tuple[str, ...]:
@@ -251,7 +261,7 @@ class Experiment(Parameters):
     @property
     def alone(self) -> bool:
         """Whether the environment runs without a device, under the operator's wrench."""
-        return self.device.type == "none"
+        return self.device.ABSENT
 
     @property
     def hardware(self) -> tuple[str, ...]:

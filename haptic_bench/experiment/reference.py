@@ -133,14 +133,19 @@ def _values(part: BaseModel, prefix: str) -> Iterator[tuple[str, str, str]]:
     """Key, value with its unit, and meaning with the default where it is another one."""
     for name, field in type(part).model_fields.items():
         value, key = getattr(part, name), f"{prefix}{name}"
-        several = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, tuple) else ()
+        match value:
+            case BaseModel():
+                several = [(f"{key}.", value)]
+            case dict():
+                several = [(f"{key}.{place}.", one) for place, one in value.items()]
+            case tuple():
+                several = [(f"{key}[{place}].", one) for place, one in enumerate(value)]
+            case _:
+                several = []
         models = [(place, one) for place, one in several if isinstance(one, BaseModel)]
-        if isinstance(value, BaseModel):
-            yield from _values(value, f"{key}.")
-        elif models:
-            for place, one in models:
-                yield from _values(one, f"{key}.{place}." if isinstance(value, dict) else f"{key}[{place}].")
-        else:
+        for place, one in models:
+            yield from _values(one, place)
+        if not models:
             extra: Any = field.json_schema_extra or {}
             unit = f" {extra.get('unit', '')}".rstrip()
             other = "" if field.is_required() or field.default == value else f" (default: {_plain(field.default)})"

@@ -20,7 +20,6 @@ from haptic_control.stability import CoupledInertias
 from haptic_drivers.devices.link import Source
 from haptic_drivers.driver import Driver, build_driver
 from haptic_drivers.events import Bodies
-from haptic_drivers.operators import PointerParameters
 from haptic_drivers.parameters import DeviceStart, HandParameters
 from haptic_drivers.tool_operator import draggable
 from haptic_sim import inputs
@@ -46,7 +45,6 @@ from haptic_sim.tool.virtual_tool import SEMI_IMPLICIT
 from haptic_sim.worlds.alone import tool_alone
 from haptic_sim.worlds.building import WorldSetup
 from haptic_sim.worlds.loads import carry, explain_carrying
-from haptic_sim.worlds.parameters import WorldParameters
 
 HALVINGS = 20  # of default gains
 LONGEST_FOLDER = 180  # [B]; names of files have 255 at most
@@ -117,11 +115,11 @@ class Trial:
             f"{_external_key(name)} = external: the trial begins when a node {name} of yours is ready in its namespace"
             for name in experiment.external
         )
-        if not isinstance(start, WorldSetup):
+        if (world := start.world) is None:
             return unused
-        context = local_model_context(start, experiment, experiment.limits, experiment.rate)
-        soft = explain_carrying(experiment.contact, start, experiment.environment.method)
-        return (*start.notes, *unused, *soft, *experiment.local_model.notes(context))
+        context = local_model_context(world, experiment, experiment.limits, experiment.rate)
+        soft = explain_carrying(experiment.contact, world, rigid=experiment.environment.method.RIGID)
+        return (*world.notes, *unused, *soft, *experiment.local_model.notes(context))
 
     @property
     def tool_sizes(self) -> ToolSizes:
@@ -154,9 +152,9 @@ class Trial:
     def moves_freely(self) -> bool:
         """Whether all that a pointer can drag moves in all directions of its world at the start."""
         start = self.start
-        if self.draggable and isinstance(start, WorldSetup):
-            free = start.tree_size == (3 if start.planar else 6)
-            return bool(free.all()) and free.size == start.model.njoints - 1
+        if self.draggable and (world := start.world) is not None:
+            free = world.tree_size == (3 if world.planar else 6)
+            return bool(free.all()) and free.size == world.model.njoints - 1
         try:
             hand_inertia(start)
         except ParameterError:
@@ -249,12 +247,12 @@ def resolve(experiment: Experiment, *, again: bool = False) -> tuple[Experiment,
         experiment = _with_carrying_contact(experiment, start)
     _check_start(experiment, start)
     experiment = _with_resolved_hand(experiment, start, again)
-    if not isinstance(start, WorldSetup):
+    if (world := start.world) is None:
         return experiment, start
     hands = []
-    for i, (hand, frame) in enumerate(zip(experiment.hands, start.further, strict=True)):
+    for i, (hand, frame) in enumerate(zip(experiment.hands, world.further, strict=True)):
         try:
-            resolved = _with_resolved_hand(experiment.of_hand(hand.name), start.held_at(frame), again)
+            resolved = _with_resolved_hand(experiment.of_hand(hand.name), world.held_at(frame), again)
         except ParameterError as error:
             raise ParameterError(f"hands[{i}].{problem}" for problem in error.problems) from error
         hands.append(hand.model_copy(update={"device": resolved.device, "controller": resolved.controller}))
@@ -266,9 +264,9 @@ def resolve(experiment: Experiment, *, again: bool = False) -> tuple[Experiment,
 
 def _with_carrying_contact(experiment: Experiment, start: Start) -> Experiment:
     """The same experiment, with contacts that carry the bodies of its world, where their stiffness was left out."""
-    if not isinstance(start, WorldSetup) or not isinstance(experiment.scene, WorldParameters):
+    if (world := start.world) is None or experiment.scene.ENGINE:
         return experiment
-    contact = carry(experiment.contact, start, experiment.environment.method, experiment.rate)
+    contact = carry(experiment.contact, world, experiment.rate, rigid=experiment.environment.method.RIGID)
     return experiment.model_copy(update={"contact": contact})
 
 
@@ -285,13 +283,13 @@ def _with_resolved_hand(experiment: Experiment, start: Start, again: bool) -> Ex
 def coupled_inertias(experiment: Experiment, start: Start) -> CoupledInertias:
     """Inertias that the controller of an experiment couples, at the start."""
     mobility = hand_mobility(start, experiment.constraint, experiment.rate).ravel()
-    if isinstance(start, WorldSetup):
-        mobility *= start.hands_of_tree  # each of them moves its part of what they hold together
+    if (world := start.world) is not None:
+        mobility *= world.hands_of_tree  # each of them moves its part of what they hold together
     mobility[np.abs(mobility) < 1e-15 * np.abs(mobility).max(initial=0.0)] = 0.0  # rounding
     tool = tuple(np.clip(mobility, -inputs.LARGEST, inputs.LARGEST).tolist())
     found = experiment.device.coupled(_device_start(experiment, start))
     if found and experiment.device.COMMANDS == FORCE:
-        soft = isinstance(start, WorldSetup) and experiment.environment.method not in ("constraint", "hybrid")
+        soft = world is not None and not experiment.environment.method.RIGID
         found["integrator"] = experiment.environment.integrator
         found["contact"] = (experiment.contact.stiffness, experiment.contact.damping) if soft else None
     return CoupledInertias(planar=start.planar, tool=tool, **found)
@@ -306,9 +304,10 @@ def _device_start(experiment: Experiment, start: Start) -> DeviceStart:
     """The start of a trial as its device has it."""
 
     def limits_impulses() -> bool:
-        if experiment.environment.method not in ("impulse_augmented", "frictional_impulses"):
+        if not experiment.environment.method.SPREADS:
             return False
-        return isinstance(start, WorldSetup) and not start.further and start.bodies(1.0 / experiment.rate).held_alone
+        world = start.world
+        return world is not None and not world.further and world.bodies(1.0 / experiment.rate).held_alone
 
     return DeviceStart(experiment.rate, _hand(start), experiment.seed, lambda: device_inertia(start), limits_impulses)
 
@@ -334,12 +333,15 @@ def _with_dragged_inertia(experiment: Experiment, start: Start) -> Experiment:
     the hand feel less, the spring is damped more than critically.
     """
     operator, device = experiment.operator, experiment.device
-    if not isinstance(operator, PointerParameters) or experiment.alone:
+    if not operator.DRAGS or experiment.alone:
         return experiment
     own = device.inertia_at_hand(_device_start(experiment, start))
     if own is None:
         raise ParameterError(
-            [f"operator.type = pointer: the inertia of device.type = {device.type} is not known; choose another"]
+            [
+                f"operator.type = {operator.type}: the inertia of device.type = {device.type} is not known; choose "
+                "another"
+            ]
         )
     try:
         tool = hand_inertia(start)
@@ -420,14 +422,14 @@ def _check_start(experiment: Experiment, start: Start) -> None:
     Raises:
         ParameterError: it cannot.
     """
-    if not isinstance(start, WorldSetup):
+    if (world := start.world) is None:
         build_tool_side(experiment, UNLIMITED, experiment.rate, start=start)
         return
     if experiment.asynchronous:
-        tool_alone(start)
-        context = local_model_context(start, experiment, experiment.limits, experiment.rate)
+        tool_alone(world)
+        context = local_model_context(world, experiment, experiment.limits, experiment.rate)
         if wrong := experiment.local_model.problems(context):
             raise ParameterError(wrong)
     period = 1.0 / experiment.rate
-    if problems := list(unstable(start.bodies(period), start.motions, period)) if start.motions else []:
+    if problems := list(unstable(world.bodies(period), world.motions, period)) if world.motions else []:
         raise ParameterError(problems)

@@ -9,7 +9,7 @@ import numpy as np
 from haptic_bench.experiment.model import Experiment
 from haptic_control.matrices import matrix_of
 from haptic_ros.graph import EVENTS, NODES
-from haptic_sim.constraints.scenes import ConstraintParameters, RollingSpheresParameters
+from haptic_sim.constraints.scenes import ConstraintParameters
 from haptic_sim.contact.response import LIMITED
 from haptic_sim.messages import FORCE, TOPICS
 from haptic_sim.tool.tool_side import is_constrained
@@ -49,30 +49,26 @@ def broken_rules(experiment: Experiment) -> list[str]:
     if experiment.alone:
         for name in ("controller", "local_model"):
             kind = getattr(experiment, name).type
-            if kind != "none":
+            if not getattr(experiment, name).ABSENT:
                 problems.append(f"{name}.type = {kind}: without a device there is none; set {name}.type=none")
         if experiment.guard.type not in (None, "none"):
             problems.append(f"guard.type = {experiment.guard.type}: without a device there is no port; leave it out")
-    elif experiment.controller.type == "none":
+    elif experiment.controller.ABSENT:
         problems.append(
             "controller.type = none: a device needs one; set controller.type=virtual_coupling, or leave it out"
         )
     else:
         problems += _admittance_rules(experiment)
-    if experiment.device.HARDWARE and experiment.operator.EVENTS:
-        held = f"device.name = {experiment.device.label} is held by a person"
-        problems.append(f"operator.type = pointer: {held}; leave the pointer out, as operator.type=constant")
     if experiment.guard.type in ("wave", "tank") and not experiment.relayed:
         problems.append(f"guard.type = {experiment.guard.type}: is of a relay; give relay.delay, or leave it out")
     if experiment.guard.at_device is not None and not experiment.relayed:
         shown = str(experiment.guard.at_device).lower()
         problems.append(f"guard.at_device = {shown}: without a relay guard.type says that; leave it out")
-    if experiment.bridged and (experiment.relayed or experiment.hands):
-        problems.append("controller.type = crtk: is of one device, without relay and further hands; leave these out")
     problems += _relay_rules(experiment)
     problems += _hand_rules(experiment)
     problems += _constraint_rules(experiment)
-    problems += _engine_rules(experiment)
+    for part in experiment.parts:
+        problems += part.check(experiment)
     if environment.integrator != SEMI_IMPLICIT and (experiment.asynchronous or is_constrained(experiment)):
         what = "is a local model" if experiment.asynchronous else "are exact constraints"
         problems.append(
@@ -154,12 +150,13 @@ def _hand_rules(experiment: Experiment) -> list[str]:
         hand = experiment.of_hand(name)
         if hand.alone:
             problems.append(f"hands[{i}].device.type = none: a further hand needs a device, as inertial")
-        elif hand.controller.type in ("none", "crtk"):
+        elif hand.controller.ABSENT or hand.controller.BRIDGES:
             problems.append(f"hands[{i}].controller.type = {hand.controller.type}: a hand of this world needs another")
         if hand.operator.EVENTS or hand.operator.file_key:
-            own = hand.operator.type
-            problems.append(f"hands[{i}].operator.type = {own}: only the first hand's operator can be of that type")
-        problems += [f"hands[{i}].{problem}" for problem in (*_admittance_rules(hand), *_rendering_rules(hand))]
+            kind = hand.operator.type
+            problems.append(f"hands[{i}].operator.type = {kind}: only the first hand's operator can be of that type")
+        own = [problem for part in hand.of_the_hand for problem in part.check(hand)]
+        problems += [f"hands[{i}].{problem}" for problem in (*own, *_admittance_rules(hand), *_rendering_rules(hand))]
     if experiment.alone:
         problems.append("device.type = none: beside further hands the first needs a device, too, as inertial")
     problems += _rendering_rules(experiment)
@@ -184,36 +181,6 @@ def _rendering_rules(experiment: Experiment) -> list[str]:
     return [f"device.impulse_rendering = {rendering}: supports one hand only; choose saturated or full"]
 
 
-def _engine_rules(experiment: Experiment) -> list[str]:
-    engine, scene = experiment.environment.engine, experiment.scene
-    wanted = scene.ENGINE or ("" if engine.SCENES else "haptics")
-    if wanted not in ("", engine.type):
-        return [
-            f"environment.engine = {engine.type}: the scene {scene.type} is simulated by {wanted}; "
-            f"set environment.engine={wanted}"
-        ]
-    problems = []
-    if engine.EXTERNAL and experiment.alone:
-        problems.append("device.type = none: environment.engine = external answers a controller; give a device")
-    if experiment.hands and engine.ONE_HAND:
-        problems.append(f"environment.engine = {engine.type}: supports one hand only; leave hands out")
-    if experiment.asynchronous and not engine.SURVEYS:
-        problems.append(
-            f"local_model.type = {experiment.local_model.type}: environment.engine = {engine.type} answers at the "
-            "servo rate, and feeds no local model; set local_model.type=none"
-        )
-    if not engine.SERVO and not experiment.asynchronous:
-        problems.append(
-            f"local_model.type = {experiment.local_model.type}: what {engine.LABEL or engine.type} simulates is felt "
-            "through a local model; set local_model.type=full"
-        )
-    elif not engine.SERVO and experiment.environment.rate is None:
-        problems.append(
-            f"environment.rate = null: {engine.LABEL or engine.type}'s world needs one; set environment.rate=60"
-        )
-    return problems
-
-
 def _admittance_rules(experiment: Experiment) -> list[str]:
     controller, moved = experiment.controller, experiment.device.COMMANDS != FORCE
     if controller.COMMANDS == FORCE:
@@ -234,7 +201,7 @@ def _constraint_rules(experiment: Experiment) -> list[str]:
         if experiment.constraint == ConstraintParameters():
             return []
         return [f"constraint: is for tools under exact constraints alone, not for the scene {kind}; leave it out"]
-    if experiment.constraint.rolling != "true" and not isinstance(experiment.scene, RollingSpheresParameters):
+    if experiment.constraint.rolling != "true" and not experiment.scene.ROLLING:
         return [f"constraint.rolling = {experiment.constraint.rolling}: is for the scene rolling_spheres; leave it out"]
     if experiment.asynchronous:
         return [

@@ -122,20 +122,27 @@ def _parse_setting(setting: str) -> tuple[str, Any]:
 
 def plain(value: Any) -> Any:
     """A value of a program as one of a file: arrays and tuples are lists, paths are texts."""
-    if isinstance(value, np.ndarray | np.generic):
-        return value.tolist()
-    if isinstance(value, Mapping):
-        return {name: plain(one) for name, one in value.items()}
-    if isinstance(value, list | tuple):
-        return [plain(one) for one in value]
-    return os.fspath(value) if isinstance(value, os.PathLike) else value
+    match value:
+        case np.ndarray() | np.generic():
+            return value.tolist()
+        case Mapping():
+            return {name: plain(one) for name, one in value.items()}
+        case list() | tuple():
+            return [plain(one) for one in value]
+        case os.PathLike():
+            return os.fspath(value)
+    return value
 
 
 def _label(value: Any) -> str:
     """A value as in YAML, for the name of a directory."""
-    if isinstance(value, list):
-        return f"[{','.join(map(_label, value))}]"
-    text = json.dumps(value) if value is None or isinstance(value, bool) else str(value)
+    match value:
+        case list():
+            return f"[{','.join(map(_label, value))}]"
+        case None | bool():
+            text = json.dumps(value)
+        case _:
+            text = str(value)
     return re.sub(r"[/\0]", "_", text).replace(" ", "")
 
 
@@ -195,9 +202,12 @@ def _levels_taken(model: Any, document: Any, path: Sequence[str]) -> float:
 
 def _member(document: Any, name: str) -> Any:
     """What a part of a document has under a name or an index; None if it has nothing there."""
-    if isinstance(document, list):
-        return document[int(name)] if name.isdigit() and int(name) < len(document) else None
-    return document.get(name) if isinstance(document, dict) else None
+    match document:
+        case list():
+            return document[int(name)] if name.isdigit() and int(name) < len(document) else None
+        case dict():
+            return document.get(name)
+    return None
 
 
 def _entry(kind: Any) -> Any:
@@ -225,14 +235,16 @@ def _apply(model: type[BaseModel], document: dict[str, Any], settings: Sequence[
         for name, after in itertools.pairwise([*parents, last]):
             place = _place(target, name, key)
             target = target.setdefault(place, {}) if isinstance(target, dict) else target[place]
-            if not isinstance(target, list if after.isdigit() else dict):
-                if after.isdigit():
+            match target, after.isdigit():
+                case (list(), True) | (dict(), False):
+                    continue
+                case _, True:
                     missing = "is no list in the experiment; set it as a whole"
-                elif isinstance(target, list):
+                case list(), _:
                     missing = f"is a list; say which, as in {name}[0]"
-                else:
+                case _:
                     missing = "has no keys of its own"
-                raise ParameterError([f"--set {key}: {name} {missing}"])
+            raise ParameterError([f"--set {key}: {name} {missing}"])
         if last == "type" and len(parents) == 1:
             variant = variant_of(model, parents[0], value) if isinstance(value, str) else None
             if variant is not None and target.get("type") != value:
@@ -255,6 +267,9 @@ def _place(target: Any, name: str, key: str) -> Any:
 
 
 def _copy(document: Any) -> Any:
-    if isinstance(document, list):
-        return [_copy(value) for value in document]
-    return {k: _copy(v) for k, v in document.items()} if isinstance(document, dict) else document
+    match document:
+        case list():
+            return [_copy(value) for value in document]
+        case dict():
+            return {key: _copy(value) for key, value in document.items()}
+    return document

@@ -16,6 +16,7 @@ from haptic_bench.experiment import analyses
 from haptic_bench.experiment.devices import known_devices
 from haptic_bench.experiment.loading import find, load_document, name_of, read_document
 from haptic_bench.experiment.resolution import Trial
+from haptic_control.parameters import CONTROLLERS
 from haptic_drivers.parameters import DEVICES
 from haptic_sim import inputs
 from haptic_sim.errors import HapticsError
@@ -77,8 +78,7 @@ def load_system(world: str, device: str = "", settings: Sequence[str] = ()) -> T
     file = _world_file(world)
     path = find(world) if file is None else file
     document = _with_device(read_document(path) if file is None else _document(path, settings), device)
-    own = document.get("device")
-    kind = own.get("type") if isinstance(own, dict) else "none"
+    kind = _type_of(document, "device") or "none"
     chosen = file is not None or bool(device) or kind == "hardware"  # an experiment's own device has its controller
     if "controller" in document or not chosen or not _takes_forces(kind):
         return _one(document, path, settings)
@@ -143,19 +143,28 @@ def _last_link(path: Path) -> str:
         return ""  # the world says what is wrong with the file
 
 
+def _type_of(document: dict[str, Any], section: str) -> Any:
+    """The type of a section of a document; None: it has none."""
+    match document.get(section):
+        case {"type": kind}:
+            return kind
+    return None
+
+
 def _with_device(document: dict[str, Any], device: str) -> dict[str, Any]:
     """The same experiment with another device, and without the analysis of its own.
 
     The controller stays where both devices take forces, and needs to know nothing of them.
     """
-    own, controller = (document.get(name) for name in ("device", "controller"))
-    kind, control = (one.get("type") if isinstance(one, dict) else None for one in (own, controller))
+    kind, control = _type_of(document, "device"), _type_of(document, "controller")
     if device in ("", kind):
         return document
     if not analyses.find(document.get("analysis", "trial")).OFFLINE_ONLY:
         document = document | {"analysis": "trial"}
-    moved = control in ("admittance", "none") or not (_takes_forces(kind) and _takes_forces(device))
-    replaced = ("device", "controller") if moved or control == "impedance_shaping" else ("device",)
+    controller = CONTROLLERS.find_or_none(control)
+    fits = controller is None or not (controller.ABSENT or controller.NEEDS_DEVICE or controller.COMMANDS != FORCE)
+    stays = fits and _takes_forces(kind) and _takes_forces(device)
+    replaced = ("device",) if stays else ("device", "controller")
     rest = {key: value for key, value in document.items() if key not in replaced}
     if device in known_devices():
         return rest | {"device": {"type": "hardware", "name": device}}
@@ -188,7 +197,7 @@ def _with_device(document: dict[str, Any], device: str) -> dict[str, Any]:
 def _takes_forces(device: Any) -> bool:
     """Whether a device, by its type, takes forces; of one that is not known nothing else is said."""
     kind = DEVICES.find_or_none(device)
-    return device != "none" and (kind is None or kind.COMMANDS == FORCE)
+    return kind is None or (not kind.ABSENT and bool(kind.COMMANDS == FORCE))
 
 
 def _one(document: dict[str, Any], path: Path, settings: Sequence[str]) -> Trial:

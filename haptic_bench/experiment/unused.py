@@ -23,20 +23,15 @@ def unused_keys(experiment: Experiment) -> Iterator[str]:
 
 def _groups(experiment: Experiment) -> Iterator[tuple[str, set[str] | None, str]]:
     """Sections, names in them (None: all) that are not used, and why."""
-    if experiment.contact.friction.model.type == "none":
-        others = set(type(experiment.contact.friction).model_fields) - {"model"}
-        yield "contact.friction", others, "contact.friction.model = none; name a model for friction"
     if not experiment.asynchronous:
         yield "local_model", None, "local_model.type = none"
-    elif experiment.environment.method == "penalty":
-        yield "local_model.transient", None, "environment.method = penalty has no impacts"
     guard = experiment.relay_guard
     why = f"guard.type = {guard}" if experiment.relayed else "relay.delay = null: there is no relay"
     relay = {"wave": guard == "wave", "tank": guard == "tank", "correction": guard in ("passivity", "tank")}
     yield "relay", {name for name, used in relay.items() if not (used and experiment.relayed)}, why
     yield from _of_guard(experiment)
-    for names, why in experiment.device.unused():
-        yield "device", names, why
+    for part in experiment.parts:
+        yield from part.without_effect(experiment)
 
 
 def _of_guard(experiment: Experiment) -> Iterator[tuple[str, set[str] | None, str]]:

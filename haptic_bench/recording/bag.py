@@ -322,11 +322,12 @@ class BagWriter:
         storage, end = _Storage(self._topics), self._ends[-1]
         with open(self.path / self._storage_name, "rb") as file:
             for record in StreamReader(file, emit_chunks=True).records:
-                if isinstance(record, Metadata):
-                    storage.writer.add_metadata(record.name, record.metadata)
-                elif isinstance(record, Chunk):
-                    found = [message for message in breakup_chunk(record) if isinstance(message, Message)]
-                    storage.add([(m.channel_id, m.log_time, m.data, m.publish_time) for m in found])
+                match record:
+                    case Metadata():
+                        storage.writer.add_metadata(record.name, record.metadata)
+                    case Chunk():
+                        found = [message for message in breakup_chunk(record) if isinstance(message, Message)]
+                        storage.add([(m.channel_id, m.log_time, m.data, m.publish_time) for m in found])
                 storage.begin, storage.output = storage.tell(), b""
                 if file.tell() >= end:
                     break

@@ -33,12 +33,13 @@ def read_summary(directory: Path) -> dict[str, Any]:
 
 def _problem_of(summary: Any) -> str:
     """What a summary lacks that everything that reads one relies on; empty if nothing."""
-    if not isinstance(summary, dict):
-        return "must be a mapping"
-    for name in ("experiment", "mode", "status"):
-        if not isinstance(summary.get(name), str):
+    match summary:
+        case {"experiment": str(), "mode": str(), "status": str()}:
+            return ""
+        case dict():
+            name = next(name for name in ("experiment", "mode", "status") if type(summary.get(name)) is not str)
             return f"{name} = {inputs.shown(summary.get(name))}: must be a text"
-    return ""
+    return "must be a mapping"
 
 
 def runs_of(directory: Path, summary: Mapping[str, Any]) -> dict[str, Path]:
@@ -47,18 +48,26 @@ def runs_of(directory: Path, summary: Mapping[str, Any]) -> dict[str, Path]:
     Raises:
         ParameterError: one is not a folder of the sweep: whoever follows it would read or write elsewhere.
     """
-    sweep = summary.get("sweep", {"runs": []})
-    runs = sweep.get("runs") if isinstance(sweep, dict) else None
+    match summary.get("sweep", {"runs": []}):
+        case {"runs": list(runs)}:
+            pass
+        case _:
+            runs = [None]
     found: dict[str, Path] = {}
-    for run in runs if isinstance(runs, list) else [None]:
-        label, name = (run.get(key) if isinstance(run, dict) else None for key in ("label", "directory"))
-        plain = isinstance(name, str) and "\0" not in name and name == Path(name).name and name != ".."
-        folder = directory / str(name)
-        if not (isinstance(label, str) and plain and folder.resolve().parent == directory.resolve()):
-            where = f"{directory / 'summary.json'}: sweep.runs: {inputs.shown(run)}"
-            raise ParameterError([f"{where}: must have a label, and the name of a directory in this one"])
-        found[label] = folder
+    for run in runs:
+        match run:
+            case {"label": str(label), "directory": str(name)} if _is_in(directory, name):
+                found[label] = directory / name
+            case _:
+                where = f"{directory / 'summary.json'}: sweep.runs: {inputs.shown(run)}"
+                raise ParameterError([f"{where}: must have a label, and the name of a directory in this one"])
     return found
+
+
+def _is_in(directory: Path, name: str) -> bool:
+    """Whether a name is that of a folder in a directory, and leads nowhere else."""
+    plain = "\0" not in name and name == Path(name).name and name != ".."
+    return plain and (directory / name).resolve().parent == directory.resolve()
 
 
 def write_summary(directory: Path, summary: dict[str, Any]) -> None:

@@ -17,7 +17,6 @@ from haptic_bench.recording.bag import message_types
 from haptic_control.relay.ends import DeviceEnd, WorldEnd
 from haptic_control.soft_return import SoftReturn
 from haptic_drivers.devices.link import RecordedReadings
-from haptic_drivers.parameters import ForceDeviceParameters
 from haptic_sim.contact.response import ContactParameters
 from haptic_sim.messages import (
     TOPICS,
@@ -299,10 +298,8 @@ def _controller(
 def _relay(trial: Trial, recorded: Recorded, whole: bool, verdict: Verdict) -> None:
     """Both ends of a relay, each from what came in, in the order in which it came."""
     experiment = trial.experiment
-    device = experiment.device
-    assert isinstance(device, ForceDeviceParameters)
     arguments = experiment.relay, experiment.relay_guard, experiment.rate
-    of_device = DeviceEnd(*arguments, trial.coupled_inertias, realtime=True, watchdog=device.watchdog)
+    of_device = DeviceEnd(*arguments, trial.coupled_inertias, realtime=True, watchdog=experiment.device.largest_age)
     _device_end(of_device, _Steps(recorded, whole, verdict))
     _world_end(WorldEnd(*arguments, trial.hand.pose, realtime=True), _Steps(recorded, whole, verdict))
 

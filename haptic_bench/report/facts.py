@@ -28,8 +28,11 @@ def facts(trial: Trial, guard: Mapping[str, Any], joule: tuple[str, float] | Non
     yield "Contact", _method(experiment)
     if experiment.relayed:
         yield "Relay", _relay(experiment)
-    yield "Operator", experiment.operator.type
+    yield "Operator", "; ".join([experiment.operator.type, *experiment.operator.facts()])
     yield from _device(experiment)
+    for part in experiment.parts:
+        if part not in (experiment.operator, experiment.device) and (said := part.facts()):
+            yield part.type, "; ".join(said)
     yield from scale(experiment)
     passivity = passivity_fact(experiment.controller, trial.coupled_inertias, experiment.rate)
     if passivity:
@@ -65,9 +68,9 @@ def _method(experiment: Experiment) -> str:
         constraint = experiment.constraint
         kept = f"stabilised with gamma {constraint.gamma:g}/s" if constraint.solver == "stabilised" else "projected"
         return f"exact constraints, {kept}, {constraint.integrator} integration"
-    method = experiment.environment.method.replace("_", "-")
-    text = f"{method} contact"
-    if "impulse" in method and (limits := experiment.device.limits) is not None:
+    method = experiment.environment.method
+    text = f"{method.type.replace('_', '-')} contact"
+    if method.SPREADS and (limits := experiment.device.limits) is not None:
         rendering = limits.impulse_rendering
         text += f", impulses {'in full' if rendering == 'full' else rendering}"
     through = experiment.controller.LABEL

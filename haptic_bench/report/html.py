@@ -59,9 +59,12 @@ def marked(text: str) -> str:
 
 def text(value: Any) -> str:
     """A value as YAML on one line, a text without quotes, and nothing as a dash."""
-    if value is None:
-        return "\N{EN DASH}"
-    return value if isinstance(value, str) else yaml_of(value)
+    match value:
+        case None:
+            return "\N{EN DASH}"
+        case str():
+            return value
+    return yaml_of(value)
 
 
 def yaml_of(value: Any) -> str:
@@ -74,11 +77,14 @@ def yaml_of(value: Any) -> str:
 
 def plain(value: Any) -> Any:
     """A value of lists, mappings, texts and numbers of six digits."""
-    if isinstance(value, dict):
-        return {str(key): plain(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [plain(item) for item in value]
-    return float(f"{value:.6g}") if isinstance(value, float) else value
+    match value:
+        case dict():
+            return {str(key): plain(item) for key, item in value.items()}
+        case list() | tuple():
+            return [plain(item) for item in value]
+        case float():
+            return float(f"{value:.6g}")
+    return value
 
 
 def values_table(values: Mapping[str, Any]) -> str:

@@ -256,7 +256,7 @@ def _scene(trial: Trial, samples: Samples, directory: Path) -> list[Figure]:
 
 
 def _sweep_page(folders: Mapping[str, Path], sweep: Mapping[str, Any]) -> tuple[str, list[Figure]]:
-    keys = [str(key) for key in sweep["keys"]] if isinstance(sweep.get("keys"), list) else []
+    keys = _texts(sweep, "keys")
     if not folders:
         raise ParameterError(["summary.json: the sweep has no runs"])
     runs = [_Run.read(folder, _short(label, keys), read_summary(folder)) for label, folder in folders.items()]
@@ -492,7 +492,7 @@ def _metrics_by_run(runs: Sequence[_Run], links: Sequence[str], quantities: Mapp
 def _number(value: Any, quantity: Quantity, digits: int) -> str:
     if value is None:
         return '<span class="soft" title="not reached in this run">\N{EN DASH}</span>'
-    if isinstance(value, bool) or not isinstance(value, int | float):
+    if not _is_number(value):
         return escape(str(value))
     if not quantity.unit and float(value).is_integer() and abs(value) < 1e6:  # a count, or a code
         return f"{value:.0f}".replace("-", "\N{MINUS SIGN}")
@@ -525,7 +525,11 @@ def _page_units(runs: Sequence[_Run], expected: Mapping[str, tuple[float, str]] 
 
 def _largest(values: Iterable[Any]) -> float:
     """The largest size of the numbers among some values."""
-    return max((abs(v) for v in values if isinstance(v, int | float) and not isinstance(v, bool)), default=0.0)
+    return max((abs(value) for value in values if _is_number(value)), default=0.0)
+
+
+def _is_number(value: Any) -> bool:
+    return type(value) in (int, float)  # a truth value is none
 
 
 def _fitted(quantity: Quantity, values: Iterable[Any], shown_in: PageUnits) -> Quantity:

@@ -18,7 +18,9 @@ from haptic_bench.running.offline import simulate
 from haptic_control.guard import GuardParameters
 from haptic_drivers.operators import build_operator
 from haptic_drivers.parameters import DeviceContext
+from haptic_sim.dynamics.energy import UnstableError
 from haptic_sim.messages import DeviceCommand, DeviceState, ToolCommand, tick_time
+from haptic_sim.simulation import World
 from haptic_sim.spatial import rotation_difference
 from haptic_sim.tool.tool_side import build_surroundings
 
@@ -28,6 +30,9 @@ WINDOWS, WINDOW = 3, 50  # how often, and in how many steps, memory is measured
 KEPT = 2048  # [B] that may be left of WINDOW steps, for what Python itself keeps: less than an array a step
 FORCE, TORQUE, LENGTH, SPEED = 2.0, 0.02, 0.01, 0.1  # [N], [N m], [m], [m/s]: sizes of random inputs
 LOST = 1e-3  # part of all work by which the energy of a passive device may be negative, for rounding
+BOX, THROWS = 0.5, 5  # [kg], and how many are thrown
+GRAVITY, LENGTH_OF_FALL = 9.81, 0.1  # [m/s^2], [m]
+ADDED = 0.02  # part of the supplied energy that contacts may add, by discrete time
 
 
 class Finding(NamedTuple):
@@ -54,6 +59,11 @@ def properties(kind: str, trial: Trial) -> Iterator[Finding]:
     elif kind == "devices":
         yield from _of_steps(lambda: _device_steps(trial))
         yield Finding("passive: it gives back no more energy than it was given", _active(trial))
+    elif kind == "engines" and trial.experiment.environment.engine.SERVO:
+        yield from _of_steps(lambda: _tool_side_steps(trial))
+    elif kind in ("contact_methods", "friction_models"):
+        yield from _of_steps(lambda: _contact_steps(trial))
+        yield Finding("passive: contacts add no energy beyond what is booked", _added(trial))
 
 
 def _of_trial(trial: Trial) -> Iterator[Finding]:
@@ -192,6 +202,81 @@ def _local_model_steps(trial: Trial) -> Step:
         return said
 
     return step
+
+
+def _tool_side_steps(trial: Trial) -> Step:
+    """What answers the controller, under random commands."""
+    given, side, command, said = _Random(trial), trial.tool_side(), ToolCommand(), np.zeros(19)
+    state = side.tool_state()
+
+    def step(tick: int) -> np.ndarray:
+        command.stamp(tick, tick_time(tick, trial.experiment.rate))
+        command.wrench[:] = given.wrenches[tick]
+        side.step(command, state)
+        said[:7], said[7:13], said[13:] = state.pose, state.twist, state.wrench
+        return said
+
+    return step
+
+
+def _thrown(trial: Trial, seed: int) -> World:
+    """A box that is thrown into a corner at random, with the contacts of a trial."""
+    rng, experiment = np.random.default_rng(seed), trial.experiment
+    box = {
+        "joint": "free",
+        "mass": BOX,
+        "position": [0.0, 0.0, *rng.uniform(0.09, 0.12, 1)],
+        "rotation": rng.uniform(-1.5, 1.5, 3).tolist(),
+        "velocity": [*rng.uniform(-1.0, 1.0, 3), *rng.uniform(-5.0, 5.0, 3)],
+        "shapes": [{"type": "box", "size": [0.08, 0.1, 0.12]}],
+    }
+    walls = {
+        name: {"joint": "fixed", "shapes": [{"type": "plane", "normal": normal, "offset": offset}]}
+        for name, normal, offset in (("floor", [0, 0, 1], 0.0), ("wall", [-1, 0, 0], -0.1))
+    }
+    contact = dict(experiment.contact)
+    if contact["penalty"] == "consistent":  # which keeps friction passive, whatever its law
+        contact["penalty"] = "explicit"
+    return World(
+        {"tool": "box", "bodies": {**walls, "box": box}},
+        contact=contact,
+        environment={"method": experiment.environment.method},
+    )
+
+
+def _contact_steps(trial: Trial) -> Step:
+    world, given, said = _thrown(trial, 0), _Random(trial), np.zeros(19)
+
+    def step(tick: int) -> np.ndarray:
+        try:
+            world.step(given.wrenches[tick])
+        except UnstableError:  # nothing says how it moves from here on
+            said[:] = np.nan
+            return said
+        said[:7], said[7:13], said[13:] = world.pose, world.twist, world.wrench
+        return said
+
+    return step
+
+
+def _added(trial: Trial) -> str:
+    """What contacts added to the energy of thrown boxes; empty: no more than discrete time does."""
+    given = _Random(trial)
+    for seed in range(THROWS):
+        world = _thrown(trial, seed)
+        supplied, before = 0.0, 0.0
+        for tick in range(5 * STEPS):
+            try:
+                world.step(given.wrenches[tick // 20 % STEPS])
+            except UnstableError as error:
+                return f"box {seed}, step {tick}: {error}"
+            energy = world.energy
+            if tick == 0:
+                supplied = energy["kinetic"] + BOX * GRAVITY * LENGTH_OF_FALL
+            supplied, before = supplied + max(0.0, energy["injected"] - before), energy["injected"]
+            if energy["numerical"] > ADDED * supplied:
+                return f"box {seed}, step {tick}: {energy['numerical']:.3g} J, where {supplied:.3g} J were supplied"
+    return ""
 
 
 def _device(trial: Trial) -> Any:

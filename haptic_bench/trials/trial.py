@@ -450,11 +450,14 @@ def read_samples(trial: Trial, directory: Path) -> Samples:
 
 def _finite(value: Any) -> Any:
     """A value with null in place of numbers that are not finite, which JSON does not know."""
-    if isinstance(value, dict):
-        return {key: _finite(one) for key, one in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [_finite(one) for one in value]
-    return None if isinstance(value, float) and not math.isfinite(value) else value
+    match value:
+        case dict():
+            return {key: _finite(one) for key, one in value.items()}
+        case list() | tuple():
+            return [_finite(one) for one in value]
+        case float() if not math.isfinite(value):
+            return None
+    return value
 
 
 def machine() -> dict[str, Any]:

@@ -89,15 +89,16 @@ class GainControls:
         controls = self._controls[gain.nodes, gain.key] = []
         for i, part in enumerate(gain.parts):
             name = f"{label} {part}".strip()
-            if isinstance(value, bool):
-                control = gui.add_checkbox(name, value, hint=hint)
-            elif isinstance(value, str):
-                control = gui.add_dropdown(name, gain.choices, initial_value=value, hint=hint)
-            else:
-                number = float(value[i] if isinstance(value, tuple) else value)
-                high = gain.high if not part else min(gain.high, max(10.0 * number, gain.low) or 1.0)
-                step = 10.0 ** round(math.log10(max(high - gain.low, 1e-9)) - 3.0)
-                control = gui.add_slider(name, gain.low, max(high, gain.low + step), step, number, hint=hint)
+            match value:
+                case bool():
+                    control = gui.add_checkbox(name, value, hint=hint)
+                case str():
+                    control = gui.add_dropdown(name, gain.choices, initial_value=value, hint=hint)
+                case _:
+                    number = float(value[i] if part else value)
+                    high = gain.high if not part else min(gain.high, max(10.0 * number, gain.low) or 1.0)
+                    step = 10.0 ** round(math.log10(max(high - gain.low, 1e-9)) - 3.0)
+                    control = gui.add_slider(name, gain.low, max(high, gain.low + step), step, number, hint=hint)
             controls.append(control)
             control.on_update(self._asks(gain, i, control))
 
@@ -108,10 +109,13 @@ class GainControls:
             if event.client_id is None:
                 return  # this program has moved it
             value = control.value
-            if isinstance(gain.value, tuple):  # the others as they were last asked for, which their sliders may round
-                value = (*self._asked[key][:i], float(value), *self._asked[key][i + 1 :])
-            elif not isinstance(gain.value, (bool, str)):
-                value = float(value)
+            match gain.value:
+                case tuple():  # the others as they were last asked for, which their sliders may round
+                    value = (*self._asked[key][:i], float(value), *self._asked[key][i + 1 :])
+                case bool() | str():
+                    pass
+                case _:
+                    value = float(value)
             self._asked[key] = value
             self._change(gain, value)
 

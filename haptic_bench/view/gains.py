@@ -11,8 +11,6 @@ from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
 from haptic_bench.experiment import Experiment, Trial
-from haptic_sim.constraints.scenes import ConstrainedSetup
-from haptic_sim.contact.response import RIGID
 from haptic_sim.messages import topic_of
 
 REACH = 10.0  # of a slider, times the value, where the parameter's range is wider
@@ -55,9 +53,10 @@ class Gain:
     @property
     def parts(self) -> tuple[str, ...]:
         """Names of the values of a parameter that has several; one without a name of any other."""
-        if not isinstance(self.value, tuple):
-            return ("",)
-        return AXES.get(len(self.value), tuple(map(str, range(len(self.value)))))
+        match self.value:
+            case tuple():
+                return AXES.get(len(self.value), tuple(map(str, range(len(self.value)))))
+        return ("",)
 
 
 def gains_of(trial: Trial) -> list[Gain]:
@@ -76,26 +75,20 @@ def gains_of(trial: Trial) -> list[Gain]:
 
 def _is_set(value: Any) -> bool:
     """Whether the value of a gain is not zero; of a truth value or a text: always."""
-    return any(value) if isinstance(value, tuple) else isinstance(value, bool) or value != 0.0
+    match value:
+        case tuple():
+            return any(value)
+        case bool():
+            return True
+    return bool(value != 0.0)
 
 
 def _used_of_contact(trial: Trial) -> set[str]:
     """The keys of contacts that the trial's method and friction model use."""
-    method, friction = trial.experiment.environment.method, trial.experiment.contact.friction.model.type
-    if isinstance(trial.start, ConstrainedSetup):
+    experiment = trial.experiment
+    if experiment.scene.CONSTRAINED:
         return set()
-    penalties = method not in RIGID
-    used = {
-        "stiffness": penalties,
-        "damping": penalties,
-        "restitution": method != "penalty",
-        "friction.static": friction != "none",
-        "friction.kinetic": friction != "none",
-        "friction.breakaway": penalties and friction not in ("none", "coulomb"),
-        "friction.deadband": penalties and friction not in ("none", "dahl"),
-        "friction.damping": penalties and friction == "reset_integrator",
-    }
-    return {f"contact.{key}" for key, acts in used.items() if acts}
+    return {f"contact.{key}" for key in experiment.environment.method.used(experiment.contact)}
 
 
 def _tool_side(experiment: Experiment) -> tuple[str, ...]:
@@ -106,31 +99,31 @@ def _tool_side(experiment: Experiment) -> tuple[str, ...]:
 def _of(section: BaseModel, prefix: str, nodes: tuple[str, ...]) -> Iterator[Gain]:
     for name, field in type(section).model_fields.items():
         value = getattr(section, name)
-        if isinstance(value, BaseModel):
-            yield from _of(value, f"{prefix}{name}.", nodes)
-            continue
-        extra = field.json_schema_extra
-        if not isinstance(extra, dict) or not extra.get("live"):
-            continue
-        gain = _gain(field, value, prefix + name, nodes, str(extra.get("unit", "")))
-        if gain is not None:
-            yield gain
+        match value, field.json_schema_extra:
+            case BaseModel(), _:
+                yield from _of(value, f"{prefix}{name}.", nodes)
+            case _, {"live": True, **extra}:
+                gain = _gain(field, value, prefix + name, nodes, str(extra.get("unit", "")))
+                if gain is not None:
+                    yield gain
 
 
 def _gain(field: FieldInfo, value: Any, key: str, nodes: tuple[str, ...], unit: str) -> Gain | None:
     """The gain of a field; None if its value has no control."""
     given = nodes, key, field.description or "", unit, value
-    if isinstance(value, bool):
-        return Gain(*given)
-    if isinstance(value, str):
-        choices = typing.get_args(field.annotation)
-        return Gain(*given, choices=tuple(map(str, choices))) if value in choices else None
-    if isinstance(value, tuple) and not (1 <= len(value) <= 6 and all(isinstance(one, float) for one in value)):
-        return None
-    if not isinstance(value, (tuple, float, int)):
-        return None
+    match value:
+        case bool():
+            return Gain(*given)
+        case str():
+            choices = typing.get_args(field.annotation)
+            return Gain(*given, choices=tuple(map(str, choices))) if value in choices else None
+        case float() | int():
+            most = abs(value)
+        case tuple() if 1 <= len(value) <= 6 and {type(one) for one in value} == {float}:
+            most = max(map(abs, value))
+        case _:
+            return None
     low, high = _range(field)
-    most = max((abs(one) for one in (value if isinstance(value, tuple) else (value,))), default=0.0)
     reach = REACH * most if most > 0.0 else 1.0
     shown = f"{'' if low is None else format(low, 'g')} to {'' if high is None else format(high, 'g')}".strip()
     declared = "" if low is None and high is None else shown

@@ -7,7 +7,7 @@ A scene is made once, from the resolved trial. Where the bodies are at an instan
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -19,30 +19,17 @@ import pinocchio as pin
 from haptic_bench.experiment import Experiment, Trial
 from haptic_bench.view.frame import Chart, charts_of
 from haptic_bench.view.visuals import VisualError, load_visuals
-from haptic_sim.constraints.drawing import Drawing
-from haptic_sim.constraints.scenes import (
-    ConstrainedSetup,
-    DiskOnSphereParameters,
-    FormulasParameters,
-    RollingDiskParameters,
-    RollingSpheresParameters,
-    TwoLinkCircleParameters,
-    TwoLinkClosedLoopParameters,
-)
+from haptic_sim.constraints.drawing import SLENDER, Drawing
 from haptic_sim.rotations import matrices
-from haptic_sim.scenes import SceneParameters
 from haptic_sim.simulation import Model
 from haptic_sim.spatial import quat_from_matrix
-from haptic_sim.worlds import compiled, mujoco_files
+from haptic_sim.worlds import compiled
 from haptic_sim.worlds.building import WorldSetup
-from haptic_sim.worlds.parameters import MujocoParameters, WorldParameters
 
-SLENDER = 0.06  # radius of a link that has no shape, per its length
 PLANE = {False: 2.0, True: 1.2}  # half the side of a plane that is drawn, in space and in the plane, per size
 SLAB = 0.05  # its thickness
 NOWHERE = np.zeros((0, 3))
 _X, _Z = np.array([1.0, 0.0, 0.0]), np.array([0.0, 0.0, 1.0])
-THICK = 0.15  # thickness of a disk that has none, per its radius
 FLAT = 0.02  # half the thickness of what moves in the plane, as it is drawn, per size of the scene
 
 
@@ -145,16 +132,15 @@ def build_scene(trial: Trial, travelled: np.ndarray = NOWHERE, *, visual: bool =
     Raises:
         ParameterError: a file of its world is no longer there.
     """
-    start = trial.start
-    if not isinstance(start, WorldSetup):
-        return _constrained(trial, start, travelled)
-    scene = trial.experiment.scene
+    start, scene = trial.start.world, trial.experiment.scene
+    if start is None:
+        return _constrained(trial, travelled)
 
     def add(names: tuple[str, ...], shapes: list[Shape], poses: np.ndarray) -> tuple[str, ...]:
-        _add_mujocos(scene, names, shapes, poses)
-        if not (visual and isinstance(scene, WorldParameters)):
+        _add_compiled(trial.experiment.environment.engine.compiled(scene), names, shapes, poses)
+        if not visual:
             return ()
-        seen, notes = _visuals(scene, names)
+        seen, notes = _visuals(scene.model_files(), names)
         shown = {shape.body for shape in seen}
         shapes[:] = [shape for shape in shapes if shape.body not in shown] + seen
         return notes
@@ -166,17 +152,20 @@ def scene_of_model(model: Model, title: str, travelled: np.ndarray = NOWHERE) ->
     """The scene of a world that a program advances; `travelled` as above."""
 
     def add(names: tuple[str, ...], shapes: list[Shape], poses: np.ndarray) -> tuple[str, ...]:
-        _add_mujocos(model.sections.scene, names, shapes, poses)
+        sections = model.sections
+        _add_compiled(sections.environment.engine.compiled(sections.scene), names, shapes, poses)
         return ()
 
     return _of_world(_About(title, model.rate, ()), model.start, (), travelled, add)
 
 
-def _add_mujocos(scene: SceneParameters, names: tuple[str, ...], shapes: list[Shape], poses: np.ndarray) -> None:
-    """Add the shapes and poses that a scene of MuJoCo has beside its tool's tree."""
-    if not isinstance(scene, MujocoParameters):
+def _add_compiled(
+    loaded: tuple[Any, Any] | None, names: tuple[str, ...], shapes: list[Shape], poses: np.ndarray
+) -> None:
+    """Add the shapes and poses that MuJoCo's model and data have beside the tool's tree, where there are some."""
+    if loaded is None:
         return
-    model, data = mujoco_files.load(scene)
+    model, data = loaded
     more, theirs = _shapes_of_mujoco(model, names)
     shapes += more
     compiled.library().mj_kinematics(model, data)
@@ -245,13 +234,13 @@ def _linked(world: WorldSetup, joints: Sequence[int], held: Sequence[int]) -> tu
     return tuple(body for body, root in enumerate(roots) if root in trees)
 
 
-def _visuals(parameters: WorldParameters, names: tuple[str, ...]) -> tuple[list[Shape], tuple[str, ...]]:
+def _visuals(files: Mapping[str, str], names: tuple[str, ...]) -> tuple[list[Shape], tuple[str, ...]]:
     """What links of files look like, and a line for each file of which that cannot be shown."""
     shapes: list[Shape] = []
     notes = []
-    for name, file in parameters.files.items():
+    for name, path in files.items():
         try:
-            for link, X, geometry in load_visuals(Path(file.path)):
+            for link, X, geometry in load_visuals(Path(path)):
                 if f"{name}/{link}" in names:
                     shapes.append(_moved(_shape_of_coal(names.index(f"{name}/{link}"), geometry), X))
         except VisualError as error:
@@ -419,19 +408,20 @@ def _moved(shape: Shape, X: np.ndarray) -> Shape:
 
 def _shape_of_coal(body: int, geometry: Any) -> Shape:
     """Triangles of a coal shape."""
-    if isinstance(geometry, coal.Box):
-        return _box(body, geometry.halfSide)
-    if isinstance(geometry, coal.Sphere):
-        return _ball(body, (geometry.radius,) * 3)
-    if isinstance(geometry, coal.Cylinder):
-        return _cylinder(body, geometry.radius, geometry.halfLength)
-    if isinstance(geometry, coal.Capsule):
-        return _capsule(body, geometry.radius, geometry.halfLength)
-    if isinstance(geometry, (coal.Halfspace, coal.Plane)):
-        return _plane(body, geometry.n, geometry.d)
-    if isinstance(geometry, coal.BVHModelBase):
-        faces = np.array([[geometry.tri_indices(i)[k] for k in range(3)] for i in range(geometry.num_tris)], int)
-        return Shape(body, np.array(geometry.vertices()), faces, convex=False)
+    match geometry:
+        case coal.Box():
+            return _box(body, geometry.halfSide)
+        case coal.Sphere():
+            return _ball(body, (geometry.radius,) * 3)
+        case coal.Cylinder():
+            return _cylinder(body, geometry.radius, geometry.halfLength)
+        case coal.Capsule():
+            return _capsule(body, geometry.radius, geometry.halfLength)
+        case coal.Halfspace() | coal.Plane():
+            return _plane(body, geometry.n, geometry.d)
+        case coal.BVHModelBase():
+            faces = np.array([[geometry.tri_indices(i)[k] for k in range(3)] for i in range(geometry.num_tris)], int)
+            return Shape(body, np.array(geometry.vertices()), faces, convex=False)
     return _polytope(body, geometry)
 
 
@@ -600,50 +590,23 @@ def _shape_of_geom(mujoco: Any, model: Any, geom: int, body: int) -> Shape | Non
 # Tools under exact constraints alone
 
 
-def _constrained(trial: Trial, setup: ConstrainedSetup, travelled: np.ndarray) -> Scene:
+def _constrained(trial: Trial, travelled: np.ndarray) -> Scene:
     """The scene of a tool without a world: `tool` is its hand point, with the axes of the held body."""
-    scene, start = trial.experiment.scene, np.array(trial.hand.pose)
-    names: tuple[str, ...] = ("tool",)
-    moving: tuple[bool, ...] = (True,)
-    shapes: list[Shape] = []
-    fixed: list[np.ndarray] = []  # poses of what does not move
-    pivot: np.ndarray | None = None  # of link 1, whose angle is the first coordinate
-    origin = np.array([0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 1.0])
-    if isinstance(scene, RollingDiskParameters):
-        shapes = [_cylinder(0, scene.radius, 0.5 * THICK * scene.radius), _plane(1, np.array([0.0, 0.0, 1.0]), 0.0)]
-        names, moving, fixed = ("tool", "ground"), (True, False), [origin]
-    elif isinstance(scene, DiskOnSphereParameters):
-        radius = 0.4 * scene.radius
-        centre = np.array([*scene.centre, 0.0, 0.0, 0.0, 1.0])
-        shapes = [_cylinder(0, radius, 0.5 * THICK * radius), _ball(1, (scene.radius,) * 3)]
-        names, moving, fixed = ("tool", "sphere"), (True, False), [centre]
-    elif isinstance(scene, RollingSpheresParameters):
-        shapes = [_ball(0, (scene.small,) * 3), _ball(1, (scene.large,) * 3)]
-        names, moving, fixed = ("tool", "large sphere"), (True, False), [origin]
-    elif isinstance(scene, TwoLinkCircleParameters):
-        L, r, zero = scene.length, SLENDER * scene.length, np.zeros(3)
-        base, circle = np.array([*scene.base, 0.0]), np.array([*scene.centre, 0.0, 0.0, 0.0, 0.0, 1.0])
-        # the tool is the end of link 2, with the axes of that link
-        shapes = [_stick(0, zero, np.array([-L, 0.0, 0.0]), r), _stick(1, zero, np.array([L, 0.0, 0.0]), r)]
-        shapes.append(_ring(2, scene.radius, 0.3 * r))
-        names, moving = ("tool", "link 1", "circle"), (True, True, False)
-        pivot, fixed = base, [circle]
-    elif isinstance(scene, TwoLinkClosedLoopParameters):
-        r, zero = SLENDER * scene.L2, np.zeros(3)
-        ends = np.array([-scene.Lc2, 0.0, 0.0]), np.array([scene.L2 - scene.Lc2, 0.0, 0.0])
-        shapes = [_stick(0, *ends, r), _stick(1, zero, np.array([scene.L1, 0.0, 0.0]), r), _ring(2, scene.l3, 0.3 * r)]
-        names, moving = ("tool", "link 1", "circle"), (True, True, False)
-        pivot, fixed = zero, [origin]
-    drawing: Drawing | None = None
-    if isinstance(scene, FormulasParameters):
-        drawing = scene.drawn(setup.system)
+    scene: Any = trial.experiment.scene  # a `ConstrainedParameters`
+    setup: Any = trial.start  # a `ConstrainedSetup`
+    picture, start = scene.picture(), np.array(trial.hand.pose)
+    names, pivot, fixed = picture.names, picture.pivot, [np.array(pose) for pose in picture.fixed]
+    moving = tuple(number < len(names) - len(fixed) for number in range(len(names)))
+    shapes = [_KINDS[kind](body, *numbers) for body, kind, numbers in picture.shapes]
+    drawing: Drawing | None = scene.drawn(setup.system)
+    if drawing is not None:
         shapes = list(_drawn(drawing, setup.q, start))
         names = ("tool", *_names_of(drawing))
         moving = (True,) * len(names)
 
     def place(given: np.ndarray, q: np.ndarray) -> np.ndarray:
         others = [] if drawing is None else _placed(drawing, q)
-        return np.array([given[0], *([] if pivot is None else [_turned(pivot, q[0])]), *others, *fixed])
+        return np.array([given[0], *([] if pivot is None else [_turned(np.array(pivot), q[0])]), *others, *fixed])
 
     def from_configuration(q: np.ndarray) -> np.ndarray:
         w, pose = setup.system.evaluate(q, np.zeros(setup.system.n)), np.zeros(7)
@@ -666,6 +629,16 @@ def _constrained(trial: Trial, setup: ConstrainedSetup, travelled: np.ndarray) -
         planar=setup.planar,
         named=("tool",),
     )
+
+
+_KINDS: dict[str, Callable[..., Shape]] = {
+    "cylinder": _cylinder,
+    "ball": lambda body, radius: _ball(body, (radius,) * 3),
+    "plane": lambda body: _plane(body, np.array([0.0, 0.0, 1.0]), 0.0),
+    "ring": _ring,
+    "rod": lambda body, start, end, radius: _stick(body, start * _X, end * _X, radius),
+}
+"""Shapes of `haptic_sim.constraints.scenes.Picture`."""
 
 
 # Systems from formulas: a body for each link, along its axis x, each circle, about its axis z, and each ball

@@ -13,6 +13,8 @@ import numpy as np
 from haptic_sim.constraints.description import Description, DescriptionError, check_name
 from haptic_sim.constraints.formulas import FormulaError, Tree, evaluate, names_in, parse
 
+SLENDER = 0.06  # radius of a link that has no shape, per its length
+
 
 class Circle(NamedTuple):
     """A circle that is drawn: names of its parts, and where they are.

@@ -5,14 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 from pydantic import Field, model_validator
 
 from haptic_sim.constraints import sources
 from haptic_sim.constraints.description import IDENTITY, DescriptionError
-from haptic_sim.constraints.drawing import Circle, Drawing
+from haptic_sim.constraints.drawing import SLENDER, Circle, Drawing
 from haptic_sim.constraints.equations import Spring
 from haptic_sim.constraints.errors import ConstraintError
 from haptic_sim.constraints.projection import ProjectionSolver
@@ -93,6 +93,11 @@ class ConstrainedSetup:
         return cls(system, system.q, system.v)
 
     @property
+    def world(self) -> None:
+        """The virtual world: there is none."""
+        return None
+
+    @property
     def planar(self) -> bool:
         """Whether the held body moves in the plane z = 0."""
         return self.system.planar
@@ -103,11 +108,41 @@ class ConstrainedSetup:
         return self.system.driven
 
 
+class Picture(NamedTuple):
+    """What a tool without a world looks like. Body 0 is the tool: the hand point, with the axes of the held body.
+
+    Attributes:
+        names: of the bodies.
+        shapes: body, kind, and numbers of each shape about the origin of its body [m]: `cylinder` about z (radius, half
+            of its height), `ball` (radius), `plane` across z, `ring` about z (radius, thickness), `rod` along x (from,
+            to, radius).
+        pivot: position of body 1, whose angle about z is the first coordinate [m], (3,); None: there is no such body.
+        fixed: poses of the last bodies, which do not move (7,).
+    """
+
+    names: tuple[str, ...] = ("tool",)
+    shapes: tuple[tuple[int, str, tuple[float, ...]], ...] = ()
+    pivot: tuple[float, ...] | None = None
+    fixed: tuple[tuple[float, ...], ...] = ()
+
+
+_ORIGIN = (0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 1.0)
+_THICK = 0.15  # thickness of a disk that has none, per its radius
+
+
 class ConstrainedParameters(SceneParameters):
     """Parameters of a tool under exact constraints alone."""
 
     ENGINE: ClassVar[str] = "haptics"
     CONSTRAINED: ClassVar[bool] = True
+
+    def picture(self) -> Picture:
+        """What it looks like."""
+        return Picture()
+
+    def drawn(self, system: System) -> Drawing | None:
+        """What is drawn by formulas of the system that this is the scene of; None: nothing."""
+        return None
 
 
 class _DiskParameters(ConstrainedParameters):
@@ -166,6 +201,11 @@ class RollingDiskParameters(_DiskParameters):
             },
         )
 
+    def picture(self) -> Picture:
+        """What it looks like."""
+        disk = (self.radius, 0.5 * _THICK * self.radius)
+        return Picture(("tool", "ground"), ((0, "cylinder", disk), (1, "plane", ())), fixed=(_ORIGIN,))
+
 
 class DiskOnSphereParameters(_DiskParameters):
     """A disk whose centre slides on a sphere, its axis along the normal (FAULRING III-B, corrected)."""
@@ -193,6 +233,12 @@ class DiskOnSphereParameters(_DiskParameters):
                 "coordinates": sources.DISK_ON_SPHERE_PLACED,
             },
         )
+
+    def picture(self) -> Picture:
+        """What it looks like."""
+        radius = 0.4 * self.radius
+        shapes = (0, "cylinder", (radius, 0.5 * _THICK * radius)), (1, "ball", (self.radius,))
+        return Picture(("tool", "sphere"), shapes, fixed=((*self.centre, 0.0, 0.0, 0.0, 1.0),))
 
 
 class TwoLinkCircleParameters(ConstrainedParameters):
@@ -241,9 +287,18 @@ class TwoLinkCircleParameters(ConstrainedParameters):
             parametrisation={"start": {"z": self.start}, "coordinates": sources.TWO_LINK_CIRCLE_PLACED},
         )
 
+    def picture(self) -> Picture:
+        """What it looks like; the tool is the end of link 2, with the axes of that link."""
+        L, r = self.length, SLENDER * self.length
+        shapes = (0, "rod", (0.0, -L, r)), (1, "rod", (0.0, L, r)), (2, "ring", (self.radius, 0.3 * r))
+        circle = (*self.centre, 0.0, 0.0, 0.0, 0.0, 1.0)
+        return Picture(("tool", "link 1", "circle"), shapes, (*self.base, 0.0), (circle,))
+
 
 class RollingSpheresParameters(ConstrainedParameters):
     """A sphere that rolls on a large fixed one (YUN V-A); a displacement of the large one breaks the contact."""
+
+    ROLLING: ClassVar[bool] = True
 
     type: Literal["rolling_spheres"] = "rolling_spheres"
     large: float = quantity(0.55, unit="m", description="Radius of the large sphere, R", gt=0.0, le=100.0)
@@ -278,6 +333,11 @@ class RollingSpheresParameters(ConstrainedParameters):
             return setup
         jump = np.array([self.disturbance, 0.0, 0.0, 0.0, 0.0, 0.0])
         return replace(setup, disturbance=jump, disturbance_time=self.disturbance_time)
+
+    def picture(self) -> Picture:
+        """What it looks like."""
+        shapes = (0, "ball", (self.small,)), (1, "ball", (self.large,))
+        return Picture(("tool", "large sphere"), shapes, fixed=(_ORIGIN,))
 
 
 class TwoLinkClosedLoopParameters(ConstrainedParameters):
@@ -320,6 +380,16 @@ class TwoLinkClosedLoopParameters(ConstrainedParameters):
             values["I1"] += self.m1 * self.Lc1**2
         values["gravity"] = self.gravity
         return ConstrainedSetup.of(sources.TWO_LINK_CLOSED_LOOP, self.start, self.velocity, parameters=values)
+
+    def picture(self) -> Picture:
+        """What it looks like."""
+        r = SLENDER * self.L2
+        shapes = (
+            (0, "rod", (-self.Lc2, self.L2 - self.Lc2, r)),
+            (1, "rod", (0.0, self.L1, r)),
+            (2, "ring", (self.l3, 0.3 * r)),
+        )
+        return Picture(("tool", "link 1", "circle"), shapes, (0.0, 0.0, 0.0), (_ORIGIN,))
 
 
 class HandFormulas(Parameters):

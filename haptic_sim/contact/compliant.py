@@ -64,7 +64,6 @@ from haptic_sim.contact.response import (
     UNRESOLVED,
     ContactParameters,
     ContactResponse,
-    Method,
     Rendering,
     add_up,
     build_step,
@@ -169,6 +168,7 @@ class CompliantContact(ContactResponse):
         rendering: what is done about impulses that the device cannot render; those of LIMITED are done here.
         wrench_limit: of the device, (6,) [N, N m].
         hand: of the body; needed for a linkage, where what the device renders of its impulses is limited.
+        impulsive: whether contacts that begin have impulses; frictional: whether these obey Coulomb's law.
     """
 
     def __init__(
@@ -176,14 +176,16 @@ class CompliantContact(ContactResponse):
         body: Multibody,
         parameters: ContactParameters,
         capacity: int,
-        method: Method,
         rendering: Rendering,
         wrench_limit: np.ndarray,
         hand: Hand | None = None,
+        *,
+        impulsive: bool,
+        frictional: bool,
     ):
         super().__init__(body, parameters, capacity)
-        frictional, limited = method == "frictional_impulses", rendering in LIMITED
-        law = "simultaneous" if method == "penalty" else parameters.multiple_impacts
+        limited = rendering in LIMITED
+        law = parameters.multiple_impacts if impulsive else "simultaneous"
         sequential = law != "simultaneous"
         self._respond, self.step_kernel = _RESPONSES[frictional, sequential]
         if limited and len(body.arrays.Q) > 0:
@@ -204,10 +206,10 @@ class CompliantContact(ContactResponse):
             wrench_limit=np.array(wrench_limit, float),
             alone=body.held_alone,
             hand=(hand or Hand(body, metric="length", free=True)).packed,
-            impulsive=method != "penalty",
+            impulsive=impulsive,
             limited=limited,
             spread=rendering in ("spread", "printed_spread"),
-            consistent=method != "penalty"
+            consistent=impulsive
             and (rendering == "spread" or (rendering != "printed_spread" and parameters.penalty == "consistent")),
             impacts=Impacts.allocate(capacity if frictional or sequential else 0, body),
             sequence=Sequence.allocate(capacity, body, law),

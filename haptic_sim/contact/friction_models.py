@@ -24,6 +24,7 @@ the force is -K z, and z was stretched by the slip of the step.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Annotated, Any, ClassVar, Literal, NamedTuple
 
 import numba
@@ -77,6 +78,8 @@ class FrictionModelParameters(Part):
     """The model as kernels know it."""
     LAW: ClassVar[Any] = None
     """The kernel of a law of another package, see the module."""
+    USES: ClassVar[frozenset[str]] = frozenset({"static", "kinetic", "breakaway", "deadband", "damping"})
+    """Keys of `contact.friction` that it uses."""
 
     def keys(self) -> tuple[float, ...]:
         """Numbers that the law gets; by default all numbers among the keys, in their order."""
@@ -101,8 +104,15 @@ class NoFrictionParameters(FrictionModelParameters):
     """No friction."""
 
     CODE: ClassVar[int] = NONE
+    USES: ClassVar[frozenset[str]] = frozenset()
+    ABSENT: ClassVar[bool] = True
 
     type: Literal["none"] = "none"
+
+    def without_effect(self, experiment: Any) -> Iterator[tuple[str, set[str] | None, str]]:
+        """Keys of an experiment that it leaves unused."""
+        others = set(type(experiment.contact.friction).model_fields) - {"model"}
+        yield "contact.friction", others, "contact.friction.model = none; name a model for friction"
 
 
 class ResetIntegratorParameters(FrictionModelParameters):
@@ -117,6 +127,7 @@ class KarnoppParameters(FrictionModelParameters):
     """Bonds that stick, and Coulomb friction that slides (THESIS 4.9, 4.10)."""
 
     CODE: ClassVar[int] = KARNOPP
+    USES: ClassVar[frozenset[str]] = frozenset({"static", "kinetic", "breakaway", "deadband"})
 
     type: Literal["karnopp"] = "karnopp"
 
@@ -125,6 +136,7 @@ class DahlParameters(FrictionModelParameters):
     """Bonds of which only displacements matter, not their speed (THESIS 4.11, 4.12)."""
 
     CODE: ClassVar[int] = DAHL
+    USES: ClassVar[frozenset[str]] = frozenset({"static", "kinetic", "breakaway"})
 
     type: Literal["dahl"] = "dahl"
 
@@ -133,6 +145,7 @@ class CoulombParameters(FrictionModelParameters):
     """Friction against the motion, viscous in the dead band; has no memory, and creeps (THESIS figure 4.8)."""
 
     CODE: ClassVar[int] = COULOMB
+    USES: ClassVar[frozenset[str]] = frozenset({"static", "kinetic", "deadband"})
 
     type: Literal["coulomb"] = "coulomb"
 

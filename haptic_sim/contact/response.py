@@ -59,9 +59,6 @@ from haptic_sim.packed import Packed
 from haptic_sim.parameters import Gains, Parameters, quantity, six
 from haptic_sim.records import allocate, array, part, record, shared, value
 
-Method = Literal["penalty", "impulse_augmented", "frictional_impulses", "constraint", "hybrid"]
-RIGID: tuple[Method, ...] = ("constraint", "hybrid")
-"""Methods in which contacts do not overlap."""
 ImpulseRendering = Literal["full", "saturated", "scaled", "spread"]
 Rendering = Literal[ImpulseRendering, "printed_spread"]
 """The same, with the way to spread."""

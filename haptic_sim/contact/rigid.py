@@ -40,7 +40,6 @@ from haptic_sim.contact.response import (
     UNRESOLVED,
     ContactParameters,
     ContactResponse,
-    Method,
     add_up,
     build_step,
     fill_scaled,
@@ -100,14 +99,14 @@ class RigidArrays(NamedTuple):
 
 
 class RigidContact(ContactResponse):
-    """The methods `constraint` and `hybrid`."""
+    """The methods `constraint` and, where contacts bounce `one_at_a_time`, `hybrid`."""
 
-    def __init__(self, body: Multibody, parameters: ContactParameters, capacity: int, method: Method):
+    def __init__(self, body: Multibody, parameters: ContactParameters, capacity: int, *, one_at_a_time: bool):
         super().__init__(body, parameters, capacity)
-        law = "simultaneous" if method == "hybrid" else parameters.multiple_impacts
+        law = "simultaneous" if one_at_a_time else parameters.multiple_impacts
         self._respond, self.step_kernel = (
             (_respond_one_at_a_time, _step_one_at_a_time)
-            if method == "hybrid"
+            if one_at_a_time
             else (_respond_in_sequence, _step_in_sequence)
             if law != "simultaneous"
             else (_respond, _step)

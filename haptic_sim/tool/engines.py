@@ -11,7 +11,8 @@ import pinocchio as pin
 from haptic_sim.constraints.errors import ConstraintError
 from haptic_sim.constraints.scenes import ConstrainedSetup, ConstraintParameters
 from haptic_sim.constraints.tool import ConstrainedTool
-from haptic_sim.contact.response import ContactParameters, DeviceLimits, Method
+from haptic_sim.contact.methods import Method
+from haptic_sim.contact.response import ContactParameters, DeviceLimits
 from haptic_sim.dynamics.multibody import coordinate_names
 from haptic_sim.parameters import ParameterError
 from haptic_sim.parts import Kind, Part
@@ -110,6 +111,44 @@ class EngineParameters(Part):
         """What a local model is fed by."""
         raise TypeError(f"{type(self).__name__}: does not survey for a local model")
 
+    def compiled(self, scene: Any) -> tuple[Any, Any] | None:
+        """MuJoCo's model and data of a scene at its start, which a view draws; None: the view draws the world.
+
+        Raises:
+            ParameterError: a file is no longer there.
+        """
+        return None
+
+    def check(self, experiment: Any) -> list[str]:
+        """Why it does not fit the other sections of an experiment."""
+        scene = experiment.scene
+        wanted = scene.ENGINE or ("" if self.SCENES else "haptics")
+        if wanted not in ("", self.type):
+            return [
+                f"environment.engine = {self.type}: the scene {scene.type} is simulated by {wanted}; "
+                f"set environment.engine={wanted}"
+            ]
+        problems = []
+        if self.EXTERNAL and experiment.alone:
+            problems.append("device.type = none: environment.engine = external answers a controller; give a device")
+        if experiment.hands and self.ONE_HAND:
+            problems.append(f"environment.engine = {self.type}: supports one hand only; leave hands out")
+        if experiment.asynchronous and not self.SURVEYS:
+            problems.append(
+                f"local_model.type = {experiment.local_model.type}: environment.engine = {self.type} answers at the "
+                "servo rate, and feeds no local model; set local_model.type=none"
+            )
+        if not self.SERVO and not experiment.asynchronous:
+            problems.append(
+                f"local_model.type = {experiment.local_model.type}: what {self.LABEL or self.type} simulates is felt "
+                "through a local model; set local_model.type=full"
+            )
+        elif not self.SERVO and experiment.environment.rate is None:
+            problems.append(
+                f"environment.rate = null: {self.LABEL or self.type}'s world needs one; set environment.rate=60"
+            )
+        return problems
+
 
 ENGINES = Kind("engines", EngineParameters, by_name=True)
 AnyEngineParameters = Annotated[EngineParameters, ENGINES]
@@ -184,13 +223,17 @@ class MujocoEngineParameters(EngineParameters):
 
     type: Literal["mujoco"] = "mujoco"
 
+    def compiled(self, scene: Any) -> tuple[Any, Any]:
+        """MuJoCo's model and data of a scene at its start."""
+        return load(scene)
+
     def simulator(self, context: EngineContext, scene: Any) -> MujocoSimulator:
         """What makes the simulations of a `haptic_sim.World`: MuJoCo, which simulates the tool, too."""
         return MujocoSimulator(scene, context.rate)
 
     def surroundings(self, context: SurroundingsContext) -> MujocoSurroundings:
         """What a local model is fed by."""
-        model, data = load(context.scene)
+        model, data = self.compiled(context.scene)
         return MujocoSurroundings(
             model,
             data,
@@ -208,5 +251,6 @@ class ExternalEngineParameters(EngineParameters):
     """A node of one's own, named environment, in place of ours; the scene says where its tool is at the start."""
 
     EXTERNAL: ClassVar[bool] = True
+    OFFLINE: ClassVar[bool] = False
 
     type: Literal["external"] = "external"

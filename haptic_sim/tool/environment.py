@@ -11,7 +11,8 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import ArrayLike
 
-from haptic_sim.contact.response import UNLIMITED, ContactParameters, Method, Rendering
+from haptic_sim.contact.methods import Method
+from haptic_sim.contact.response import UNLIMITED, ContactParameters, Rendering
 from haptic_sim.contact_rows import ContactRows
 from haptic_sim.dynamics.energy import TERMS
 from haptic_sim.dynamics.multibody import Multibody

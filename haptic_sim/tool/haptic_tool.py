@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from haptic_sim.contact.response import UNLIMITED, ContactParameters, Method
+from haptic_sim.contact.methods import Method
+from haptic_sim.contact.response import UNLIMITED, ContactParameters
 from haptic_sim.messages import ToolCommand, ToolState, tick_time
 from haptic_sim.parameters import ParameterError
 from haptic_sim.tool.local_model import FullParameters, LocalModelContext, LocalModelParameters

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from haptic_sim.contact.response import Method
+from haptic_sim.contact.methods import AnyContactMethodParameters, ImpulseAugmentedParameters, Method, contact_method
 from haptic_sim.parameters import Parameters, quantity
 from haptic_sim.tool.engines import AnyEngineParameters, HapticsParameters
 from haptic_sim.tool.virtual_tool import SEMI_IMPLICIT
@@ -16,7 +16,10 @@ class EnvironmentParameters(Parameters):
     engine: AnyEngineParameters = quantity(
         HapticsParameters(), description="Engine that simulates the world; its type alone, or a mapping with its keys"
     )
-    method: Method = quantity("impulse_augmented", description="Method that computes contact forces and impulses")
+    method: AnyContactMethodParameters = quantity(
+        ImpulseAugmentedParameters(),
+        description="Method that computes contact forces and impulses; its type alone, or a mapping with its keys",
+    )
     integrator: int = quantity(
         SEMI_IMPLICIT,
         description="How a tool's position follows from its velocity v, a method of BROWN Table 1. 1: by v before the "
@@ -53,6 +56,10 @@ class EnvironmentParameters(Parameters):
         gt=0.0,
         le=1e6,
     )
+
+    def with_method(self, method: Method) -> EnvironmentParameters:
+        """The same with another contact method, or that of a name."""
+        return self.model_copy(update={"method": contact_method(method)})
 
     def publish_every(self, servo_rate: float) -> int:
         """Ticks from one world state to the next, 0: there are none."""

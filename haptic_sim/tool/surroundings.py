@@ -14,8 +14,8 @@ from typing import Any, Protocol
 import numpy as np
 import pinocchio as pin
 
-from haptic_sim.contact.methods import build_response
-from haptic_sim.contact.response import UNLIMITED, ContactParameters, ContactResponse, Method
+from haptic_sim.contact.methods import Method, build_response
+from haptic_sim.contact.response import UNLIMITED, ContactParameters, ContactResponse
 from haptic_sim.contact_rows import CAPACITY, ContactRows
 from haptic_sim.dynamics.energy import UnstableError
 from haptic_sim.dynamics.multibody import Multibody

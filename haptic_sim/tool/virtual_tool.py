@@ -10,8 +10,8 @@ import numpy as np
 
 from haptic_sim.constraints.bodies import ConstrainedMultibody
 from haptic_sim.contact.halves import append_halves
-from haptic_sim.contact.methods import build_response
-from haptic_sim.contact.response import CONTACTS, RIGID, SLIDING, STATE, ContactParameters, Method, Rendering
+from haptic_sim.contact.methods import Method, build_response, contact_method
+from haptic_sim.contact.response import CONTACTS, SLIDING, STATE, ContactParameters, Rendering
 from haptic_sim.contact_rows import ContactRows
 from haptic_sim.dynamics.energy import EXCEEDED, UnstableError
 from haptic_sim.dynamics.joints import LimitArrays, append_limits
@@ -94,14 +94,16 @@ class VirtualTool:
         self.hand = Hand(self.body, planar=planar, tolerance=tolerance, fade=fade, free=self._moves_freely)
         self._single = self.body.single and not self.others  # a step is one kernel
         self.rate, self.period = rate, 1.0 / rate
-        limited = sum(law.limited for law in world.laws) if method != "penalty" else 0
+        part = contact_method(method)
+        limited = sum(law.limited for law in world.laws) if part.IMPULSIVE else 0
         halves = contact.self_collision == "printed"
         self.rows = ContactRows(limits=2 * limited, halves=halves)
-        self.contact = build_response(method, self.body, contact, rendering, wrench_limit, self.rows.id.size, self.hand)
-        self._rigid = method in RIGID
+        self.contact = build_response(part, self.body, contact, rendering, wrench_limit, self.rows.id.size, self.hand)
+        self._rigid = part.RIGID
         self._integrator = integrator
-        if integrator != SEMI_IMPLICIT and not (self.body.single and method == "penalty" and not self.others):
-            what = f"environment.method = {method}" if self.body.single else "this one is not"
+        soft = not (part.IMPULSIVE or part.RIGID)
+        if integrator != SEMI_IMPLICIT and not (self.body.single and soft and not self.others):
+            what = f"environment.method = {part.type}" if self.body.single else "this one is not"
             what = "hands is not empty" if self.others else what
             raise ParameterError(
                 [

@@ -18,8 +18,7 @@ restitution and the geometric mean of the friction coefficients.
 from __future__ import annotations
 
 import itertools
-import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -35,11 +34,10 @@ from haptic_sim.dynamics.gravity import balance
 from haptic_sim.dynamics.joints import JointLaw
 from haptic_sim.dynamics.multibody import Multibody, SurveyedMultibody, coordinate_names, free_joint, planar_joint
 from haptic_sim.geometry.meshes import MeshError
-from haptic_sim.geometry.shapes import MeshParameters, Solid, Vector, locate, placement, solids, uniform
+from haptic_sim.geometry.shapes import Solid, Vector, locate, placement, solids, uniform
 from haptic_sim.hand.held import unholdable
 from haptic_sim.messages import ToolSizes
 from haptic_sim.motions.motion import Motion, Pull
-from haptic_sim.motions.parameters import FileTrajectoryParameters
 from haptic_sim.parameters import ParameterError, did_you_mean
 from haptic_sim.random_numbers import displaced
 from haptic_sim.spatial import planar_angle, quat_from_matrix
@@ -54,7 +52,6 @@ from haptic_sim.worlds.parameters import (
     FreeBodyParameters,
     HoldParameters,
     Material,
-    MujocoParameters,
     PlanarBodyParameters,
     PrismaticBodyParameters,
     RevoluteBodyParameters,
@@ -127,6 +124,11 @@ class WorldSetup:
         moving = sum(self.moving.values())
         shapes = len(self.shape_bodies)
         return f"WorldSetup({moving} moving bodies, {self.model.nv} degrees of freedom, {shapes} shapes)"
+
+    @property
+    def world(self) -> WorldSetup:
+        """The virtual world: this one."""
+        return self
 
     def held_at(self, frame: int) -> WorldSetup:
         """The same world with one of the further hands as its first, and the first among the further ones."""
@@ -520,38 +522,6 @@ def _overlaps(
         if -result.min_distance > max(allowed, deepest.get(names, 0.0)):
             deepest[names] = -float(result.min_distance)
     return sorted(((depth, *names) for names, depth in deepest.items()), key=lambda overlap: -overlap[0])
-
-
-def with_absolute_paths(
-    parameters: WorldParameters | MujocoParameters, folder: Path
-) -> WorldParameters | MujocoParameters:
-    """The same parameters, with paths that hold everywhere."""
-
-    def absolute(path: str) -> str:
-        return os.path.realpath(locate(path, folder))
-
-    if isinstance(parameters, MujocoParameters):
-        return parameters.model_copy(update={"file": absolute(parameters.file)})
-    bodies = {}
-    for name, body in parameters.bodies.items():
-        shapes = tuple(
-            shape.model_copy(update={"path": absolute(shape.path)}) if isinstance(shape, MeshParameters) else shape
-            for shape in body.shapes
-        )
-        bodies[name] = body.model_copy(update={"shapes": shapes})
-    files = {name: file.model_copy(update={"path": absolute(file.path)}) for name, file in parameters.files.items()}
-    return with_trajectories(parameters.model_copy(update={"bodies": bodies, "files": files}), absolute)
-
-
-def with_trajectories(parameters: WorldParameters, place: Callable[[str], str | Path]) -> WorldParameters:
-    """The same parameters, with another place for each file that has a trajectory of a motion."""
-    motions = {}
-    for name, motion in parameters.motions.items():
-        path = motion.trajectory
-        if isinstance(path, FileTrajectoryParameters):
-            path = path.model_copy(update={"path": str(place(path.path))})
-        motions[name] = motion.model_copy(update={"trajectory": path})
-    return parameters.model_copy(update={"motions": motions}) if motions else parameters
 
 
 # Files

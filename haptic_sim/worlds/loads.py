@@ -29,7 +29,7 @@ import coal
 import numpy as np
 import pinocchio as pin
 
-from haptic_sim.contact.response import RIGID, ContactParameters, Method
+from haptic_sim.contact.response import ContactParameters
 from haptic_sim.worlds.building import WorldSetup
 
 COMPRESSION = 0.01  # of its smallest extent, by which a body on four corners yields under its load
@@ -87,7 +87,7 @@ def find_loads(world: WorldSetup) -> list[Load]:
     return [_load_of(root, boxes, world, g) for root in boxes if boxes[root].mass > 0.0]
 
 
-def carry(contact: ContactParameters, world: WorldSetup, method: Method, rate: float) -> ContactParameters:
+def carry(contact: ContactParameters, world: WorldSetup, rate: float, *, rigid: bool) -> ContactParameters:
     """Contacts whose stiffness and damping, where they were left out, carry the bodies of a world.
 
     The stiffness is never less than its default, and the ratio of damping to stiffness is that of the defaults.
@@ -96,10 +96,10 @@ def carry(contact: ContactParameters, world: WorldSetup, method: Method, rate: f
         contact: as given. Those of another law than `consistent`, for which stiffness is bounded by the rate, and
             those with a stiffness of their own are returned as they are.
         world: at its start.
-        method: of contact. Rigid contacts have no stiffness.
         rate: steps a second [Hz].
+        rigid: whether the contact method has rigid contacts, which have no stiffness.
     """
-    if "stiffness" in contact.model_fields_set or contact.penalty != "consistent" or method in RIGID:
+    if "stiffness" in contact.model_fields_set or contact.penalty != "consistent" or rigid:
         return contact
     most = max((load.stiffness(1.0 / rate) for load in find_loads(world)), default=0.0)
     if not most > contact.stiffness:
@@ -111,9 +111,9 @@ def carry(contact: ContactParameters, world: WorldSetup, method: Method, rate: f
     return contact.model_copy(update=update)
 
 
-def explain_carrying(contact: ContactParameters, world: WorldSetup, method: Method) -> list[str]:
+def explain_carrying(contact: ContactParameters, world: WorldSetup, *, rigid: bool) -> list[str]:
     """What is listed at the start: columns that contacts are too soft for; one line or none."""
-    if method in RIGID:
+    if rigid:
         return []
     single = {world.body_names[joint] for joint in world.free_joints}  # of a robot, the box says little about its feet
     loads = [load for load in find_loads(world) if load.layers > 1 and load.body in single]

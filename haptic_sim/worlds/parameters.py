@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import re
+from collections.abc import Callable
+from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
@@ -13,12 +16,14 @@ from haptic_sim.geometry.shapes import (
     ORIGIN,
     AnyShapeParameters,
     Direction,
+    MeshParameters,
     Placed,
     PlaneParameters,
     Vector,
     impossible,
+    locate,
 )
-from haptic_sim.motions.parameters import MotionParameters, PullParameters
+from haptic_sim.motions.parameters import FileTrajectoryParameters, MotionParameters, PullParameters
 from haptic_sim.parameters import NotNegativePair, Parameters, quantity
 from haptic_sim.scenes import SceneParameters
 
@@ -320,6 +325,10 @@ class MujocoParameters(SceneParameters):
     rank_tolerance: float = rank_tolerance_quantity()
     rank_fade: float = rank_fade_quantity()
 
+    def placed(self, folder: Path) -> MujocoParameters:
+        """The same, with a path that holds everywhere; `folder` is where it starts from."""
+        return self.model_copy(update={"file": os.path.realpath(locate(self.file, folder))})
+
 
 class WorldParameters(SceneParameters):
     """Bodies by name, files by name, and what of them is held and collides."""
@@ -361,3 +370,33 @@ class WorldParameters(SceneParameters):
         description="Standard deviation of the start of each free and each planar body, random by the seed: position, "
         "rotation; a start in which bodies overlap is drawn again",
     )
+
+    def placed(self, folder: Path) -> WorldParameters:
+        """The same, with paths of files that hold everywhere; `folder` is where they start from."""
+
+        def absolute(path: str) -> str:
+            return os.path.realpath(locate(path, folder))
+
+        bodies = {}
+        for name, body in self.bodies.items():
+            shapes = tuple(
+                shape.model_copy(update={"path": absolute(shape.path)}) if isinstance(shape, MeshParameters) else shape
+                for shape in body.shapes
+            )
+            bodies[name] = body.model_copy(update={"shapes": shapes})
+        files = {name: file.model_copy(update={"path": absolute(file.path)}) for name, file in self.files.items()}
+        return self.model_copy(update={"bodies": bodies, "files": files}).with_files(absolute)
+
+    def with_files(self, place: Callable[[str], str | Path]) -> WorldParameters:
+        """The same, with another place for each file that has a trajectory of a motion."""
+        motions = {}
+        for name, motion in self.motions.items():
+            path = motion.trajectory
+            if isinstance(path, FileTrajectoryParameters):
+                path = path.model_copy(update={"path": str(place(path.path))})
+            motions[name] = motion.model_copy(update={"trajectory": path})
+        return self.model_copy(update={"motions": motions}) if motions else self
+
+    def model_files(self) -> dict[str, str]:
+        """Paths of model files whose links may have visual meshes, by name."""
+        return {name: file.path for name, file in self.files.items()}

@@ -15,7 +15,8 @@ from typing import Annotated, Any, ClassVar, Literal, get_args
 import numpy as np
 from pydantic import AfterValidator, Field, ValidationError, model_validator
 
-from haptic_sim.contact.response import RIGID, ContactParameters, Method
+from haptic_sim.contact.methods import ContactMethodParameters, Method, contact_method
+from haptic_sim.contact.response import ContactParameters
 from haptic_sim.dynamics.arms import HOLDS, INERTIAS, LENGTHS, MASSES
 from haptic_sim.parameters import ParameterError, Parameters, PositivePair, PositiveTriple, explain, quantity
 from haptic_sim.scenes import SceneParameters
@@ -155,7 +156,7 @@ class EmptyParameters(SceneParameters):
         (0.0, 0.0), unit="m/s^2", description="Acceleration of free fall, along x and y"
     )
 
-    def world(self, tool: PlanarTool, contact: ContactParameters, method: Method) -> dict[str, Any]:
+    def world(self, tool: PlanarTool, contact: ContactParameters, method: ContactMethodParameters) -> dict[str, Any]:
         """The keys of this world, as `scene.type: world` has them, but for its type."""
         return {"planar": True, "gravity": [*self.gravity, 0], **tool.parts()}
 
@@ -173,7 +174,7 @@ class EnclosureParameters(SceneParameters):
         (0.1, 0.1), unit="m", description="Gap from the tool to the left wall, and to the upper wall"
     )
 
-    def world(self, tool: PlanarTool, contact: ContactParameters, method: Method) -> dict[str, Any]:
+    def world(self, tool: PlanarTool, contact: ContactParameters, method: ContactMethodParameters) -> dict[str, Any]:
         """The keys of this world, as `scene.type: world` has them, but for its type."""
         walls = {wall.name: _plane(wall.normal, wall.offset) for wall in enclosure_walls(tool, self)}
         parts = tool.parts()
@@ -239,7 +240,7 @@ class SlottedEnclosureParameters(SceneParameters):
         """Left and right side of the slot along x [m]."""
         return self.slot_centre - 0.5 * self.slot_width, self.slot_centre + 0.5 * self.slot_width
 
-    def world(self, tool: PlanarTool, contact: ContactParameters, method: Method) -> dict[str, Any]:
+    def world(self, tool: PlanarTool, contact: ContactParameters, method: ContactMethodParameters) -> dict[str, Any]:
         """The keys of this world, as `scene.type: world` has them, but for its type.
 
         A slotted wall is three boxes, so thick that a tool is pushed out of them upwards.
@@ -284,7 +285,7 @@ class SlotParameters(SceneParameters):
     type: Literal["slot"] = "slot"
     normal_force: float = quantity(0.175, unit="N", description="Normal force of each wall on the peg", gt=0.0, le=1e3)
 
-    def world(self, tool: PegParameters, contact: ContactParameters, method: Method) -> dict[str, Any]:
+    def world(self, tool: PegParameters, contact: ContactParameters, method: ContactMethodParameters) -> dict[str, Any]:
         """The keys of this world, as `scene.type: world` has them, but for its type.
 
         The walls overlap the peg by as much as their stiffness makes the normal force.
@@ -337,7 +338,9 @@ class TwoLinksParameters(SceneParameters):
         """Which link the obstacle touches: 0 the base, 1 the distal one."""
         return int(self.contact_height > self.lengths[0])
 
-    def world(self, tool: NoToolParameters, contact: ContactParameters, method: Method) -> dict[str, Any]:
+    def world(
+        self, tool: NoToolParameters, contact: ContactParameters, method: ContactMethodParameters
+    ) -> dict[str, Any]:
         """The keys of this world, as `scene.type: world` has them, but for its type.
 
         The obstacle is a small ball. Where it moves, its coordinates are after the arm's.
@@ -391,7 +394,9 @@ class DropParameters(SceneParameters):
         0.3, unit="rad", description="Tilt of the cube, about an edge of its lower side", ge=-1.6, le=1.6
     )
 
-    def world(self, tool: NoToolParameters, contact: ContactParameters, method: Method) -> dict[str, Any]:
+    def world(
+        self, tool: NoToolParameters, contact: ContactParameters, method: ContactMethodParameters
+    ) -> dict[str, Any]:
         """The keys of this world, as `scene.type: world` has them, but for its type."""
         half = 0.5 * self.side * (abs(math.cos(self.tilt)) + abs(math.sin(self.tilt)))
         ball = {
@@ -419,12 +424,14 @@ class SlopeParameters(SceneParameters):
     mass: float = quantity(1.0, unit="kg", description="Mass of the block", gt=0.0, le=1e3)
     gravity: float = quantity(GRAVITY, unit="m/s^2", description="Acceleration of free fall", ge=0.0, le=100.0)
 
-    def world(self, tool: NoToolParameters, contact: ContactParameters, method: Method) -> dict[str, Any]:
+    def world(
+        self, tool: NoToolParameters, contact: ContactParameters, method: ContactMethodParameters
+    ) -> dict[str, Any]:
         """The keys of this world, as `scene.type: world` has them, but for its type."""
         angle = math.radians(self.angle)
         sine, cosine = math.sin(angle), math.cos(angle)
         corners = 4 if contact.per == "point" else 1
-        depth = self.mass * self.gravity * cosine / (corners * contact.stiffness) if method not in RIGID else 0.0
+        depth = self.mass * self.gravity * cosine / (corners * contact.stiffness) if not method.RIGID else 0.0
         middle = 0.5 * self.size[2] - depth
         block = {
             "joint": "free",
@@ -446,7 +453,9 @@ class StackParameters(SceneParameters):
     side: float = quantity(0.1, unit="m", description="Side length of each body", gt=0.0, le=10.0)
     mass: float = quantity(1.0, unit="kg", description="Mass of each body", gt=0.0, le=1e3)
 
-    def world(self, tool: NoToolParameters, contact: ContactParameters, method: Method) -> dict[str, Any]:
+    def world(
+        self, tool: NoToolParameters, contact: ContactParameters, method: ContactMethodParameters
+    ) -> dict[str, Any]:
         """The keys of this world, as `scene.type: world` has them, but for its type."""
         bodies: dict[str, Any] = {"floor": _plane((0, 0, 1), 0.0)}
         for i in range(self.boxes):
@@ -480,7 +489,9 @@ class StrikeParameters(SceneParameters):
     mass: float = quantity(0.5, unit="kg", description="Mass of each body", gt=0.0, le=1e3)
     gap: float = quantity(0.01, unit="m", description="Gap of each body to the floor at the start", gt=0.0, le=1.0)
 
-    def world(self, tool: NoToolParameters, contact: ContactParameters, method: Method) -> dict[str, Any]:
+    def world(
+        self, tool: NoToolParameters, contact: ContactParameters, method: ContactMethodParameters
+    ) -> dict[str, Any]:
         """The keys of this world, as `scene.type: world` has them, but for its type.
 
         The rod touches with a small ball at its end.
@@ -530,7 +541,7 @@ def build_world(
         tool: of a type that the scene takes, see `tools_of`.
         scene: one of AnySceneParameters.
         contact: material of what has no own.
-        method: some scenes start in the equilibrium of its penalties.
+        method: of contact, or its name; some scenes start in the equilibrium of its penalties.
         folder: where paths of files start from.
         seed: of where bodies are that have jitter.
         hands: further ones, beside the one that holds the tool.
@@ -544,7 +555,7 @@ def build_world(
         parameters = (
             scene
             if isinstance(scene, WorldParameters)
-            else WorldParameters.model_validate({"type": "world", **scene.world(tool, contact, method)})
+            else WorldParameters.model_validate({"type": "world", **scene.world(tool, contact, contact_method(method))})
         )
     except ValidationError as error:  # numbers of the scene that are allowed, and together give what is not
         raise ParameterError(explain(error, WorldParameters, f"scene.type = {scene.type}: its world: ")) from error

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Annotated, ClassVar, Literal, NamedTuple
 
-from haptic_sim.contact.response import ContactParameters, DeviceLimits, Method
+from haptic_sim.contact.methods import Method
+from haptic_sim.contact.response import ContactParameters, DeviceLimits
 from haptic_sim.parameters import Parameters, quantity
 from haptic_sim.parts import Kind, Part
 from haptic_sim.tool.protocol import LocalModelCore
@@ -83,5 +84,8 @@ AnyLocalModelParameters = Annotated[LocalModelParameters, LOCAL_MODELS]
 
 class NoLocalModelParameters(LocalModelParameters):
     """Nothing between two updates: the environment runs at the servo rate."""
+
+    ABSENT: ClassVar[bool] = True
+    OFFLINE: ClassVar[bool] = False
 
     type: Literal["none"] = "none"

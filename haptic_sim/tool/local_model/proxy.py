@@ -9,7 +9,8 @@ import numpy as np
 import pinocchio as pin
 from numpy.lib.stride_tricks import as_strided
 
-from haptic_sim.contact.response import ContactParameters, Method, Rendering
+from haptic_sim.contact.methods import Method
+from haptic_sim.contact.response import ContactParameters, Rendering
 from haptic_sim.contact_rows import CAPACITY, RowArrays
 from haptic_sim.kernels import kernel
 from haptic_sim.messages import LocalGeometry, ToolCommand, ToolState
