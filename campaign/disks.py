@@ -25,7 +25,9 @@ def case(number: int, folder: Path) -> Outcome:
         resource.setrlimit(resource.RLIMIT_FSIZE, (size, size))
 
     settings = ("--set", "analysis=trial", "--quiet", "--duration", "1", "--out", "trial")
-    ended = finish(start(folder, "run", name, "--mode", mode, *settings, before=limit), folder)
+    # Compiled modules are files, too, and would be cut off in the checkout.
+    variables = {"PYTHONDONTWRITEBYTECODE": "1"}
+    ended = finish(start(folder, "run", name, "--mode", mode, *settings, before=limit, variables=variables), folder)
     faults = [*faults_of(ended, {0, 1, 2}), *left_over()]
     directory = folder / "trial"
     summary, _ = summary_of(directory)  # may be cut off by the limit

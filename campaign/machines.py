@@ -59,7 +59,8 @@ def _variables(kind: str, rng: np.random.Generator) -> tuple[dict[str, str], str
         return {"FAULT_SLOW": str(delay)}, f" takes {delay} ms for a write"
     if kind == "full disk":
         count = int(1000 ** rng.uniform())
-        return {"FAULT_FULL": str(count)}, f" from write {count} on"
+        # Compiled modules are files, too, and would be cut off in the checkout.
+        return {"FAULT_FULL": str(count), "PYTHONDONTWRITEBYTECODE": "1"}, f" from write {count} on"
     return {}, ""
 
 
