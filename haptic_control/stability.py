@@ -240,11 +240,11 @@ def largest_gains(
     with np.errstate(divide="ignore"):
         most = LIMIT / inverse_inertia  # of T^2 K + 2 T B; infinite where nothing moves
     springs = period**2 * stiffness
-    room = (most - springs) / (2.0 * period)
+    margin = (most - springs) / (2.0 * period)
     if bool(np.all(2.0 * springs <= most)):
-        part = largest(lambda c: diverging(stiffness, np.minimum(damping, c * room)))
+        part = largest(lambda c: diverging(stiffness, np.minimum(damping, c * margin)))
         if part > 0.0:
-            return stiffness, np.minimum(damping, part * room)
+            return stiffness, np.minimum(damping, part * margin)
     with np.errstate(divide="ignore"):
         share = most / (springs + 2.0 * period * damping)
     part = largest(lambda c: diverging(*(np.minimum(1.0, c * share) * gains for gains in (stiffness, damping))))

@@ -197,9 +197,9 @@ def _couple(x_device, v_device, x_tool, v_tool, K, B, parts, on_device, on_tool)
     for i in range(3):
         j, k = (i + 1) % 3, (i + 2) % 3
         between = eta * m[i] + eta * eta * n[i] - along * q[i]
-        room = q[j] * m[k] - q[k] * m[j] + eta * (q[j] * n[k] - q[k] * n[j])
-        on_device[3 + i] = between - room
-        on_tool[3 + i] = -between - room
+        crossed = q[j] * m[k] - q[k] * m[j] + eta * (q[j] * n[k] - q[k] * n[j])
+        on_device[3 + i] = between - crossed
+        on_tool[3 + i] = -between - crossed
     for i in range(6):
         damper = 0.0
         for j in range(6):

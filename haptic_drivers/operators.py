@@ -380,8 +380,8 @@ def _pull(packed, here, following, part, rate, elapsed, pose, twist, out):
     rotation_difference(start[3:], pose[3:], out[3:])
     for i in range(3):
         out[3 + i] = a.turn_stiffness * out[3 + i] - a.turn_damping * twist[3 + i]
-        way = following[i] - here[i]
-        aim, velocity = start[i] + here[i] + part * way, rate * way
+        span = following[i] - here[i]
+        aim, velocity = start[i] + here[i] + part * span, rate * span
         if mass == 0.0:
             out[i] = stiffness * (aim - pose[i]) + damping * (velocity - twist[i])
             continue

@@ -448,7 +448,7 @@ def step_pantograph(packed, operator, rendered, period):
         a.motor[k] = a.carried[k]
         for i in range(3):
             a.motor[k] += a.torques[k, i] * a.wrench[i]
-    _rub(a, period)
+    _apply_friction(a, period)
     while True:
         for k in range(4):
             a.torque[k] = a.motor[k] + a.rubbing[k]
@@ -480,7 +480,7 @@ def step_pantograph(packed, operator, rendered, period):
 
 
 @kernel
-def _rub(a, period):
+def _apply_friction(a, period):
     """Find the torques of friction, which are held over the step."""
     linkage, viscous, dry = a.linkage, a.friction[0], a.friction[1]
     if viscous == 0.0 and dry == 0.0:

@@ -148,9 +148,9 @@ class Pointer:
         )
         self._packed = Packed(self._arrays)
         self._time = self._sign = math.nan  # times of the last call, and of the last sign of the pointer
-        self._rehearse()
+        self._warm_up()
 
-    def _rehearse(self) -> None:
+    def _warm_up(self) -> None:
         """Load the kernels before the first tick."""
         pose = np.array([0.0, 0, 0, 0, 0, 0, 1])
         _grab(self._packed, pose, np.zeros(3), pose, 1)

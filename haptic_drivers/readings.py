@@ -19,8 +19,8 @@ what was before, s is v_max. The last term is what the trapezoid does not know o
 A velocity that is smoothed over at most LAG lags: its integral is a mean of past positions, so |e| <= LAG v at a steady
 speed v, of which SHARE p = SHARE WINDOW v allows five times as much. From rest a motion that has its speed v at once is
 the worst: |e| - SHARE p <= 0.49 LAG v after 1.6 LAG, of which GRACE s = GRACE v allows 2.5 times as much, for times of
-arrival and impacts between readings. What arrives late may have been taken just before, so s is that of a way in SOON
-at most. Quantisation is in e once, since differences of positions cancel.
+arrival and impacts between readings. What arrives late may have been taken just before, so s is that of a displacement
+in SOON at most. Quantisation is in e once, since differences of positions cancel.
 
 What a phantom velocity u does to a hand that has been at rest for WINDOW |ln REST|, 1.2 s, is bounded. There p is zero
 and s below REST v_max, so it is found when its integral is
@@ -76,7 +76,7 @@ class Readings(NamedTuple):
     path: np.ndarray = array("length of the path", 2, unit="m, rad")
     speed: np.ndarray = array("largest speed of the poses", 2, unit="m/s, rad/s")
     ahead: np.ndarray = array("excess with the reading that is judged", 6, unit="m, rad")
-    way: np.ndarray = array("displacement since the last reading", 6, unit="m, rad")
+    displacement: np.ndarray = array("displacement since the last reading", 6, unit="m, rad")
     found: np.ndarray = array("by the last comparison that failed: part, what was found, what is allowed", 3)
 
     @classmethod
@@ -177,35 +177,35 @@ def judge_alone(pose, twist, fastest):
 def _compare(r, pose, twist, elapsed):
     """What is wrong with a reading after the last one that was believed, `elapsed` [s] before; else fill `r.ahead`."""
     for i in range(3):
-        r.way[i] = pose[i] - r.pose[i]
-    rotation_difference(pose[3:], r.pose[3:], r.way[3:])
+        r.displacement[i] = pose[i] - r.pose[i]
+    rotation_difference(pose[3:], r.pose[3:], r.displacement[3:])
     for part in range(2):
         farthest = r.fastest[part] * max(elapsed, r.period, SOON)
-        way = length(r.way[3 * part : 3 * part + 3])
-        if not way <= farthest:
-            r.found[0], r.found[1], r.found[2] = part, way, farthest
+        distance = length(r.displacement[3 * part : 3 * part + 3])
+        if not distance <= farthest:
+            r.found[0], r.found[1], r.found[2] = part, distance, farthest
             if (
-                r.known[0] == 1 and way <= r.fastest[part] * APART
+                r.known[0] == 1 and distance <= r.fastest[part] * APART
             ):  # the first may have been taken long before it arrived
                 r.known[0] = 0
                 return 0
             return JUMPED
     kept = math.exp(-max(elapsed, 0.0) / WINDOW)
     for i in range(6):
-        r.ahead[i] = kept * r.excess[i] + 0.5 * elapsed * (r.twist[i] + twist[i]) - r.way[i]
+        r.ahead[i] = kept * r.excess[i] + 0.5 * elapsed * (r.twist[i] + twist[i]) - r.displacement[i]
     if abs(elapsed) > APART:
         return 0
     for part in range(2):
-        way = length(r.way[3 * part : 3 * part + 3])
-        speed = max(kept * r.speed[part], way / max(min(elapsed, SOON), AGAIN), REST * r.limit[part])
+        distance = length(r.displacement[3 * part : 3 * part + 3])
+        speed = max(kept * r.speed[part], distance / max(min(elapsed, SOON), AGAIN), REST * r.limit[part])
         unknown = 0.5 * abs(elapsed) * length(twist[3 * part : 3 * part + 3] - r.twist[3 * part : 3 * part + 3])
-        allowed = GRACE * min(speed, r.limit[part]) + SHARE * (kept * r.path[part] + way) + unknown
+        allowed = GRACE * min(speed, r.limit[part]) + SHARE * (kept * r.path[part] + distance) + unknown
         excess = length(r.ahead[3 * part : 3 * part + 3])
         if not excess <= allowed:
             r.found[0], r.found[1], r.found[2] = part, excess, allowed
             return DISAGREES
     for part in range(2):
-        way = length(r.way[3 * part : 3 * part + 3])
-        r.path[part] = kept * r.path[part] + way
-        r.speed[part] = max(kept * r.speed[part], way / max(min(elapsed, SOON), AGAIN))
+        distance = length(r.displacement[3 * part : 3 * part + 3])
+        r.path[part] = kept * r.path[part] + distance
+        r.speed[part] = max(kept * r.speed[part], distance / max(min(elapsed, SOON), AGAIN))
     return 0

@@ -22,7 +22,7 @@ from haptic_sim.errors import HapticsError
 
 STEP, TURN = 0.004, 0.05  # [m], [rad] of a key
 SPEED, RATE = 0.15, 1.5  # [m/s], [rad/s] of a stick that is at its end
-DEAD = 0.12  # part of a stick's way in which it is at rest
+DEAD = 0.12  # part of a stick's travel in which it is at rest
 
 
 class SourceError(HapticsError, RuntimeError):
@@ -32,7 +32,7 @@ class SourceError(HapticsError, RuntimeError):
 class Motion(NamedTuple):
     """What a person did since the last time: displacement and rotation (6,) [m, rad]; whether they let go, or leave."""
 
-    way: np.ndarray
+    displacement: np.ndarray
     lets_go: bool = False
     leaves: bool = False
 
@@ -49,9 +49,9 @@ class Source(Protocol):
 
 
 def _axis(i: int, sign: float) -> np.ndarray:
-    way = np.zeros(6)
-    way[i] = sign * (STEP if i < 3 else TURN)
-    return way
+    displacement = np.zeros(6)
+    displacement[i] = sign * (STEP if i < 3 else TURN)
+    return displacement
 
 
 def _pairs(first: int, *pairs: tuple[str, str]) -> dict[str, np.ndarray]:
@@ -87,12 +87,12 @@ class Keyboard:
             return Motion(np.zeros(6))
         if not data:
             raise SourceError("the terminal is closed")
-        text, way, lets_go, leaves = self._rest + data.decode(errors="ignore"), np.zeros(6), False, False
+        text, displacement, lets_go, leaves = self._rest + data.decode(errors="ignore"), np.zeros(6), False, False
         self._rest = ""
         while text:
             key = next((key for key in KEYS if text.startswith(key)), text[0])
             if key in KEYS:
-                way += KEYS[key]
+                displacement += KEYS[key]
             elif key == "\x1b" and len(text) < 4 and any(one.startswith(text) for one in KEYS):
                 if len(text) > 1:
                     self._rest = text  # the rest of an arrow comes later
@@ -102,7 +102,7 @@ class Keyboard:
                 lets_go = True
             leaves |= key in "q\x03\x04"
             text = text[len(key) :]
-        return Motion(way, lets_go, leaves)
+        return Motion(displacement, lets_go, leaves)
 
 
 @contextlib.contextmanager
@@ -177,12 +177,12 @@ class Gamepad:
                     part = (value - least) / (largest - least)
                     self._values[code] = part if code in _TRIGGERS else 2.0 * part - 1.0
                 lets_go |= kind == _KEY and code in _LETS_GO and value == 1
-        way = np.zeros(6)
+        displacement = np.zeros(6)
         for code, (i, sign) in _STICKS.items():
-            way[i] += sign * bent(self._values[code])
+            displacement[i] += sign * bent(self._values[code])
         for code, sign in _TRIGGERS.items():
-            way[2] += sign * bent(self._values[code])
-        return Motion(scaled(way, elapsed), lets_go)
+            displacement[2] += sign * bent(self._values[code])
+        return Motion(scaled(displacement, elapsed), lets_go)
 
 
 def find_gamepad(path: str = "") -> int:
@@ -259,7 +259,7 @@ class SpaceMouse:
 
 
 def bent(value: float) -> float:
-    """Part of a stick's way beyond DEAD, from -1 to 1; 0 for what is no number."""
+    """Part of a stick's travel beyond DEAD, from -1 to 1; 0 for what is no number."""
     if not abs(value) > DEAD:
         return 0.0
     size = min((abs(value) - DEAD) / (1.0 - DEAD), 1.0)
@@ -267,5 +267,5 @@ def bent(value: float) -> float:
 
 
 def scaled(parts: np.ndarray, elapsed: float) -> np.ndarray:
-    """The motion of sticks in a time [s], from parts of their ways (6,)."""
+    """The motion of sticks in a time [s], from parts of their travel (6,)."""
     return np.asarray(parts * elapsed * np.array([SPEED, SPEED, SPEED, RATE, RATE, RATE]))

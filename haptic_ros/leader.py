@@ -27,7 +27,7 @@ RESEND = 0.05  # [s] without an answer after which a tick is begun again
 # Ticks that the leader may be ahead of the recorder: four messages each and for each hand, with a relay eight, of which
 # the middleware's shared memory holds 512 for a reader whose process does not get to run.
 LEAD, LOOK = 64, 16  # it looks every LOOK ticks
-LOOK_AROUND = 0.5  # [s] between two looks for foreign publishers, before the start
+POLL_PERIOD = 0.5  # [s] between two looks for foreign publishers, before the start
 CLOSING = 1.0  # [s] for the recorder to close the bag of an interrupted trial
 WATCHED = 65536  # ticks of a graph that only runs, of which what was measured is kept
 
@@ -315,7 +315,7 @@ class LeaderNode(ServoNode):
                 node.idle()
             waiting = [node for node in waiting if not node.barrier.announce_if_ready()]
             ready, now = not waiting and others <= self._ready, time.monotonic()
-            if ready or now > looked + LOOK_AROUND:
+            if ready or now > looked + POLL_PERIOD:
                 looked, before, contested = now, contested, self._contested()
                 if contested and not before:
                     contested_since = self._heard = now

@@ -63,9 +63,9 @@ def test_each_key_is_a_step(pipe: tuple[int, int], keys: str, way: Any) -> None:
     keyboard = Keyboard(pipe[0])
     os.write(pipe[1], keys.encode())
     motion = keyboard.read(0.02)
-    np.testing.assert_allclose(motion.way, way, atol=1e-15)
+    np.testing.assert_allclose(motion.displacement, way, atol=1e-15)
     assert (motion.lets_go, motion.leaves) == (False, False)
-    assert not keyboard.read(0.02).way.any()
+    assert not keyboard.read(0.02).displacement.any()
 
 
 def test_keys_let_go_and_leave_and_arrows_come_in_parts(pipe: tuple[int, int]) -> None:
@@ -73,11 +73,11 @@ def test_keys_let_go_and_leave_and_arrows_come_in_parts(pipe: tuple[int, int]) -
     for keys, lets_go, leaves in ((" ", True, False), ("\x1b", True, False), ("q", False, True), ("\x03", False, True)):
         os.write(pipe[1], keys.encode())
         motion = keyboard.read(0.02)
-        assert (motion.lets_go, motion.leaves, motion.way.any()) == (lets_go, leaves, False)
+        assert (motion.lets_go, motion.leaves, motion.displacement.any()) == (lets_go, leaves, False)
     os.write(pipe[1], b"\x1b[")
     assert not keyboard.read(0.02).lets_go
     os.write(pipe[1], b"C")
-    assert keyboard.read(0.02).way[0] == STEP
+    assert keyboard.read(0.02).displacement[0] == STEP
     os.close(pipe[1])
     with pytest.raises(SourceError, match="the terminal is closed"):
         keyboard.read(0.02)
@@ -93,7 +93,7 @@ def test_terminal_is_left_as_it_was() -> None:
         assert not termios.tcgetattr(terminal)[3] & termios.ECHO
         os.write(master, b"w")
         os.set_blocking(terminal, True)  # the byte is on its way
-        assert Keyboard(terminal).read(0.02).way[1] == STEP
+        assert Keyboard(terminal).read(0.02).displacement[1] == STEP
     assert termios.tcgetattr(terminal) == before and os.get_blocking(terminal)
     os.close(master)
     os.close(terminal)
@@ -110,14 +110,14 @@ def stick(code: int, value: int, kind: int = 3) -> bytes:
 
 def test_sticks_move_with_a_speed_and_rest_in_their_middle(pipe: tuple[int, int]) -> None:
     gamepad = Gamepad(pipe[0])
-    assert not gamepad.read(0.02).way.any()
+    assert not gamepad.read(0.02).displacement.any()
     os.write(pipe[1], stick(0, 32767) + stick(1, -32768) + stick(5, 255))  # ABS_X, ABS_Y (away), ABS_RZ
-    way = gamepad.read(0.02).way
+    way = gamepad.read(0.02).displacement
     np.testing.assert_allclose(way, 0.02 * SPEED * np.array([1, 1, 1, 0, 0, 0]), rtol=1e-4)
-    np.testing.assert_allclose(gamepad.read(0.04).way, 2.0 * way)  # as long as they are held
+    np.testing.assert_allclose(gamepad.read(0.04).displacement, 2.0 * way)  # as long as they are held
     half = round(32767 * (DEAD + 0.5 * (1.0 - DEAD)))
     os.write(pipe[1], stick(0, half) + stick(1, 1000) + stick(5, 10) + stick(3, 32767) + stick(4, 32767))
-    way = gamepad.read(0.02).way
+    way = gamepad.read(0.02).displacement
     np.testing.assert_allclose(way, 0.02 * np.array([0.5 * SPEED, 0, 0, RATE, 0, -RATE]), rtol=1e-3, atol=1e-9)
     event = stick(305, 1, kind=1)
     os.write(pipe[1], event[:10])
@@ -173,7 +173,7 @@ def test_spacemouse_is_read_by_its_library(monkeypatch: pytest.MonkeyPatch) -> N
     state = SimpleNamespace(x=1.0, y=-1.0, z=math.nan, roll=0.05, pitch=-1.0, yaw=1.0, buttons=[0, 0])
     mouse = SpaceMouse(SimpleNamespace(read=lambda: state))
     motion = mouse.read(0.02)
-    np.testing.assert_allclose(motion.way, 0.02 * np.array([SPEED, -SPEED, 0, -RATE, 0, -RATE]))
+    np.testing.assert_allclose(motion.displacement, 0.02 * np.array([SPEED, -SPEED, 0, -RATE, 0, -RATE]))
     assert not motion.lets_go
     state.buttons = [0, 1]
     assert mouse.read(0.02).lets_go

@@ -169,7 +169,7 @@ def _hand_rules(experiment: Experiment) -> list[str]:
     if is_constrained(experiment):
         problems.append(f"scene.type = {scene.type}: supports one hand only; leave out hands")
     if getattr(scene, "constraints", None):
-        problems.append("scene.constraints: exact constraints are made for one hand; leave out hands")
+        problems.append("scene.constraints: exact constraints support one hand only; leave out hands")
     return problems
 
 

@@ -41,7 +41,7 @@ PERIOD = 0.02  # [s] between two readings
 SOURCES = ("keyboard", "gamepad", "spacemouse")
 FOUND = 10.0  # [s] for the trial to be found, by default
 PROMPT = 1.0  # [s] without a trial before it is said that one is waited for
-LASTING = 0.3  # [s] for which something is the case before it is said
+PERSISTENT = 0.3  # [s] for which a condition persists before it is reported
 
 
 def point(source: str, device: str, namespace: str, stop: threading.Event, wait: float = FOUND) -> None:
@@ -95,7 +95,7 @@ class Said:
         now, text = time.monotonic(), self._state()
         if text != self._last:
             self._last, self._since = text, now
-        elif text != self._said and now > self._since + LASTING:
+        elif text != self._said and now > self._since + PERSISTENT:
             self._said = text
             print(text, file=sys.stderr, flush=True)
 
@@ -113,11 +113,11 @@ def follow(source: Source, sender: Sender, stop: threading.Event, said: Said) ->
             return
         if motion.lets_go:
             sender.release()
-        elif motion.way.any():
+        elif motion.displacement.any():
             if not sender.holds:
                 pose[:] = 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 1.0
                 sender.grab()
-            advance_pose(motion.way, 1.0, pose)
+            advance_pose(motion.displacement, 1.0, pose)
             sender.move(pose)
             sent = now
         elif now > sent + REPEATED:

@@ -124,7 +124,7 @@ class ViewerNode(Node):
         self._look_for_nodes()
         for topic, data in self._inbox.wait(0.0):
             if topic == EVENTS:
-                self._hear(deserialize_message(data, msg.TrialEvent))
+                self._receive_state(deserialize_message(data, msg.TrialEvent))
                 continue
             try:
                 self._frames.take(topic, data)
@@ -174,7 +174,7 @@ class ViewerNode(Node):
         self._inbox.close()
         self.page.stop()
 
-    def _hear(self, event: Any) -> None:
+    def _receive_state(self, event: Any) -> None:
         if event.name in ("finished", "interrupted") and self.course.state is not State.RESETTING:
             self.end()
             self.course.say(f"{event.name} after {event.tick} ticks {event.detail}".strip())
@@ -322,16 +322,16 @@ def main() -> None:
     die_with_parent()
     directory, host, port, reading, *how = sys.argv[1:8]
     controlled, paused, recorded = (one == "yes" for one in how)
-    told: list[int] = []
+    signals: list[int] = []
     for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, lambda number, _: told.append(number))
+        signal.signal(number, lambda number, _: signals.append(number))
     os.nice(5)  # looking on comes last
     cores = sorted(os.sched_getaffinity(0))
     os.sched_setaffinity(0, cores[:-1] or cores)  # the last one is that of the servo threads
     rclpy.init(args=sys.argv, signal_handler_options=SignalHandlerOptions.NO)
     try:
         if not directory:
-            directory, paused, recorded = find_trial(told)
+            directory, paused, recorded = find_trial(signals)
         trial = read_resolved(Path(directory) / "experiment.yaml")
     except ParameterError as error:
         _tell(f"fails {error}")
@@ -345,7 +345,7 @@ def main() -> None:
         threading.Thread(target=_read, args=(int(reading), lines), name="reading", daemon=True).start()
     _tell(f"ready {node.page.address}")
     due = time.monotonic()
-    while not told:
+    while not signals:
         while lines:
             word, _, rest = lines.pop(0).partition(" ")
             if word == "restart":
@@ -362,13 +362,13 @@ def main() -> None:
     leave(0)  # viser's threads and the middleware's destructors have nothing left to do
 
 
-def find_trial(told: list[int]) -> tuple[str, bool, bool]:
+def find_trial(signals: list[int]) -> tuple[str, bool, bool]:
     """Directory of the trial that runs in this namespace, whether it is paused, and whether there is a recorder.
 
     Its leader says so: the driver, or without a device the environment.
 
     Args:
-        told: to end, when it is not empty.
+        signals: to end, when it is not empty.
 
     Raises:
         ParameterError: nobody answers, or the trial cannot be drawn.
@@ -377,7 +377,7 @@ def find_trial(told: list[int]) -> tuple[str, bool, bool]:
     try:
         leaders = [node.create_client(GetParameters, f"{name}/get_parameters") for name in ("driver", "environment")]
         until = time.monotonic() + FOUND
-        while time.monotonic() < until and not told:
+        while time.monotonic() < until and not signals:
             for leader in (leader for leader in leaders if leader.service_is_ready()):
                 request = GetParameters.Request(names=[name_of("", key) for key in ("directory", "paused", "nodes")])
                 future = leader.call_async(request)

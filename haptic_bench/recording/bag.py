@@ -63,7 +63,7 @@ _DAMAGE = (ValueError, OverflowError, MemoryError, RuntimeError, struct.error, M
 
 _NO_END = "has no end: its writer did not finish; bag.repair recovers what is there"
 
-# A disk, a quota or a file size limit that is used up: room can be made.
+# A disk, a quota or a file size limit that is used up: space can be made.
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
@@ -289,7 +289,7 @@ class BagWriter:
         if self._file.closed:
             return
         problem: OSError | None = None
-        room = 0  # to be made [B]
+        space = 0  # to be made [B]
         with self._file:
             while True:
                 index, information = b"", ""
@@ -303,8 +303,8 @@ class BagWriter:
                     if error.errno not in _FULL or not (self._pending or len(self._ends) > 1):
                         raise problem from None
                 # First what is not in the file, then what the index takes, then more.
-                room = max(2 * room, len(index) + len(information))
-                keep = [end for end in self._ends[1:] if end <= self._ends[-1] - room]
+                space = max(2 * space, len(index) + len(information))
+                keep = [end for end in self._ends[1:] if end <= self._ends[-1] - space]
                 self._storage, self._pending, self._ends = None, [], [self._ends[0], *keep]
                 self._file.truncate(self._ends[-1])
         if problem is not None:

@@ -148,5 +148,5 @@ def read_world(messages: Sequence[bytes]) -> WorldRecord | None:
 
 def _most_contacts(layout: WorldState, messages: Sequence[bytes]) -> int:
     """What the longest of some messages has room for."""
-    room = max(map(len, messages)) - len(layout.to_bytes())
-    return min(_MOST, max(0, -(-room // CONTACT.itemsize)))
+    space = max(map(len, messages)) - len(layout.to_bytes())
+    return min(_MOST, max(0, -(-space // CONTACT.itemsize)))

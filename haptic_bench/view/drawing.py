@@ -57,8 +57,8 @@ class _Eye:
         flat = self._flat(_in_sight(frames))
         low, high = flat.min(axis=0), flat.max(axis=0)
         self._centre = 0.5 * (low + high)
-        room = np.array([WIDTH, HEIGHT - TOP - BOTTOM]) - 2.0 * MARGIN
-        self.scale = float((room / np.maximum(high - low, SMALLEST * scene.size)).min())
+        area = np.array([WIDTH, HEIGHT - TOP - BOTTOM]) - 2.0 * MARGIN
+        self.scale = float((area / np.maximum(high - low, SMALLEST * scene.size)).min())
 
     def _flat(self, points: np.ndarray) -> np.ndarray:
         """Points (N, 3) to the right and up [m], (N, 2)."""
@@ -73,8 +73,8 @@ class _Eye:
 def moves(frames: Frames) -> bool:
     """Whether anything moves as far as it can be seen in a drawing."""
     eye = _Eye(frames)
-    for ways in (paths_of_hands(frames), paths_of_bodies(frames)):
-        places = np.array([eye(points) for points in ways])
+    for paths in (paths_of_hands(frames), paths_of_bodies(frames)):
+        places = np.array([eye(points) for points in paths])
         if places.size and np.ptp(places, axis=0).max() >= VISIBLE:
             return True
     return False

@@ -82,13 +82,13 @@ class Gate:
         """Hand on both ways until one ends."""
         answers, requests = await asyncio.open_connection(LOOPBACK, self._behind)
         requests.write(head)
-        ways = [asyncio.create_task(_copy(reader, requests)), asyncio.create_task(_copy(answers, writer))]
+        copies = [asyncio.create_task(_copy(reader, requests)), asyncio.create_task(_copy(answers, writer))]
         try:
-            await asyncio.wait(ways, return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait(copies, return_when=asyncio.FIRST_COMPLETED)
         finally:
-            for way in ways:
-                way.cancel()
-            await asyncio.gather(*ways, return_exceptions=True)
+            for copy in copies:
+                copy.cancel()
+            await asyncio.gather(*copies, return_exceptions=True)
             requests.close()
 
     def passed(self, head: bytes) -> bytes | None:

@@ -114,17 +114,17 @@ class Pointer:
         self._follow(event)
 
     def _follow(self, event: Any) -> None:
-        way = np.array(event.end_position, float) - self._start
+        moved = np.array(event.end_position, float) - self._start
         pose = np.array([0.0, 0, 0, 0, 0, 0, 1])
         right, up, away = self._screen
         size = self._page.scene.size
         if event.modifier == "shift":
-            pose[:3] = way @ up * away
+            pose[:3] = moved @ up * away
         elif event.modifier == "cmd/ctrl":
-            rotation = -away * (way @ right) if self._page.scene.planar else np.cross(way, away)
+            rotation = -away * (moved @ right) if self._page.scene.planar else np.cross(moved, away)
             advance_pose(np.concatenate([np.zeros(3), 2.0 / size * rotation]), 1.0, pose)
         else:
-            pose[:3] = way
+            pose[:3] = moved
         self._sender.move(pose)
         self._sign = time.monotonic()
         self._line.points = np.array([[event.start_position, self._start + pose[:3]]], np.float32)
@@ -143,11 +143,11 @@ class Pointer:
             if self._client == -1:
                 self._client, self._pose[:] = event.client_id, (0, 0, 0, 0, 0, 0, 1)
                 self._sender.grab(oriented=bool(self._oriented.value) or turns)
-            way = axes @ self._axes(event.client)
+            step = axes @ self._axes(event.client)
             if turns:
-                advance_pose(np.concatenate([np.zeros(3), TURN * way]), 1.0, self._pose)
+                advance_pose(np.concatenate([np.zeros(3), TURN * step]), 1.0, self._pose)
             else:
-                self._pose[:3] += STEP * self._page.scene.size * way
+                self._pose[:3] += STEP * self._page.scene.size * step
             self._sender.move(self._pose)
             self._key = self._sign = time.monotonic()
 

@@ -40,7 +40,7 @@ class RelayTrialParameters(TrialParameters):
     )
 
 
-Way = tuple[Callable[..., None], Any, dict[str, Any]]
+Direction = tuple[Callable[..., None], Any, dict[str, Any]]
 """A function of a core, the message that it takes, and the messages that it fills, by their topics."""
 
 
@@ -50,14 +50,14 @@ class RelayNode(ServoNode):
     Config: ClassVar[Any] = RelayTrialParameters
     config: RelayTrialParameters
 
-    def ways(self) -> tuple[Way, Way]:
-        """The two ways through a new core, in the order of the tick; every kernel has been called."""
+    def directions(self) -> tuple[Direction, Direction]:
+        """The two directions through a new core, in the order of the tick; every kernel has been called."""
         raise NotImplementedError
 
     def build(self) -> None:
         """Make the core from `self.config`."""
-        self._ways = self.ways()
-        self._begun = self._ended = -1  # last ticks of both ways
+        self._directions = self.directions()
+        self._begun = self._ended = -1  # last ticks of both directions
         self._heard = 0.0  # when something came last
 
     def next_tick(self) -> int:
@@ -73,7 +73,7 @@ class RelayNode(ServoNode):
 
     def _begin_tick(self, topic: str, data: bytes | Message) -> None:
         """Pass on what a tick begins with."""
-        core, received, answers = self._ways[0]
+        core, received, answers = self._directions[0]
         received.load(data)
         tick, last, realtime = received.tick, self._begun, self.realtime
         if tick > self.config.last_tick:
@@ -91,7 +91,7 @@ class RelayNode(ServoNode):
 
     def _end_tick(self, topic: str, data: bytes | Message) -> None:
         """Pass on what a tick ends with."""
-        core, received, answers = self._ways[1]
+        core, received, answers = self._directions[1]
         received.load(data)
         tick = received.tick
         if tick <= self._ended and not self.realtime:
@@ -105,7 +105,7 @@ class RelayNode(ServoNode):
         self._send(answers)
 
     def _send_again(self) -> None:
-        self._send(self._ways[1 if self._ended == self._begun else 0][2])
+        self._send(self._directions[1 if self._ended == self._begun else 0][2])
 
     def _send(self, answers: dict[str, Any]) -> None:
         for topic, answer in answers.items():
@@ -127,8 +127,8 @@ class DeviceRelayNode(RelayNode):
     Config: ClassVar[Any] = DeviceRelayTrialParameters
     config: DeviceRelayTrialParameters
 
-    def ways(self) -> tuple[Way, Way]:
-        """The two ways through a new core, in the order of the tick; every kernel has been called."""
+    def directions(self) -> tuple[Direction, Direction]:
+        """The two directions through a new core, in the order of the tick; every kernel has been called."""
         config, realtime = self.config, self.config.realtime
         watchdog = config.watchdog if realtime else None
         warmed, core = (
@@ -155,8 +155,8 @@ class WorldRelayNode(RelayNode):
     Config: ClassVar[Any] = WorldRelayTrialParameters
     config: WorldRelayTrialParameters
 
-    def ways(self) -> tuple[Way, Way]:
-        """The two ways through a new core, in the order of the tick; every kernel has been called."""
+    def directions(self) -> tuple[Direction, Direction]:
+        """The two directions through a new core, in the order of the tick; every kernel has been called."""
         config = self.config
         warmed, core = (
             WorldEnd(config.relay, config.guard, config.rate, config.pose, config.realtime) for _ in range(2)

@@ -229,7 +229,7 @@ def _follow(blocks, now):
 
 
 @cache
-def _rehearse() -> None:
+def _warm_up() -> None:
     """Compile or load every kernel, so that none is while a device runs."""
     blocks, told = np.zeros(1, BLOCK), np.zeros(5, np.int64)
     _offer(blocks, NOTHING, 0)
@@ -259,7 +259,7 @@ class Exchange:
         blocks: np.ndarray | None = None,
         explain: Callable[[int], str] | None = None,
     ):
-        _rehearse()
+        _warm_up()
         self.blocks = np.zeros(1, BLOCK) if blocks is None else blocks
         self._texts: list[str] = [""]
         self._explain = explain or self._texts.__getitem__

@@ -70,7 +70,7 @@ class Still:
 
 
 class RecordedReadings(Still):
-    """What a device has told, by tick, as serialised DeviceReadings."""
+    """What a device has measured, by tick, as serialised DeviceReadings."""
 
     def __init__(self, readings: Mapping[int, bytes]):
         self._readings = readings
@@ -113,7 +113,7 @@ class Link:
         self._written = self._opened = clock()
         self._patience = round(1e9 * device.watchdog)
         self._active = False  # as the driver is
-        self._has_told = False  # since it was opened
+        self._has_read = False  # since it was opened
         self._said = ""  # of faults, the last
         self._ended = threading.Event()
         self._watched: threading.Thread | None = None
@@ -134,7 +134,7 @@ class Link:
             except BaseException:
                 self._hardware.close()
                 raise
-            self._open, self._opened, self._has_told = True, self._clock(), False
+            self._open, self._opened, self._has_read = True, self._clock(), False
         self._ended.clear()
         if self._watches and self._watched is None:
             self._watched = threading.Thread(target=self._watch, name="device watchdog", daemon=True)
@@ -194,11 +194,11 @@ class Link:
         self._pending.append(request)
         if self._lock.acquire(timeout=TURN):
             try:
-                self._obey()
+                self._run_requests()
             finally:
                 self._lock.release()
 
-    def _obey(self) -> None:
+    def _run_requests(self) -> None:
         """Do what other threads have left to this one, which has the lock."""
         while self._pending:
             request, life = self._pending.popleft(), self.life
@@ -217,38 +217,38 @@ class Link:
     def take(self, tick: int, reading: DeviceReading) -> None:
         """Fill in what the driver has of the device in a tick."""
         with self._lock:
-            life, told, now = self.life, self._reading, self._clock()
+            life, found, now = self.life, self._reading, self._clock()
             if self._open and not life.reopening:
                 self._call(self._read)
-            silent = max(1e-9 * (now - (told.time_ns if self._has_told else self._opened)), 0.0)
-            pressed = tuple(told.buttons > 0)
-            life.step(self._period, silent, self._has_told, told.present, homed=told.homed, pressed=pressed)
+            silent = max(1e-9 * (now - (found.time_ns if self._has_read else self._opened)), 0.0)
+            pressed = tuple(found.buttons > 0)
+            life.step(self._period, silent, self._has_read, found.present, homed=found.homed, pressed=pressed)
             self._follow()
-            reading.pose[:], reading.twist[:] = told.pose, told.twist
-            reading.age = max(1e-9 * (now - (told.time_ns or self._opened)), 0.0)
+            reading.pose[:], reading.twist[:] = found.pose, found.twist
+            reading.age = max(1e-9 * (now - (found.time_ns or self._opened)), 0.0)
             reading.motion_scale, reading.force_scale = life.motion_scale, life.force_scale
             reading.state, reading.reason = life.state, life.reason
             if self._starved and life.reason == Reason.NONE:  # then it starts softly
                 reading.reason = Reason.WATCHDOG
             self._starved = False
             reading.resize(len(self._device.buttons))
-            reading.buttons[: len(reading)] = told.buttons[: len(reading)]
+            reading.buttons[: len(reading)] = found.buttons[: len(reading)]
 
     def write(self, wrench: np.ndarray) -> None:
         """Render a wrench on the hand, in the axes of the base (6,) [N, N m]."""
         with self._lock:
-            self._obey()
+            self._run_requests()
             if self._on:
                 self._call(lambda: self._hardware.write(wrench))
                 self._written, self._pushes = self._clock(), bool(wrench.any())
 
     def _read(self) -> None:
-        told = self._reading
-        if self._hardware.read(told):
-            self._has_told, self.life.homed = True, told.homed
-            told.time_ns = min(told.time_ns, self._clock())  # one of the future would never become old
-            if told.fault:
-                self._fail(told.fault)
+        found = self._reading
+        if self._hardware.read(found):
+            self._has_read, self.life.homed = True, found.homed
+            found.time_ns = min(found.time_ns, self._clock())  # one of the future would never become old
+            if found.fault:
+                self._fail(found.fault)
 
     def _call(self, what: Callable[[], object]) -> None:
         """Call the hardware; what goes wrong is a fault, whatever it is."""
@@ -258,7 +258,7 @@ class Link:
         except Exception as error:  # a vendor's module may raise anything, and the force has to end
             self._fail(str(error) or type(error).__name__)
         self._called = 0
-        self._obey()
+        self._run_requests()
 
     def _stop_homing(self) -> None:
         """An enabled device is not being homed, and one that is being opened neither."""
@@ -299,7 +299,7 @@ class Link:
         with self._lock:
             # until there is a reading the hand is shown where it was, at rest, and nothing else is known
             self._reading = Reading(pose=self._reading.pose, time_ns=self._reading.time_ns)
-            self._opened, self._open, self._has_told = self._clock(), True, False
+            self._opened, self._open, self._has_read = self._clock(), True, False
             if self._ended.is_set():
                 self._open = False
                 self._hardware.close()
@@ -330,7 +330,7 @@ class Link:
         if not (self._pushes or self._pending) or not self._lock.acquire(timeout=TURN):
             return
         try:
-            self._obey()
+            self._run_requests()
             if self._pushes and self._clock() - self._written > self._patience:
                 self._pushes, self._starved = False, True
                 self._call(lambda: self._hardware.write(NO_FORCE))

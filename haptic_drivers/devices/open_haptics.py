@@ -174,11 +174,11 @@ class OpenHaptics(Exchanging):
                 )
             degrees = np.zeros(1, np.int32)
             library.hdGetIntegerv(OUTPUT_DOF, degrees.ctypes.data)
-            told = not api.error()
+            known = not api.error()
             wanted = any(one.startswith("r") for one in self._parameters.actuated)
             memory = self._memory[0]
             memory["handle"], memory["inkwell"] = handle, connection.inkwell
-            memory["torques"] = wanted and (degrees[0] >= 6 if told else True)
+            memory["torques"] = wanted and (degrees[0] >= 6 if known else True)
             self._api, self._handle = api, handle
             api.forget_errors()
             self._scheduled = library.hdScheduleAsynchronous(api.callback, self._memory.ctypes.data, PRIORITY)
@@ -239,8 +239,8 @@ class _Api:
 
     def text(self, code: int) -> str:
         """What an error code means."""
-        told: bytes | None = self.library.hdGetErrorString(code)
-        return f"{(told or b'').decode(errors='replace')} ({code:#x})"
+        text: bytes | None = self.library.hdGetErrorString(code)
+        return f"{(text or b'').decode(errors='replace')} ({code:#x})"
 
 
 _apis: dict[int, _Api] = {}

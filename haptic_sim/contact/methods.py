@@ -93,7 +93,7 @@ class ContactMethodParameters(Part):
         """Why it cannot do what the material asks for, one line each, which begins with a key."""
         if contact.self_collision == "printed" and not self.PRINTED_SELF_COLLISION:
             return [
-                "contact.self_collision = printed: is made for environment.method = impulse_augmented, not for "
+                "contact.self_collision = printed: supports only environment.method = impulse_augmented, not "
                 f"{self.type}; use consistent"
             ]
         return []

@@ -349,7 +349,7 @@ def build(
     pulls = build_pulls(model, parameters.pulls, tool=held, prefix=prefix)
     if parameters.constraints and (motions or pulls):
         key = "motions" if motions else "pulls"
-        raise ParameterError([f"{prefix}{key}: are made for worlds without exact constraints; leave out constraints"])
+        raise ParameterError([f"{prefix}{key}: support only worlds without exact constraints; leave out constraints"])
     problems = list(_plane_problems(model, plan, ordered, q, parameters)) if parameters.planar else []
     problem = unholdable(model.inertias[model.frames[hand].parentJoint], parameters.planar)
     if problem:
