@@ -143,8 +143,8 @@ def test_programs_and_experiments_have_contacts_that_carry_their_bodies(tmp_path
     (soft,) = load_document(document, tmp_path / "tower.yaml", ["contact.stiffness=4000"])
     assert soft.experiment.contact.stiffness == 4000.0
     assert any(note.startswith("contact.stiffness = 4000 N/m: the 10 layers") for note in soft.notes)
-    environment = haptic_sim.Model(scene, environment={"method": "penalty"}).environment()
-    assert environment._tool.contact.parameters.stiffness == expected.stiffness
+    model = haptic_sim.Model(scene, environment={"method": "penalty"})
+    assert model.sections.contact.stiffness == expected.stiffness
 
 
 @pytest.mark.parametrize("method", METHODS)
