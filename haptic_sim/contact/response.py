@@ -440,8 +440,8 @@ class ContactResponse:
             )
         return (
             f"unstable: springs of penalties, held over a step, added {numerical:.3g} J, {beyond}: contact.stiffness = "
-            f"{stiffness:g} N/m is too large for these bodies at rate = {rate:g} Hz; choose a smaller stiffness or a "
-            "higher rate"
+            f"{stiffness:g} N/m is too large for these bodies at rate = {rate:g} Hz; choose a smaller stiffness, a "
+            "higher rate, or environment.method = constraint, which holds stops of joints and contacts together"
         )
 
     @property
