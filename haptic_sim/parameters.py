@@ -15,6 +15,7 @@ from types import NoneType, UnionType
 from typing import Annotated, Any, Union, get_args, get_origin
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, GetCoreSchemaHandler, ValidationError
+from pydantic.fields import FieldInfo
 from pydantic_core import CoreSchema, core_schema
 
 from haptic_sim import inputs
@@ -200,6 +201,12 @@ def explain(error: ValidationError, model: type[BaseModel], prefix: str = "") ->
     return [found + " or ".join(dict.fromkeys(whats)) for found, whats in allowed.items()]
 
 
+def _types_of(field: FieldInfo | None) -> str:
+    """The types that a part may have, where the value of a field is one (haptic_sim/parts.py)."""
+    kinds = [one for one in (field.metadata if field is not None else ()) if hasattr(one, "entries")]
+    return f"; types: {', '.join(kinds[0].entries())}" if kinds else ""
+
+
 def _explain_one(problem: Any, model: type[BaseModel], prefix: str) -> str:
     location, field, owner = _locate(problem["loc"], model)
     key = prefix + location
@@ -210,7 +217,7 @@ def _explain_one(problem: Any, model: type[BaseModel], prefix: str) -> str:
     if kind == "extra_forbidden":
         return f"{key}: unknown key" + _suggest(location.rpartition(".")[2], owner)
     if kind == "missing":
-        return f"{key}: missing" + (f" ({field.description})" if field is not None else "")
+        return f"{key}: missing" + (f" ({field.description}{_types_of(field)})" if field is not None else "")
     if kind in _BOUNDS:
         name, sign = _BOUNDS[kind]
         return f"{shown}: must be {sign} {context[name]:g}" + (f" {unit}" if unit else "")
@@ -220,7 +227,7 @@ def _explain_one(problem: Any, model: type[BaseModel], prefix: str) -> str:
         tag = str(context["discriminator"]).strip("'")
         return f"{key}.{tag} = {context['tag']}: must be one of {context['expected_tags']}"
     if kind == "union_tag_not_found":
-        return f"{key}: missing the key {context['discriminator']}"
+        return f"{key}: missing the key {context['discriminator']}{_types_of(field)}"
     if kind in _NEEDS:
         meaning = f" ({field.description})" if kind in ("tuple_type", "list_type") and field is not None else ""
         return f"{shown}: must be {_NEEDS[kind]}{meaning}"

@@ -33,7 +33,7 @@ from haptic_sim.tool.world_state import Contact as Contact
 from haptic_sim.worlds import building
 from haptic_sim.worlds.loads import carry
 from haptic_sim.worlds.model_files import last_link
-from haptic_sim.worlds.parameters import NAME, WORLD, HoldParameters
+from haptic_sim.worlds.parameters import NAME, WORLD, FileParameters, HoldParameters, MujocoParameters
 from haptic_sim.worlds.scenes import AnyToolParameters, NoToolParameters, tools_of
 
 ELSEWHERE = (
@@ -264,18 +264,19 @@ def load(
     tool: str | None = None,
     base: Literal["fixed", "free"] | None = None,
     engine: str = "haptics",
-    **sections: Any,
+    **keys: Any,
 ) -> Model:
     """The model of a file: an experiment (.yaml), or a robot or a scene as URDF (.urdf) or MJCF (.xml).
 
-        arm = haptic_sim.load("arm.urdf", tool="hand", rate=2000.0, contact={"restitution": 0.5})
+        arm = haptic_sim.load("arm.urdf", tool="hand", gravity_compensation=True, rate=2000.0)
 
     Args:
         path: of the file. An experiment's operator, device and controller are left out.
         tool: the link that is held, of URDF and MJCF; left out: the last one of the file that moves.
         base: whether what the file fixes to the world is fixed, as it is if left out, or free, as a quadrotor.
         engine: what simulates the world of URDF and MJCF: `haptics`, or `mujoco`, whose files say what is fixed.
-        sections: further arguments of `Model`, for URDF and MJCF.
+        keys: for URDF and MJCF, further arguments of `Model`, and keys of `scene.files.NAME` (`gravity_compensation`,
+            `position`, ...), or with MuJoCo those of its scene (`actuators`, ...).
 
     Raises:
         ParameterError: it cannot be read, or cannot be simulated; one line for each problem.
@@ -283,22 +284,34 @@ def load(
     file = Path(path)
     if file.suffix in (".yaml", ".yml"):
         given = {"tool": tool is not None, "base": base is not None, "engine": engine != "haptics"}
-        if names := ", ".join([name for name, is_given in given.items() if is_given] + list(sections)):
+        if names := ", ".join([name for name, is_given in given.items() if is_given] + list(keys)):
             raise ParameterError([f"{names}: not for an experiment, whose file says them"])
         return Model.from_yaml(file)
     if file.suffix not in (".urdf", ".xml"):
         raise ParameterError([f"path = {file}: must end in .yaml (experiment), .urdf (URDF) or .xml (MJCF)"])
-    held = _last_link(file, base == "free") if tool is None else tool
-    if engine == "mujoco":
-        if base is not None:
-            raise ParameterError([f"base = {base}: not with engine = mujoco, whose file says what is fixed"])
-        return Model({"type": "mujoco", "file": str(file.absolute()), "tool": held}, **sections)
-    if engine != "haptics":
+    if engine not in ("haptics", "mujoco"):
         raise ParameterError([f"engine = {engine}: must be haptics or mujoco"])
+    if engine == "mujoco" and base is not None:
+        raise ParameterError([f"base = {base}: not with engine = mujoco, whose file says what is fixed"])
+    held = _last_link(file, base == "free") if tool is None else tool
+    of_scene: type[Parameters] = MujocoParameters if engine == "mujoco" else FileParameters
+    known = [name for name in of_scene.model_fields if name not in ("type", "file", "path", "base", "tool")]
+    for name in keys:
+        if name not in known and name not in _OF_MODEL:
+            raise ParameterError(
+                [f"{name}: unknown{did_you_mean(name, ('tool', 'base', 'engine', *_OF_MODEL, *known))}"]
+            )
+    arguments = {name: value for name, value in keys.items() if name in _OF_MODEL}
+    of_file = {name: value for name, value in keys.items() if name not in _OF_MODEL}
+    if engine == "mujoco":
+        return Model({"type": "mujoco", "file": str(file.absolute()), "tool": held, **of_file}, **arguments)
     name = re.sub(r"[^A-Za-z0-9_-]", "_", file.stem)
     name = name if NAME.fullmatch(name) and name != WORLD else f"model_{name}"
-    keys = {"path": str(file.absolute())} | ({} if base is None else {"base": base})
-    return Model({"files": {name: keys}, "tool": f"{name}/{held}"}, **sections)
+    of_file |= {"path": str(file.absolute())} | ({} if base is None else {"base": base})
+    return Model({"files": {name: of_file}, "tool": f"{name}/{held}"}, **arguments)
+
+
+_OF_MODEL = ("contact", "environment", "rate", "folder", "seed")
 
 
 def _last_link(file: Path, free: bool) -> str:

@@ -171,3 +171,16 @@ def test_towers_and_walls_stand_for_ten_seconds_with_default_keys(method: str, b
         moved = sim.q(name)[:3] - position
         assert np.abs(moved[:2]).max() < 3e-3, name
         assert -6e-3 < moved[2] < 1e-6, name
+
+
+def test_a_body_that_sinks_is_listed() -> None:
+    bodies = {"floor": plane(), "box": box((0, 0, 0.25), (0.5,) * 3, mass=1000.0)}
+    contact = ContactParameters(stiffness=1e4)
+    (line,) = explain_carrying(contact, make_world(bodies, gravity=DOWN), rigid=False)
+    assert line == (
+        "contact.stiffness = 10000 N/m: 1e+03 kg on four contacts of box sink by 0.25 m; check mass and density, or "
+        "choose environment.method = constraint"
+    )
+    assert explain_carrying(contact, make_world(bodies, gravity=DOWN), rigid=True) == []
+    light = {"floor": plane(), "box": box((0, 0, 0.05), (0.1,) * 3, mass=1.0)}
+    assert explain_carrying(ContactParameters(), make_world(light, gravity=DOWN), rigid=False) == []

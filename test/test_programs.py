@@ -172,6 +172,8 @@ def test_files_make_models(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("call", "text"),
     [
+        (lambda world: load(ARM, bse="free"), r"bse: unknown; did you mean base\?"),
+        (lambda world: load(ARM, actuators="control"), "actuators: unknown"),
         (lambda world: load("arm.txt"), r"path = arm.txt: must end in .yaml \(experiment\), .urdf"),
         (lambda world: load("nowhere.urdf"), "nowhere.urdf: cannot be read"),
         (lambda world: load("nowhere.yaml", tool="x"), "tool: not for an experiment"),
@@ -304,3 +306,12 @@ def test_settings_of_programs_are_data() -> None:
     ):
         with pytest.raises(ParameterError, match=text):
             Loop("corner_peg", settings)
+
+
+def test_keys_of_a_file_are_given_to_load() -> None:
+    held, falling = World(load(ARM, gravity_compensation=True)), World(load(ARM))
+    for world in (held, falling):
+        world.reset({"arm/shoulder": 0.7})
+        for _ in range(100):
+            world.step()
+    assert np.linalg.norm(held.twist) < 1e-9 < 0.1 < np.linalg.norm(falling.twist)

@@ -181,6 +181,6 @@ def new(options: argparse.Namespace) -> int:
         target.parent.mkdir(parents=True, exist_ok=True)
         target.write_text(file.read_text(encoding="utf-8").replace("lab_parts", name), encoding="utf-8")
         print(target)
-    print(f"next: pip install --no-deps --target parts ./{name}")
+    print(f"next: pip install --no-deps --upgrade --target parts ./{name}")
     print(f"      PYTHONPATH=parts haptics run {name}/own_wall.yaml --mode offline")
     return DONE

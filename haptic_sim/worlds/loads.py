@@ -32,6 +32,7 @@ import pinocchio as pin
 from haptic_sim.contact.response import ContactParameters
 from haptic_sim.worlds.building import WorldSetup
 
+SUNK = 0.1  # of the size of a body: deeper is said
 COMPRESSION = 0.01  # of its smallest extent, by which a body on four corners yields under its load
 MARGIN = 2.0  # over the stiffness below which a column buckles
 LARGEST = 1e7  # of contact.stiffness [N/m]
@@ -112,11 +113,33 @@ def carry(contact: ContactParameters, world: WorldSetup, rate: float, *, rigid: 
 
 
 def explain_carrying(contact: ContactParameters, world: WorldSetup, *, rigid: bool) -> list[str]:
-    """What is listed at the start: columns that contacts are too soft for; one line or none."""
-    if rigid:
+    """What is listed at the start: bodies and columns that contacts are too soft for; a line of each or none."""
+    return [] if rigid else [*_sunk(contact, world), *_buckled(contact, world)]
+
+
+def _single(world: WorldSetup) -> list[Load]:
+    """The loads of bodies without joints: of a robot, the box says little about its feet."""
+    single = {world.body_names[joint] for joint in world.free_joints}
+    return [load for load in find_loads(world) if load.body in single]
+
+
+def _sunk(contact: ContactParameters, world: WorldSetup) -> list[str]:
+    """The body that sinks deepest into what it lies on, if that is a good part of its size."""
+    worst = max(_single(world), key=lambda load: load.mass * load.gravity / load.size, default=None)
+    if worst is None:
         return []
-    single = {world.body_names[joint] for joint in world.free_joints}  # of a robot, the box says little about its feet
-    loads = [load for load in find_loads(world) if load.layers > 1 and load.body in single]
+    sunk = worst.mass * worst.gravity / (4.0 * contact.stiffness)
+    if not sunk > SUNK * worst.size:
+        return []
+    return [
+        f"contact.stiffness = {contact.stiffness:g} N/m: {worst.mass:.3g} kg on four contacts of {worst.body} sink "
+        f"by {sunk:.2g} m; check mass and density, or choose environment.method = constraint"
+    ]
+
+
+def _buckled(contact: ContactParameters, world: WorldSetup) -> list[str]:
+    """The column that buckles first, if one does."""
+    loads = [load for load in _single(world) if load.layers > 1]
     worst = max(loads, key=lambda load: load.buckling_stiffness, default=None)
     if worst is None or not contact.stiffness < worst.buckling_stiffness:
         return []

@@ -168,7 +168,8 @@ def _tree_problems(tree: FileTree) -> Iterator[str]:
         inertia = tree.model.inertias[joint]
         name = names.get(joint, tree.model.names[joint])
         if not 0.0 < inertia.mass < np.inf:
-            yield f": link {name}: mass = {inertia.mass:g} kg: must be > 0, the link moves"
+            lacking = "; give it an <inertial>, or make its joint fixed" if inertia.mass == 0.0 else ""
+            yield f": link {name}: mass = {inertia.mass:g} kg: must be > 0, the link moves{lacking}"
         elif reason := impossible(np.array(inertia.inertia)):
             yield f": link {name}: no body has this inertia: {reason}"
     for shape in tree.shapes:
