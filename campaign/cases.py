@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from haptic_ros.middleware.fast_dds import SHARED, segments, stale_segments
+from haptic_ros.middleware.fast_dds import SHARED, remove, segments, stale_segments
 
 DEADLINE = 240.0  # [s] that a program may take: it decides nothing but a hang
 GRACE = 10.0  # [s] in which what a case has started ends by itself
@@ -133,6 +133,15 @@ def _note_segments() -> None:
         for number in processes():
             _segments.update(segments(number))
         time.sleep(0.1)
+
+
+def end(process: subprocess.Popen[Any]) -> None:
+    """Kill a process that is no part of what is tried, and remove what it leaves in shared memory."""
+    made = segments(process.pid)
+    process.kill()
+    process.wait()
+    remove(made)
+    _segments.difference_update(made)
 
 
 def processes() -> dict[int, str]:

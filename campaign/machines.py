@@ -13,7 +13,7 @@ from pathlib import Path
 
 import numpy as np
 
-from campaign.cases import Outcome, faults_of, finish, left_over, processes, start, summary_of, undisturbed
+from campaign.cases import Outcome, end, faults_of, finish, left_over, processes, start, summary_of, undisturbed
 
 KINDS = ("suspended", "overloaded", "wall clock", "ROS clock", "slow disk", "full disk")
 TRIALS = ("corner_peg", "tight_hole", "delayed_wall")
@@ -87,8 +87,7 @@ def _disturbance(kind: str, rng: np.random.Generator) -> Iterator[None]:
         yield
     finally:
         for process in beside:
-            process.kill()
-            process.wait()
+            end(process)
 
 
 def _suspend(pause: float) -> None:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import signal
 import subprocess
 import sys
 from pathlib import Path
 
 import numpy as np
 
-from campaign.cases import Outcome, faults_of, finish, left_over, start, summary_of, undisturbed
+from campaign.cases import Outcome, end, faults_of, finish, left_over, start, summary_of, undisturbed
 
 TRIALS = ("corner_peg", "tight_hole", "delayed_wall")
 MODES = (("lockstep",), ("lockstep",), ("realtime",), ("realtime", "--composed"))
@@ -26,8 +25,7 @@ def case(number: int, folder: Path) -> Outcome:
         program = start(folder, "run", name, "--mode", *mode, *SETTINGS, "--namespace", namespace, "--out", "trial")
         ended = finish(program, folder)
     finally:
-        stranger.send_signal(signal.SIGKILL)
-        stranger.wait()
+        end(stranger)
     faults = [*faults_of(ended, {0, 1}), *left_over()]
     summary, more = summary_of(folder / "trial")
     faults += more
@@ -36,5 +34,5 @@ def case(number: int, folder: Path) -> Outcome:
         faults.append("samples.csv differs from that of the same trial without a stranger")
     if summary.get("status") == "failed" and "foreign publisher" not in summary.get("reason", ""):
         faults.append(f"the reason does not name the stranger: {summary.get('reason')}")
-    end = f"{summary.get('status')} {summary.get('reason', '')}"
-    return Outcome(f"{name} {' '.join(mode)} beside a stranger: {end}", faults)
+    how = f"{summary.get('status')} {summary.get('reason', '')}"
+    return Outcome(f"{name} {' '.join(mode)} beside a stranger: {how}", faults)

@@ -82,13 +82,14 @@ def test_pip_installs_into_a_fresh_environment(tmp_path: Path) -> None:
 def test_colcon_installs_into_a_workspace(tmp_path: Path) -> None:
     """Ours by ament_cmake_python, whose metadata come from setup.cfg; the example as an ament_python package.
 
-    Messages are left out: their compilation is the matter of the environment's preparation.
+    Messages are not compiled, which is the matter of the environment's preparation; their definitions are installed.
     """
     ours, theirs = tmp_path / "src" / "haptics", tmp_path / "src" / "lab_parts"
     shutil.copytree(ROOT, ours, ignore=LEFT_OUT)
     shutil.rmtree(ours / "examples" / "own_parts")  # another package of the same name in the workspace
     cmake = (ours / "CMakeLists.txt").read_text()
-    cmake = re.sub(r"rosidl_generate_interfaces\([^)]*\)|ament_export_dependencies\([^)]*\)", "", cmake)
+    cmake = re.sub(r"rosidl_generate_interfaces\([^)]*\)", "install(DIRECTORY msg DESTINATION share/haptics)", cmake)
+    cmake = re.sub(r"ament_export_dependencies\([^)]*\)", "", cmake)
     cmake = re.sub(r"find_package\((?!ament_cmake)\w+ REQUIRED\)", "", cmake)
     (ours / "CMakeLists.txt").write_text(cmake)
     shutil.copytree(OWN, theirs, ignore=LEFT_OUT)

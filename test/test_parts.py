@@ -336,7 +336,7 @@ def test_pip_installs_the_example_as_the_tests_do(tmp_path: Path) -> None:
          for point in one.entry_points}
         for folder in (tmp_path / "target", ours)
     ]  # fmt: skip
-    assert found[0] == found[1] and len(found[0]) == 7
+    assert found[0] == found[1] and len(found[0]) == 8
 
 
 def test_a_kind_is_listed() -> None:
