@@ -24,9 +24,9 @@ from haptic_sim.simulation import World
 from haptic_sim.spatial import rotation_difference
 from haptic_sim.tool.tool_side import build_surroundings
 
-STEPS = 200  # with random inputs
+STEPS = 300  # with random inputs
 HELD = 4096  # [B] that a step may hold for itself: views and numbers of Python, no large arrays
-WINDOWS, WINDOW = 3, 50  # how often, and in how many steps, memory is measured
+WINDOWS, WINDOW = 5, 50  # how often, and in how many steps, memory is measured
 KEPT = 2048  # [B] that may be left of WINDOW steps, for what Python itself keeps: less than an array a step
 FORCE, TORQUE, LENGTH, SPEED = 2.0, 0.02, 0.01, 0.1  # [N], [N m], [m], [m/s]: sizes of random inputs
 LOST = 1e-3  # part of all work by which the energy of a passive device may be negative, for rounding
