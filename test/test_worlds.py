@@ -818,7 +818,7 @@ def test_bad_meshes_name_the_body(tmp_path: Path) -> None:
 URDF = (HERE / "arm.urdf").read_text()
 MJCF = (HERE / "table.xml").read_text()
 MASS = '<mass value="1.5"/>'
-MOVES = "mass = 0 kg: must be > 0, the link moves"
+MOVES = "mass = 0 kg: must be > 0, the link moves; give it an <inertial>, or make its joint fixed"
 FLAT = "the greatest of its principal moments (0.012, 0.012, 0.03 kg m^2) must be at most the sum of the other two"
 
 
