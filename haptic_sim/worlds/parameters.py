@@ -298,7 +298,10 @@ class HoldParameters(Parameters):
         description="Body that the hand holds: NAME, or FILE/LINK; one that another hand holds, too, is held by both"
     )
     hold: Vector | None = quantity(
-        None, unit="m", description="Hold point in the axes of the held body; left out: its centre of mass"
+        None,
+        unit="m",
+        description="Hold point in the axes of the held body; left out: its centre of mass, with all links that are fixed "
+        "to it; of a link that is itself fixed to another, its origin",
     )
 
 
@@ -344,7 +347,10 @@ class WorldParameters(SceneParameters):
     )
     tool: str = quantity(description="Body that is held: NAME, or FILE/LINK")
     hold: Vector | None = quantity(
-        None, unit="m", description="Hold point in the axes of the held body; left out: its centre of mass"
+        None,
+        unit="m",
+        description="Hold point in the axes of the held body; left out: its centre of mass, with all links that are fixed "
+        "to it; of a link that is itself fixed to another, its origin",
     )
     gravity_compensation: bool = quantity(False, description=TOOL_BALANCED)
     rank_tolerance: float = rank_tolerance_quantity()
