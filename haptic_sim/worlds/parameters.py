@@ -300,8 +300,8 @@ class HoldParameters(Parameters):
     hold: Vector | None = quantity(
         None,
         unit="m",
-        description="Hold point in the axes of the held body; left out: its centre of mass, with all links that are fixed "
-        "to it; of a link that is itself fixed to another, its origin",
+        description="Hold point in the axes of the held body; left out: its centre of mass, with all links that are "
+        "fixed to it; of a link that is itself fixed to another, its origin",
     )
 
 
@@ -349,8 +349,8 @@ class WorldParameters(SceneParameters):
     hold: Vector | None = quantity(
         None,
         unit="m",
-        description="Hold point in the axes of the held body; left out: its centre of mass, with all links that are fixed "
-        "to it; of a link that is itself fixed to another, its origin",
+        description="Hold point in the axes of the held body; left out: its centre of mass, with all links that are "
+        "fixed to it; of a link that is itself fixed to another, its origin",
     )
     gravity_compensation: bool = quantity(False, description=TOOL_BALANCED)
     rank_tolerance: float = rank_tolerance_quantity()
