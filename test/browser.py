@@ -47,7 +47,7 @@ def require() -> str:
     pytest.importorskip("viser", reason="viser is not installed (pip install 'haptics[view]')")
     program = next(filter(None, map(shutil.which, NAMES)), None)
     if program is None:
-        pytest.skip("no Chromium (Debian: apt install chromium)")
+        pytest.skip("no Chromium (Debian: apt install chromium)", allow_module_level=True)
     return program
 
 

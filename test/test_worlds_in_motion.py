@@ -371,7 +371,7 @@ def test_bodies_of_a_self_collision_obey_the_law_alone_where_it_is_printed(
 
 @pytest.mark.parametrize("method", sorted(set(METHODS) - {"impulse_augmented"}))
 def test_methods_with_one_law_of_restitution_refuse_the_printed_one(method: str) -> None:
-    with pytest.raises(ParameterError, match=r"self_collision = printed: is made for environment\.method = imp"):
+    with pytest.raises(ParameterError, match=r"self_collision = printed: supports only environment\.method = imp"):
         carriage(method, 0.5, 1.0, self_collision="printed")
 
 
