@@ -85,16 +85,10 @@ def test_variants_that_fail_are_named(monkeypatch: pytest.MonkeyPatch, tmp_path:
 
 
 @pytest.mark.graph
+@pytest.mark.exhaustive
 @pytest.mark.parametrize(
     ("probe", "number"),
-    [
-        ("kills", 1),
-        ("disks", 3),
-        *(
-            pytest.param(probe, number, marks=pytest.mark.exhaustive)
-            for probe, number in [("strangers", 4), ("machines", 2), ("machines", 3), ("soak", 1), ("hands", 0)]
-        ),
-    ],
+    [("kills", 1), ("disks", 3), ("strangers", 4), ("machines", 2), ("machines", 3), ("soak", 1), ("hands", 0)],
 )
 def test_a_case_of_processes_has_no_fault(tmp_path: Path, probe: str, number: int) -> None:
     command = [sys.executable, "-m", "campaign.one", probe, str(number), str(tmp_path)]

@@ -102,6 +102,7 @@ print(world.pose.tobytes().hex(), len(world.contacts))
 """
 
 
+@pytest.mark.exhaustive
 def test_a_method_gives_the_same_bits_in_python() -> None:
     """Where a debugger can step through it."""
     found = []
