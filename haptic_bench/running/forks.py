@@ -107,7 +107,7 @@ def _become(function: Callable[[Any], Any], items: Sequence[Any], waiting: int, 
     os.environ["HAPTICS_PARENT"] = str(parent)
     process.die_with_parent()
     found: dict[int, Any] = {}
-    with contextlib.suppress(Exception):
+    with contextlib.suppress(Exception):  # the parent does the item again, and raises its error
         _do(function, items, waiting, found)
-    with contextlib.suppress(Exception):
+    with contextlib.suppress(Exception):  # what cannot be sent, the parent does itself
         sender.send(found)

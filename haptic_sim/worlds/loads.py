@@ -62,6 +62,11 @@ class Load(NamedTuple):
     width: float
 
     @property
+    def of_corner(self) -> float:
+        """Weight on each of four corners [N]."""
+        return self.mass * self.gravity / 4.0
+
+    @property
     def buckling_stiffness(self) -> float:
         """Stiffness of a corner below which the column buckles [N/m]."""
         moment = self.mass * self.gravity * self.height / self.layers
@@ -69,7 +74,7 @@ class Load(NamedTuple):
 
     def stiffness(self, period: float) -> float:
         """Stiffness of a corner that carries the column in steps of a period [s], in [N/m]."""
-        compression = self.mass * self.gravity / (4.0 * COMPRESSION * self.size)
+        compression = self.of_corner / (COMPRESSION * self.size)
         return min(max(compression, MARGIN * self.buckling_stiffness), self.mass / (4.0 * period * period))
 
 
@@ -114,22 +119,17 @@ def carry(contact: ContactParameters, world: WorldSetup, rate: float, *, rigid: 
 
 def explain_carrying(contact: ContactParameters, world: WorldSetup, *, rigid: bool) -> list[str]:
     """What is listed at the start: bodies and columns that contacts are too soft for; a line of each or none."""
-    return [] if rigid else [*_sunk(contact, world), *_buckled(contact, world)]
-
-
-def _single(world: WorldSetup) -> list[Load]:
-    """The loads of bodies without joints: of a robot, the box says little about its feet."""
-    single = {world.body_names[joint] for joint in world.free_joints}
-    return [load for load in find_loads(world) if load.body in single]
-
-
-def _sunk(contact: ContactParameters, world: WorldSetup) -> list[str]:
-    """The body that sinks deepest into what it lies on, if that is a good part of its size."""
-    worst = max(_single(world), key=lambda load: load.mass * load.gravity / load.size, default=None)
-    if worst is None:
+    if rigid:
         return []
-    sunk = worst.mass * worst.gravity / (4.0 * contact.stiffness)
-    if not sunk > SUNK * worst.size:
+    single = {world.body_names[joint] for joint in world.free_joints}  # of a robot, the box says little about its feet
+    loads = [load for load in find_loads(world) if load.body in single]
+    return [*_sunk(contact, loads), *_buckled(contact, loads)]
+
+
+def _sunk(contact: ContactParameters, loads: list[Load]) -> list[str]:
+    """The body that sinks deepest into what it lies on, if that is a good part of its size."""
+    worst = max(loads, key=lambda load: load.of_corner / load.size, default=None)
+    if worst is None or not (sunk := worst.of_corner / contact.stiffness) > SUNK * worst.size:
         return []
     return [
         f"contact.stiffness = {contact.stiffness:g} N/m: {worst.mass:.3g} kg on four contacts of {worst.body} sink "
@@ -137,10 +137,10 @@ def _sunk(contact: ContactParameters, world: WorldSetup) -> list[str]:
     ]
 
 
-def _buckled(contact: ContactParameters, world: WorldSetup) -> list[str]:
+def _buckled(contact: ContactParameters, loads: list[Load]) -> list[str]:
     """The column that buckles first, if one does."""
-    loads = [load for load in _single(world) if load.layers > 1]
-    worst = max(loads, key=lambda load: load.buckling_stiffness, default=None)
+    columns = [load for load in loads if load.layers > 1]
+    worst = max(columns, key=lambda load: load.buckling_stiffness, default=None)
     if worst is None or not contact.stiffness < worst.buckling_stiffness:
         return []
     return [
