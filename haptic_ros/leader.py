@@ -130,7 +130,7 @@ class LeaderNode(ServoNode):
 
     def _fail(self, reason: str) -> None:
         """End the trial with an error."""
-        self.get_logger().error(f"the trial has ended: {reason}")
+        self.get_logger().fatal(f"the trial has ended: {reason}")
         self.end(1)
 
     def serve(self) -> None:

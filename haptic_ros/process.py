@@ -97,7 +97,7 @@ def _report(first: ServoNode, error: BaseException | None, thread: str = "main")
     """Say that a thread has failed, and end the process."""
     try:
         text = "".join(traceback.format_exception(error))
-        first.get_logger().error(f"the thread {thread!r} has failed, and ends this node without force:\n{text}")
+        first.get_logger().fatal(f"the thread {thread!r} has failed, and ends this node without force:\n{text}")
     finally:
         first.end(1)
 
@@ -131,5 +131,5 @@ def _start(nodes: Sequence[ServoNode]) -> None:
         for node in reversed(nodes):
             node.trigger_activate()
     except Exception:  # nobody waits for this thread
-        nodes[0].get_logger().error(f"cannot be started:\n{traceback.format_exc()}")
+        nodes[0].get_logger().fatal(f"cannot be started:\n{traceback.format_exc()}")
         nodes[0].end(1)

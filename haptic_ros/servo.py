@@ -249,7 +249,7 @@ class ServoNode(LifecycleNode):
             return transition(state)
         except Exception:
             self.release()
-            self.get_logger().error(f"a transition failed, and ends this node:\n{traceback.format_exc()}")
+            self.get_logger().fatal(f"a transition failed, and ends this node:\n{traceback.format_exc()}")
             self.end(1)
             return TransitionCallbackReturn.ERROR
 
@@ -350,8 +350,8 @@ class ServoNode(LifecycleNode):
             with without_collector() if self.realtime else nullcontext():
                 self.serve()
         except (ServoError, UnstableError) as error:
-            self.get_logger().error(str(error))
+            self.get_logger().fatal(str(error))
             self.end(1)
         except Exception:
-            self.get_logger().error(f"servo thread failed:\n{traceback.format_exc()}")
+            self.get_logger().fatal(f"servo thread failed:\n{traceback.format_exc()}")
             self.end(1)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import json
+import os
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -337,6 +338,22 @@ def test_a_driver_one_of_whose_threads_has_ended_is_started_again_and_has_force_
     assert f"driver has ended (exit status 1): {said}; the device stays passive" in program.err
     assert program.err.count("is started again") == 1
     assert said in log_of(tmp_path / "o")
+
+
+def test_what_a_failed_thread_leads_to_does_not_hide_it(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    said = ("[FATAL] [1.0] [driver]: the thread 'x' has failed:", "[ERROR] [1.1] [driver]: a fault", "[INFO] [1.2] [driver]: .")
+
+    def fail(module: str, arguments: Any, writing: int, output: int) -> NoReturn:
+        os.write(writing, "\n".join(said).encode())
+        os._exit(1)
+
+    monkeypatch.setattr(runner, "_become", fail)
+    spec = runner.NodeSpec("driver", {"driver": {}})
+    process = runner.Process(spec, (), tmp_path / "log", threading.Event(), lambda text: False)
+    process.watch()
+    assert process.wait(time.monotonic() + 30.0)
+    process.finish()
+    assert process.describe(short=True) == "driver has ended (exit status 1): the thread 'x' has failed"
 
 
 def hang_in_library(folder: Path) -> None:

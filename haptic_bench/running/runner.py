@@ -41,7 +41,7 @@ MOST_ENDS = 3  # of such a node, after which the graph is given up
 PAUSE = 0.5  # [s] until a node that has ended is started again
 
 _LOGGED = re.compile(r"\[[A-Z]+\] \[[\d.]+\] \[")  # the first line of what a node's logger said
-_ERROR = re.compile(r"\[ERROR\] \[[\d.]+\] \[[^\]]+\]: (.+)")  # of a node's logger
+_ERROR = re.compile(r"\[(ERROR|FATAL)\] \[[\d.]+\] \[[^\]]+\]: (.+)")  # of a node's logger
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
@@ -145,6 +145,7 @@ class Process:
         self._segments: set[str] = set()
         self.last_lines: deque[str] = deque(maxlen=LAST_LINES)
         self._error = ""  # that its logger said last, if nothing but its other lines came after it
+        self._has_failed = False  # whether that is what ended it (FATAL), and stays: others may follow from it
         output, writing = os.pipe()
         self._process = multiprocessing.get_context("fork").Process(
             target=_become, args=(spec.module, arguments, writing, output), name=spec.name
@@ -202,10 +203,10 @@ class Process:
                 how = f"killed by signal {-status}"
         else:
             how = f"exit status {status}"
-        if status == 1 and self.last_lines and (said := error_said(self.last_lines[-1])):
-            return f"{self.name} ended early ({how}): {said}"
         if short:
             return f"{self.name} has ended ({how})" + (f": {self._error.rstrip(':')}" if self._error else "")
+        if status == 1 and self.last_lines and (said := error_said(self.last_lines[-1])):
+            return f"{self.name} ended early ({how}): {said}"
         lines = "\n".join(f"    {line}" for line in self.last_lines) or "    (nothing)"
         return f"{self.name} ended early ({how}); its last lines:\n{lines}"
 
@@ -219,8 +220,8 @@ class Process:
                 text = text.rstrip("\n")
                 if not line(text):
                     self.last_lines.append(text)
-                    if _LOGGED.match(text):
-                        self._error = error_said(text)
+                    if _LOGGED.match(text) and not self._has_failed:
+                        self._error, self._has_failed = error_said(text), text.startswith("[FATAL]")
                     if file is not None:
                         with contextlib.suppress(OSError):
                             file.write(f"{text}\n".encode())
@@ -229,9 +230,9 @@ class Process:
 
 
 def error_said(line: str) -> str:
-    """Text of a line of a node's logger if it is an error; else empty."""
+    """Text of a line of a node's logger if it is an error, or ends the node; else empty."""
     said = _ERROR.match(line)
-    return said[1] if said else ""
+    return said[2] if said else ""
 
 
 _UNSTABLE = re.compile(r"unstable: .*")
