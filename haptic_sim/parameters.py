@@ -337,8 +337,14 @@ def _suggest(name: str, owner: Any) -> str:
     return did_you_mean(name, getattr(owner, "model_fields", {}))
 
 
-def did_you_mean(name: str, known: Iterable[str]) -> str:
-    """Hint for an unknown name: the most similar known name, and all known names."""
+def similar(name: str, known: Iterable[str]) -> str:
+    """The known name that is most similar to an unknown one; empty if none is."""
+    return next(iter(difflib.get_close_matches(name[:100], list(known), n=1)), "")
+
+
+def did_you_mean(name: str, known: Iterable[str], most: int | None = None) -> str:
+    """Hint for an unknown name: the most similar known name, and the known names, or as many as `most` of them."""
     known = list(known)
-    near = difflib.get_close_matches(name[:100], known, n=1)
-    return (f"; did you mean {near[0]}?" if near else "") + f" (known: {', '.join(known)})"
+    near = similar(name, known)
+    more = f" and {len(known) - most} more" if most is not None and len(known) > most else ""
+    return (f"; did you mean {near}?" if near else "") + f" (known: {', '.join(known[:most])}{more})"

@@ -213,10 +213,16 @@ class Model:
         """A simulation of its own state, with some other coordinates [m, rad] and velocities [m/s, rad/s] at the start.
 
         Raises:
-            ParameterError: a name is unknown, a value is no finite number, or they do not meet the constraints.
+            ParameterError: a name is unknown, a value is no finite number or outside of its limits, or they do not
+                meet the constraints.
         """
         simulator = self._simulator
         q = _replaced("coordinates", simulator.q_names, simulator.q, coordinates)
+        for name in coordinates or ():
+            i = simulator.q_names.index(name)
+            lower, upper = simulator.q_limits[i]
+            if not lower <= q[i] <= upper:
+                raise ParameterError([f"coordinates.{name} = {q[i]:g}: must be in [{lower:g}, {upper:g}], its limits"])
         v = _replaced("velocities", simulator.v_names, simulator.v, velocities)
         return simulator.simulation(q, v)
 
@@ -462,7 +468,8 @@ class World:
         """Go back to the start, at time 0; with some other coordinates [m, rad] and velocities [m/s, rad/s] by name.
 
         Raises:
-            ParameterError: a name is unknown, a value is no finite number, or they do not meet the constraints.
+            ParameterError: a name is unknown, a value is no finite number or outside of its limits, or they do not
+                meet the constraints.
         """
         if coordinates or velocities:
             self._begin(self.model.simulation(coordinates, velocities))

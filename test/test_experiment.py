@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 import yaml
+from conftest import ROOT
 from offline_runs import run_unrecorded
 
 from haptic_bench import experiment
@@ -462,3 +463,26 @@ def test_coefficients_of_friction_without_a_model_are_said_to_be_unused() -> Non
     )
     for used in (["contact.friction.static=0.5", "contact.friction.model=coulomb"], ["contact.friction.static=0.25"]):
         assert load("corner_peg", used)[0].notes == ()
+
+
+def test_an_entry_that_a_misspelt_setting_makes_is_named(tmp_path: Path) -> None:
+    file = own_world(tmp_path)
+    assert problem(file, "scene.bodies.floot.mass=2").endswith(
+        "floot: missing the key 'joint'; settings have made this entry: did you mean floor?"
+    )
+    assert problem(file, "scene.bodies.lamp.mass=2").endswith("lamp: missing the key 'joint'")
+
+
+def test_remedies_of_a_scene_of_mujoco_without_a_device_do_not_go_in_a_circle(tmp_path: Path) -> None:
+    document = yaml.safe_load((ROOT / "config/experiments/mujoco_peg.yaml").read_text())
+    document |= {"device": {"type": "none"}, "environment": {"engine": "haptics"}}
+    document["scene"]["file"] = str(ROOT / "config/worlds/mujoco_peg.xml")
+    for key in ("controller", "local_model", "guard"):
+        document.pop(key, None)
+    file = tmp_path / "peg.yaml"
+    file.write_text(yaml.safe_dump(document))
+    (line,) = problem(str(file)).splitlines()
+    assert line.endswith("set device.type=inertial and controller.type=virtual_coupling")
+    felt = ("device.type=inertial", "controller.type=virtual_coupling")
+    assert problem(str(file), *felt).endswith("set environment.engine=mujoco")
+    experiment.load(str(file), [*felt, "environment.engine=mujoco"])

@@ -130,6 +130,17 @@ def test_a_state_is_gone_back_to_bit_by_bit(model: Model) -> None:
         world.state = World({"tool": "box", "bodies": {"box": box}}).state
 
 
+def test_a_start_is_within_the_limits_of_the_joints(tmp_path: Path) -> None:
+    path = tmp_path / "scene.xml"
+    path.write_text(SCENE.replace('name="lift" ', 'name="lift" range="-30 30" '))
+    for engine in ("mujoco", "haptics"):
+        world = World(haptic_sim.load(path, tool="hand", engine=engine))
+        lift, turn = (next(name for name in world.coordinates if name.endswith(one)) for one in ("lift", "turn"))
+        world.reset({lift: 0.5, turn: 10.0})
+        with pytest.raises(ParameterError, match=rf"coordinates.{lift} = 0.55: must be in \[-0.523599, 0.523599\]"):
+            world.reset({lift: 0.55})
+
+
 def test_a_jacobian_is_that_of_differences_and_a_mobility_what_a_wrench_does(model: Model) -> None:
     world = World(model)
     world.reset({"turn": 0.4, "lift": -0.3})

@@ -217,6 +217,13 @@ SERVOS = """<actuator>
 </actuator><keyframe><key name="up" ctrl=".3 .2 0 0 1 .1"/></keyframe>"""
 
 
+def test_servos_that_could_hold_the_tool_are_said_with_the_key(tmp_path: Path) -> None:
+    (tmp_path / "world.xml").write_text(document(TREES["linkage"], SERVOS))
+    notes = build_mujoco_world(MujocoParameters(file="world.xml", tool="tool", keyframe="up"), tmp_path).notes
+    (note,) = [one for one in notes if "actuators" in one]
+    assert note.endswith("p, g, d, m, pushes, slow; scene.actuators=control lets its servos hold it")
+
+
 def test_servos_hold_the_tool_at_their_control(tmp_path: Path) -> None:
     """Springs and dampers of the laws are MuJoCo's forces of joints and actuators, in random states."""
     (tmp_path / "world.xml").write_text(document(TREES["linkage"], SERVOS))
@@ -258,7 +265,7 @@ def test_what_acts_on_others_alone_is_none_of_its_business(tmp_path: Path) -> No
 def test_a_wrong_tool_is_named(tmp_path: Path) -> None:
     text = document(TREES["linkage"])
     known = "(known: world, other, stand, base, middle, tool, last)"
-    assert refused(tmp_path, text, tool="tol") == f"scene.tool = tol: unknown body {known}"
+    assert refused(tmp_path, text, tool="tol") == f"scene.tool = tol: unknown body; did you mean tool? {known}"
     assert refused(tmp_path, text, tool="stand") == "scene.tool = stand: must be a body that moves"
     assert refused(tmp_path, text, tool="world") == "scene.tool = world: must be a body that moves"
     assert refused(tmp_path, text, hold="grip") == "scene.hold = grip: unknown site of tool (known: none)"

@@ -177,7 +177,10 @@ def test_files_make_models(tmp_path: Path) -> None:
         (lambda world: load("arm.txt"), r"path = arm.txt: must end in .yaml \(experiment\), .urdf"),
         (lambda world: load("nowhere.urdf"), "nowhere.urdf: cannot be read"),
         (lambda world: load("nowhere.yaml", tool="x"), "tool: not for an experiment"),
-        (lambda world: load(ARM, tool="lowwer"), r"lowwer: unknown body \(known: arm/base, arm/upper, arm/lower\)"),
+        (
+            lambda world: load(ARM, tool="lowwer"),
+            r"lowwer: unknown body; did you mean arm/lower\? \(known: arm/base, arm/upper, arm/lower\)",
+        ),
         (lambda world: world.step("push"), "wrench = push: must be six finite numbers"),
         (lambda world: world.step(wrenches={"box": [0.0] * 5}), "wrenches.box = .*: must be six finite numbers"),
         (lambda world: world.step(wrenches={"bax": [0.0] * 6}), "body 'bax': unknown; did you mean box"),

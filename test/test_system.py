@@ -258,7 +258,7 @@ def test_ctrl_c_in_the_first_second_leaves_nothing(haptics: Callable[..., Haptic
         (["mujoco_peg.xml"], "world mujoco_peg.xml: there is no such file"),
         (
             [str(ROOT / "config/worlds/mujoco_peg.xml"), "--set", "scene.tool=pag"],
-            "scene.tool = pag: unknown body (known: world, block, peg)",
+            "scene.tool = pag: unknown body; did you mean peg? (known: world, block, peg)",
         ),
     ],
 )

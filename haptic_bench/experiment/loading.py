@@ -23,7 +23,7 @@ from haptic_bench.experiment.settings import Settings, variants
 from haptic_drivers.tool_operator import draggable
 from haptic_sim import inputs, parts
 from haptic_sim.libyaml import DUMPER
-from haptic_sim.parameters import ParameterError, explain
+from haptic_sim.parameters import ParameterError, explain, similar
 
 OPERATOR_FILE = "operator.csv"  # beside experiment.yaml
 
@@ -89,8 +89,25 @@ def load_document(
     zipped: Sequence[str] = (),
 ) -> list[Trial]:
     """As `load`, of the content of an experiment's file; other files are looked for beside `path`."""
-    found = variants(document, settings, duration, zipped)
-    return [_validate(changed, path, varied) for changed, varied in found]
+    trials = []
+    for changed, varied in variants(document, settings, duration, zipped):
+        try:
+            trials.append(_validate(changed, path, varied))
+        except ParameterError as error:
+            raise ParameterError(line + _meant(line, document, changed) for line in error.problems) from error
+    return trials
+
+
+def _meant(problem: str, document: Any, changed: Any) -> str:
+    """Hint where something is missing in an entry that settings have made, beside one of a similar name."""
+    key, _, what = problem.partition(": ")
+    for name in key.split(".") if what.startswith("missing") else ():
+        if not (isinstance(document, dict) and isinstance(changed, dict)) or name not in changed:
+            break
+        if name not in document and (near := similar(name, document)):
+            return f"; settings have made this entry: did you mean {near}?"
+        document, changed = document.get(name), changed[name]
+    return ""
 
 
 def find_system(name: str, folder: Path) -> Path:

@@ -12,6 +12,7 @@ from haptic_ros.graph import EVENTS, NODES
 from haptic_sim.constraints.scenes import ConstraintParameters
 from haptic_sim.contact.response import LIMITED
 from haptic_sim.messages import FORCE, TOPICS
+from haptic_sim.tool.engines import ENGINES
 from haptic_sim.tool.tool_side import is_constrained
 from haptic_sim.tool.virtual_tool import SEMI_IMPLICIT
 from haptic_sim.worlds.scenes import tools_of
@@ -38,12 +39,11 @@ def broken_rules(experiment: Experiment) -> list[str]:
                 else f"the scene {kind} is around a tool; give tool.type={' or '.join(tools)}"
             )
         )
-    engine = environment.engine
-    if experiment.alone and not engine.SERVO and engine.type == experiment.scene.ENGINE:
+    engine = ENGINES.find(experiment.scene.ENGINE or environment.engine.type)
+    if experiment.alone and not engine.SERVO:
         problems.append(
             f"device.type = none: what {engine.LABEL or engine.type} simulates is felt through a device and a local "
-            "model; set "
-            "device.type=inertial and controller.type=virtual_coupling"
+            "model; set device.type=inertial and controller.type=virtual_coupling"
         )
         return problems
     if experiment.alone:

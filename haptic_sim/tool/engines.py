@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from typing import Annotated, Any, ClassVar, Literal, NamedTuple
 
@@ -162,6 +163,10 @@ class WorldSimulator:
         self._context, self._start = context, context.start
         self.q, self.v = self._start.q, self._start.v
         self.q_names, self.v_names = coordinate_names(self._start.model)
+        self.q_limits = np.tile((-math.inf, math.inf), (len(self.q), 1))
+        for law in self._start.laws:
+            if law.limited:
+                self.q_limits[law.position] = law.lower, law.upper
 
     def simulation(self, q: np.ndarray, v: np.ndarray) -> Environment:
         """One that begins with a configuration and a velocity.

@@ -13,7 +13,7 @@ from haptic_sim.messages import CONTACT, ToolState, WorldState, tick_time
 from haptic_sim.parameters import ParameterError
 from haptic_sim.snapshots import Snapshot
 from haptic_sim.tool.world_state import Contact, contacts_of
-from haptic_sim.worlds.compiled import body_names, coordinate_names, library
+from haptic_sim.worlds.compiled import SLIDE, body_names, coordinate_names, library
 from haptic_sim.worlds.mujoco_files import find_tool, load
 from haptic_sim.worlds.parameters import MujocoParameters
 
@@ -36,6 +36,7 @@ class MujocoSimulator:
         tool: what of it is held.
         q, v: configuration and velocity at the start, in the order of MuJoCo's qpos and qvel.
         q_names, v_names: their names.
+        q_limits: smallest and largest value of each coordinate [m, rad], infinite where there is none, (nq, 2).
         substeps: steps of MuJoCo in each step.
 
     Raises:
@@ -56,6 +57,9 @@ class MujocoSimulator:
         model.opt.enableflags |= int(mujoco.mjtEnableBit.mjENBL_ENERGY)
         self.q, self.v = self._start.qpos.copy(), self._start.qvel.copy()
         self.q_names, self.v_names = coordinate_names(model)
+        self.q_limits = np.tile((-math.inf, math.inf), (model.nq, 1))
+        limited = np.flatnonzero(model.jnt_limited & (np.asarray(model.jnt_type) >= SLIDE))
+        self.q_limits[model.jnt_qposadr[limited]] = model.jnt_range[limited]
 
     def simulation(self, q: np.ndarray, v: np.ndarray) -> MujocoSimulation:
         """One that begins with a configuration (nq,) and a velocity (nv,)."""

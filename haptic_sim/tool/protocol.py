@@ -114,6 +114,7 @@ class Simulator(Protocol):
     Attributes (nq, nv: as its engine has them):
         q, v: configuration (nq,) and velocity (nv,) at the start.
         q_names, v_names: their names.
+        q_limits: smallest and largest value of each coordinate [m, rad], infinite where there is none, (nq, 2).
     """
 
     @property
@@ -127,6 +128,9 @@ class Simulator(Protocol):
 
     @property
     def v_names(self) -> tuple[str, ...]: ...
+
+    @property
+    def q_limits(self) -> np.ndarray: ...
 
     def simulation(self, q: np.ndarray, v: np.ndarray) -> Simulation:
         """One that begins with a configuration and a velocity; a quaternion in it need not be a unit one.

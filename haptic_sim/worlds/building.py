@@ -770,8 +770,8 @@ def _parents_first(plan: _Plan, parameters: WorldParameters) -> tuple[list[str],
             chain.append(name)
             name = _parent(parameters, name)
         if name not in (WORLD, *parameters.bodies, *plan.places):
-            known = ", ".join([WORLD, *parameters.bodies, *plan.places])
-            problems.append(f"bodies.{chain[-1]}.parent = {name}: unknown body (known: {known})")
+            hint = did_you_mean(name, (WORLD, *parameters.bodies, *plan.places))
+            problems.append(f"bodies.{chain[-1]}.parent = {name}: unknown body{hint}")
         order += reversed(chain)
     return order, problems
 
@@ -860,12 +860,11 @@ def _law(name: str, body: RevoluteBodyParameters | PrismaticBodyParameters) -> J
 
 
 def _name_problems(plan: _Plan, parameters: WorldParameters) -> Iterator[str]:
-    known = ", ".join(plan.places)
     yield from _hold_problems(plan, parameters)
     for i, pair in enumerate(parameters.ignore):
         for j, name in enumerate(pair):
             if name not in plan.places and name not in parameters.files:
-                yield f"ignore[{i}][{j}] = {name}: unknown body (known: {', '.join([known, *parameters.files])})"
+                yield f"ignore[{i}][{j}] = {name}: unknown body{did_you_mean(name, (*plan.places, *parameters.files))}"
     if not plan.links:
         free = " or ".join(f"files.{name}.base=free" for name in parameters.files)
         yield "bodies: none of them moves" + (f"; set {free} to let the whole of the file move" if free else "")
@@ -877,7 +876,7 @@ def _name_problems(plan: _Plan, parameters: WorldParameters) -> Iterator[str]:
 def _hold_problems(plan: _Plan, hold: WorldParameters | HoldParameters, prefix: str = "") -> Iterator[str]:
     place = plan.places.get(hold.tool)
     if place is None:
-        yield f"{prefix}tool = {hold.tool}: unknown body (known: {', '.join(plan.places)})"
+        yield f"{prefix}tool = {hold.tool}: unknown body{did_you_mean(hold.tool, plan.places)}"
     elif place.link is None:
         base = f"; set files.{place.file}.base=free to let the whole of it move" if place.file else ""
         yield f"{prefix}tool = {hold.tool}: must be a body that moves{base}"

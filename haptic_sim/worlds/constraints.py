@@ -23,7 +23,7 @@ from haptic_sim.constraints.parameters import (
     PointOnSphereParameters,
     RollingBallParameters,
 )
-from haptic_sim.parameters import ParameterError
+from haptic_sim.parameters import ParameterError, did_you_mean
 from haptic_sim.rotations import from_roll_pitch_yaw, matrix
 
 _AXES = np.eye(3)
@@ -49,7 +49,7 @@ def build_constraints(
     problems, constraints = [], []
     for name, given in parameters.items():
         wrong = [
-            f"constraints.{name}.{key} = {body}: unknown body (known: {', '.join(places)})"
+            f"constraints.{name}.{key} = {body}: unknown body{did_you_mean(body, places)}"
             for key, body in (("body", given.body), ("to", given.to))
             if body not in places
         ]

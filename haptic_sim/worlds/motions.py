@@ -26,7 +26,7 @@ from haptic_sim.motions.parameters import (
     SplineParameters,
 )
 from haptic_sim.motions.trajectory import Trajectory
-from haptic_sim.parameters import ParameterError
+from haptic_sim.parameters import ParameterError, did_you_mean
 
 REACHED = 1e-6  # [m, rad] what may be left where a straight line is followed
 STRAIGHT = 1e-4  # [m] by which a line may bend between two points of its inverse kinematics
@@ -181,7 +181,7 @@ def body_joint(model: pin.Model, name: str, key: str) -> tuple[int, pin.SE3, int
     """
     bodies = {frame.name: i for i, frame in enumerate(model.frames) if frame.type == pin.FrameType.BODY}
     if name not in bodies:
-        raise ParameterError([f"{key} = {name}: unknown body (known: {', '.join(bodies)})"])
+        raise ParameterError([f"{key} = {name}: unknown body{did_you_mean(name, bodies)}"])
     frame = model.frames[bodies[name]]
     return int(frame.parentJoint), frame.placement, bodies[name]
 

@@ -27,7 +27,7 @@ from haptic_sim import inputs
 from haptic_sim.dynamics.gravity import balance
 from haptic_sim.geometry.shapes import locate
 from haptic_sim.hand.held import unholdable
-from haptic_sim.parameters import ParameterError
+from haptic_sim.parameters import ParameterError, did_you_mean
 from haptic_sim.vectors import cross
 from haptic_sim.worlds.building import MAX_COORDINATES, WorldSetup
 from haptic_sim.worlds.compiled import CompiledTree, body_names, library, pose_of
@@ -123,8 +123,8 @@ def load(parameters: MujocoParameters, folder: Path = Path()) -> tuple[Any, Any]
     if parameters.keyframe is not None:
         number = mujoco.mj_name2id(model, mujoco.mjtObj.mjOBJ_KEY, parameters.keyframe)
         if number < 0:
-            known = _listed([model.key(i).name for i in range(model.nkey)])
-            raise ParameterError([f"scene.keyframe = {parameters.keyframe}: unknown keyframe (known: {known})"])
+            hint = did_you_mean(parameters.keyframe, [model.key(i).name for i in range(model.nkey)], LISTED)
+            raise ParameterError([f"scene.keyframe = {parameters.keyframe}: unknown keyframe{hint}"])
         mujoco.mj_resetDataKeyframe(model, data, number)
     return model, data
 
@@ -178,7 +178,9 @@ def find_tool(model: Any, data: Any, parameters: MujocoParameters, prefix: str =
     """
     mujoco, names = library(), body_names(model)
     if parameters.tool not in names:
-        raise ParameterError([f"{prefix}tool = {parameters.tool}: unknown body (known: {_listed(names)})"])
+        raise ParameterError(
+            [f"{prefix}tool = {parameters.tool}: unknown body{did_you_mean(parameters.tool, names, LISTED)}"]
+        )
     held = names.index(parameters.tool)
     if not _holdable(model, held):
         raise ParameterError([f"{prefix}tool = {parameters.tool}: must be a body that moves"])
@@ -203,10 +205,13 @@ def find_tool(model: Any, data: Any, parameters: MujocoParameters, prefix: str =
     balanced = balance(tree.model, tree.balanced)
     number, pairs, surroundings = _pairs(model, set(bodies), names)
     q_place, first, nv = tree.q_place(), model.body_dofadr[bodies[0]], tree.model.nv
-    actuators, laws = _actuators(mujoco, model, set(bodies)), tree.laws
-    at_control: list[int] = []
-    if parameters.actuators == "control":
-        laws, at_control = hold_at_control(mujoco, model, data, laws, actuators, int(first))
+    actuators = _actuators(mujoco, model, set(bodies))
+    laws, at_control = hold_at_control(mujoco, model, data, tree.laws, actuators, int(first))
+    could_hold = False
+    if parameters.actuators == "none":
+        could_hold = sum(law.stiffness for law in laws) > sum(law.stiffness for law in tree.laws)
+        laws, at_control = list(tree.laws), []
+    notes = _notes(mujoco, model, tree, at_control, could_hold)
     free = tree.centre is not None
     alone = free and tree.model.njoints == 2
     world = WorldSetup(
@@ -226,7 +231,7 @@ def find_tool(model: Any, data: Any, parameters: MujocoParameters, prefix: str =
         rank_tolerance=parameters.rank_tolerance,
         rank_fade=parameters.rank_fade,
         laws=tuple(law for law in laws if not law.idle),
-        notes=tuple(f"{prefix}tool = {parameters.tool}: {note}" for note in _notes(mujoco, model, tree, at_control)),
+        notes=tuple(f"{prefix}tool = {parameters.tool}: {note}" for note in notes),
         elsewhere=tuple(names[i] for i in others),
         pairs=pairs,
         balanced=balanced,
@@ -255,14 +260,15 @@ def find_tool(model: Any, data: Any, parameters: MujocoParameters, prefix: str =
     return tool
 
 
-def _notes(mujoco: Any, model: Any, tree: CompiledTree, at_control: list[int]) -> Iterator[str]:
-    """What of the tool is not simulated, or by MuJoCo alone, and which of its actuators act."""
+def _notes(mujoco: Any, model: Any, tree: CompiledTree, at_control: list[int], could_hold: bool) -> Iterator[str]:
+    """What of the tool is not simulated, or by MuJoCo alone, and which of its actuators act, or could."""
     names = {i: _named(model.actuator(i), i) for i in _actuators(mujoco, model, set(tree.places))}
     if at_control:
         acting = _listed(map(names.pop, at_control))
         yield f"its actuators hold it at their control, whatever force that takes: {acting}"
     if names:
-        yield f"its actuators exert no force: {_listed(names.values())}"
+        remedy = "; scene.actuators=control lets its servos hold it" if could_hold else ""
+        yield f"its actuators exert no force: {_listed(names.values())}{remedy}"
     if (strength := float(np.linalg.norm(tree.model.gravity.linear))) > STRONG:
         yield (
             f"falls with {strength:.4g} m/s^2, as in a file in centimetres and grams: here lengths are in metres, "
