@@ -29,7 +29,10 @@ def table(n: int, **columns: np.ndarray) -> Samples:
     zero = np.zeros(n)
     names = [f"energy_{name}" for name in ENERGIES]
     names += [f"{kind}_{axis}" for kind in ("hand", "tool") for axis in ("vx", "vy", "vz", "wx", "wy", "wz")]
-    names += [f"rendered_{axis}" for axis in WRENCH] + ["port_energy_translation", "port_energy_rotation"]
+    names += [f"{kind}_{axis}" for kind in ("command", "rendered") for axis in WRENCH] + [
+        "port_energy_translation",
+        "port_energy_rotation",
+    ]
     return Samples({"tick": np.arange(n), **dict.fromkeys(names, zero), **columns})
 
 
@@ -140,6 +143,15 @@ def test_an_impulse_counts_as_one_at_any_rate(rate: float) -> None:
     )
 
 
+def test_a_device_at_its_limits_is_told() -> None:
+    trial = one("coupling_wall", "device.wrench_limit=[5e-3,5e-3,1e-3]", "device.impulse_rendering=saturated")
+    samples = run_unrecorded(trial)
+    found = verdict_of(trial, samples)
+    clipped = np.mean(np.abs(samples["command_fx"]) > 5e-3 / 0.99)
+    assert found.limited == pytest.approx(clipped, abs=2 / len(samples)) and found.limited > 0.05
+    assert f"in {100 * clipped:.2g} % of the ticks the device rendered less than was commanded" in found.text
+
+
 def test_without_a_device_the_numerical_energy_is_told() -> None:
     names = [name for name in table(2).names if not name.startswith(("port", "hand", "rendered"))]
     samples = Samples({name: np.zeros(2) for name in names}).with_columns({"energy_numerical": np.array([0, 2e-3])})
@@ -180,7 +192,7 @@ def test_a_display_that_gives_energy_fails_unless_that_is_expected() -> None:
     assert verdict.failure.startswith(f"the display gave the hand {verdict.unexplained:.3g} J, more than 10 mJ: ")
     expected = trial.experiment.model_copy(update={"health": HealthParameters(active="expected")})
     verdict = verdict_of(Trial(expected), samples)
-    assert not verdict.failure and verdict.verdict == "active" and verdict.text.endswith("J, as expected")
+    assert not verdict.failure and verdict.verdict == "active" and ", as expected; in " in verdict.text
 
 
 def test_a_tool_under_exact_constraints_has_a_verdict() -> None:

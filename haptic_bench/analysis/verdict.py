@@ -52,6 +52,7 @@ class Verdict:
         numerical: largest energy that discretisation has added to the world [J].
         speed: largest of hands and tools [m/s].
         force: largest rendered force, averaged over WINDOW [N].
+        limited: part of the ticks in which a device rendered less than was commanded, as at its limits.
         device: whether there is a display.
         expected: whether the display is meant to be active.
         diverged: why the trial has diverged; empty if it has not.
@@ -64,6 +65,7 @@ class Verdict:
     numerical: float = 0.0
     speed: float = 0.0
     force: float = 0.0
+    limited: float = 0.0
     device: bool = False
     expected: bool = False
     diverged: str = ""
@@ -93,6 +95,9 @@ class Verdict:
             return f"failed: {self.failure}"
         if not self.device:
             return f"no display; discretisation added {energy(self.numerical)}"
+        return self._of_energy() + self._of_limits()
+
+    def _of_energy(self) -> str:
         if self.verdict == "active":
             return f"the display gave the hand {energy(self.unexplained)}, as expected"
         if self.energy_given <= self.limit:
@@ -100,6 +105,12 @@ class Verdict:
         if self.energy_given - self.stored <= self.limit:
             return f"passive: the display gave the hand {energy(self.energy_given)}, which the world had stored"
         return f"passive: the drive supplied {energy(self.energy_given)} to the device's own inertia"
+
+    def _of_limits(self) -> str:
+        if not self.limited:
+            return ""
+        part = f"{100.0 * self.limited:.2g} %" if self.limited >= 1e-3 else "less than 0.1 %"
+        return f"; in {part} of the ticks the device rendered less than was commanded"
 
     def summary(self) -> dict[str, Any]:
         """As in summary.json."""
@@ -157,6 +168,7 @@ def measure(
     released = np.zeros(len(samples)) if supplied else _released(samples)
     carried = np.sum([_carried(samples.twist(f"{hand}hand"), one) for hand, one in hands.items()], axis=0)
     exchanged = float(np.sum(np.abs(np.diff(ports, axis=1))))
+    limited = [_is_limited(samples, hand) for hand, one in hands.items() if one is not None]
     force = max(_mean_force(samples.wrench(f"{hand}rendered")[:, :3], rate) for hand in hands)
     return Verdict(
         energy_given=_largest(given),
@@ -166,10 +178,17 @@ def measure(
         numerical=numerical,
         speed=speed,
         force=force,
+        limited=float(np.mean(np.any(limited, axis=0))) if limited else 0.0,
         device=True,
         expected=health.active == "expected",
         diverged=unstable or _too_much(health, speed, force),
     )
+
+
+def _is_limited(samples: Samples, hand: str) -> np.ndarray:
+    """In which ticks the device of a hand rendered less than was commanded, (rows,)."""
+    rendered, commanded = (np.linalg.norm(samples.wrench(f"{hand}{one}"), axis=1) for one in ("rendered", "command"))
+    return np.asarray(rendered < (1.0 - SHARE) * commanded)
 
 
 def _too_much(health: HealthParameters, speed: float, force: float) -> str:
