@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from haptic_bench.analysis.base import analysis_of
 from haptic_bench.commands.command_line import DONE, FAILED
-from haptic_bench.experiment.system import load_system
+from haptic_bench.experiment.system import held_by_default, load_system
 from haptic_bench.running import namespaces
 from haptic_bench.running.runner import Interruption
 from haptic_bench.trials import trial
@@ -26,6 +26,10 @@ def start(options: argparse.Namespace) -> int:
     experiment = one.experiment
     for note in one.notes:
         print(f"haptics: {note}", file=sys.stderr)
+    if held_by_default(given[0], options.settings):
+        print(
+            f"haptics: the device holds {experiment.scene.tool}; --set scene.tool=BODY holds another", file=sys.stderr
+        )
     if analysis_of(experiment).OFFLINE_ONLY:
         raise ParameterError([f"world {experiment.name}: has no ticks; it runs offline only, with `haptics run`"])
     if options.composed and experiment.hands:

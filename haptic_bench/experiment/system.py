@@ -116,7 +116,7 @@ def _world_file(world: str) -> Path | None:
 
 def _document(path: Path, settings: Sequence[str]) -> dict[str, Any]:
     """An experiment with a world file as its scene, held at its last link that moves if `settings` say no other."""
-    held = any(text.partition("=")[0] == "scene.tool" for text in settings)
+    held = _names_tool(settings)
     scene: dict[str, Any] = {"gravity_compensation": True}  # a robot without its drives would fall with the hand
     if path.suffix == ".xml":
         scene |= {"type": "mujoco", "file": str(path), "tool": "" if held else last_body(path)}
@@ -134,6 +134,15 @@ def _document(path: Path, settings: Sequence[str]) -> dict[str, Any]:
         "environment": {"method": "penalty"},
     }
     return document | ({"local_model": {"epsilon": 0.01}} if path.suffix == ".xml" else {})
+
+
+def _names_tool(settings: Sequence[str]) -> bool:
+    return any(text.partition("=")[0] == "scene.tool" for text in settings)
+
+
+def held_by_default(world: str, settings: Sequence[str] = ()) -> bool:
+    """Whether a world is held by its last link that moves because nothing says which body is held."""
+    return world.endswith(WORLD_FILES) and not _names_tool(settings)
 
 
 def _last_link(path: Path) -> str:
