@@ -284,7 +284,7 @@ def test_a_world_file_is_held_at_its_last_link_that_moves_and_its_weight_is_bala
 
 
 def test_which_link_is_held_is_said_unless_it_was_chosen() -> None:
-    refused = ("--side", "tool", "--record")  # after what is said at the start
+    refused = ("--side", "haptics", "--record")  # after what is said at the start
     said = "haptics: the device holds model/lower; --set scene.tool=BODY holds another\n"
     arm = str(ROOT / "examples" / "arm.urdf")
     assert said in answer("start", arm, *refused).err
