@@ -16,7 +16,7 @@ from haptic_bench import Film, experiment
 from haptic_bench.analysis.base import analysis_of
 from haptic_bench.recording.samples import MessageStore
 from haptic_bench.recording.world_record import read_tables
-from haptic_bench.view import drawing, viewpoint
+from haptic_bench.view import drawing, film, viewpoint
 from haptic_bench.view.recorded import SampledFrames
 from haptic_bench.view.scene import at, build_scene, scene_of_model
 from haptic_sim import World
@@ -212,6 +212,28 @@ def test_a_film_shows_a_world_where_it_is(tmp_path: Any) -> None:
     assert "largest force 9.81 N" in still and "z 100.0 mm" in still
     with pytest.raises(ValueError, match=r"ball\.png: must end in \.svg"):
         film.save(tmp_path / "ball.png", "A ball falls")
+
+
+def test_a_wide_table_hides_what_is_below_it_and_nothing_that_stands_on_it() -> None:
+    """The middle of the table is nearer to the eye than the box, which is nearer to its far corner."""
+
+    def box(size: list[float], at: list[float], joint: str) -> dict[str, Any]:
+        mass = {"mass": 1.0} if joint == "free" else {}
+        return mass | {"joint": joint, "shapes": [{"type": "box", "size": size}], "position": at}
+
+    rng = np.random.default_rng(3)
+    for _ in range(10):
+        place = rng.uniform(-0.4, 0.4, 2).tolist()
+        bodies = {
+            "box": box([0.1, 0.1, 0.1], [*place, 0.05], "free"),
+            "table": box([1.0, 1.0, 0.1], [0.0, 0.0, -0.05], "fixed"),
+            "base": box([0.2, 0.2, 0.5], [*rng.uniform(-0.3, 0.3, 2).tolist(), -0.36], "fixed"),
+        }
+        one = World({"tool": "box", "bodies": bodies})
+        frames = film._Taken(one, Film(one)._frames, "table")
+        order = drawing._order(frames.scene, frames.frame(0), drawing._Eye(frames))
+        drawn = [frames.scene.bodies[frames.scene.shapes[number].body] for number in order]
+        assert drawn == ["base", "table", "box"]
 
 
 def test_no_fixed_body_stands_between_the_eye_and_the_tool() -> None:

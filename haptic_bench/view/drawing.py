@@ -8,11 +8,14 @@ around it stops the motion (report.css).
 
 from __future__ import annotations
 
+import contextlib
+import itertools
 import math
 from collections.abc import Sequence
 from html import escape
 
 import numpy as np
+from scipy.spatial import ConvexHull, QhullError
 
 from haptic_bench.view.frame import Frame
 from haptic_bench.view.scene import Scene, Shape, at
@@ -35,6 +38,7 @@ SMALLEST = 0.05  # of the scene's size: what is shown is at least that large
 NEAR = 0.6  # of the extent of what moves: how much is shown around that
 WHOLE = 2.5  # of the same: what stands there and is smaller is shown as a whole
 VISIBLE = 2.0  # [px] of a motion
+RAYS = 10  # along a side of where two shapes overlap in the drawing, which tell the one that hides the other
 
 FIXED, EDGE, TOOL, DEVICE = "#ced2d8", "#5b636d", "#0072b2", "#3d9bd1"
 MOVING = ("#e2bd79", "#a0c4aa", "#cda0b2", "#9ebad6", "#d6c696")
@@ -273,13 +277,62 @@ def _bodies_at(scene: Scene, frame: Frame, eye: _Eye) -> list[str]:
 
 
 def _order(scene: Scene, frame: Frame, eye: _Eye) -> list[int]:
-    """Numbers of the shapes, the farthest first; planes, and what does not move in the plane, lie behind all others."""
-    depth = []
+    """Numbers of the shapes, what hides others after them, else the farthest first.
+
+    Planes, and what does not move in the plane, lie behind all others.
+    """
+    depth, solids = [], []
     for number, shape in enumerate(scene.shapes):
-        middle = at(frame.poses[shape.body], shape.vertices).mean(axis=0)
+        placed = at(frame.poses[shape.body], shape.vertices)
         behind = shape.ground or (scene.planar and not scene.moving[shape.body])
-        depth.append((not behind, float(middle @ eye.away), number))
-    return [number for _, _, number in sorted(depth)]
+        depth.append((not behind, float(placed.mean(axis=0) @ eye.away), number))
+        if not behind and not scene.planar:
+            solids.append((number, _Solid(placed, eye)))
+    hidden_by: dict[int, set[int]] = {number: set() for number, _ in solids}
+    for (a, one), (b, other) in itertools.combinations(solids, 2):
+        if before := one.before(other):
+            hidden_by[b if before > 0.0 else a].add(a if before > 0.0 else b)
+    left, ordered = [number for _, _, number in sorted(depth)], []
+    while left:
+        hiding = set().union(*(hidden_by.get(number, ()) for number in left))
+        ordered.append(next((number for number in left if number not in hiding), left[0]))
+        left.remove(ordered[-1])
+    return ordered
+
+
+class _Solid:
+    """The convex hull of a shape, as rays along the view meet it."""
+
+    def __init__(self, points: np.ndarray, eye: _Eye):
+        seen = eye(points)
+        self.low, self.high = seen.min(axis=0), seen.max(axis=0)
+        self._planes = None
+        spread = np.stack([*seen.T, eye.scale * (points @ eye.away)], axis=-1)  # depth towards the eye, in pixels
+        with contextlib.suppress(QhullError):  # it is flat
+            self._planes = ConvexHull(spread).equations
+
+    def before(self, other: _Solid) -> float:
+        """How much nearer to the eye it is than another one [px], where one hides the other; 0 where none does."""
+        low, high = np.maximum(self.low, other.low), np.minimum(self.high, other.high)
+        if self._planes is None or other._planes is None or not (low < high).all():
+            return 0.0
+        part = (np.arange(RAYS) + 0.5) / RAYS
+        rays = low + (high - low) * np.stack(np.meshgrid(part, part), axis=-1).reshape(-1, 2)
+        (hit, mine), (also_hit, others) = self._meet(rays), other._meet(rays)
+        both = hit & also_hit
+        return float(np.mean(mine[both] - others[both])) if both.any() else 0.0
+
+    def _meet(self, rays: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Whether rays (N, 2) meet it, (N,), and the middle of what is within it [px], (N,)."""
+        assert self._planes is not None
+        across, along, offset = self._planes[:, :2], self._planes[:, 2], self._planes[:, 3]
+        beyond = rays @ across.T + offset
+        with np.errstate(divide="ignore", invalid="ignore"):
+            ends = -beyond / along
+        front, back = along > 1e-9, along < -1e-9
+        near, far = ends[:, front].min(axis=1), ends[:, back].max(axis=1)
+        outside = (beyond[:, ~(front | back)] > 0.0).any(axis=1)
+        return (near > far) & ~outside, 0.5 * (near + far)
 
 
 def _colour(scene: Scene, shape: Shape) -> str:
