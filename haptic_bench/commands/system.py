@@ -28,7 +28,8 @@ def start(options: argparse.Namespace) -> int:
         print(f"haptics: {note}", file=sys.stderr)
     if held_by_default(given[0], options.settings):
         print(
-            f"haptics: the device holds {experiment.scene.tool}; --set scene.tool=BODY holds another", file=sys.stderr
+            f"haptics: the device holds {getattr(experiment.scene, 'tool', '')}; --set scene.tool=BODY holds another",
+            file=sys.stderr,
         )
     if analysis_of(experiment).OFFLINE_ONLY:
         raise ParameterError([f"world {experiment.name}: has no ticks; it runs offline only, with `haptics run`"])
