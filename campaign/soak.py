@@ -24,7 +24,7 @@ TICKS = 20_000  # of a world
 BALANCE = 1e-9  # of all energy that was ever supplied: how far the books may be off
 SETTLED, LONG = 25.0, 60.0  # [s] after the start: when they are first looked at, and last
 GROWTH = 4e6  # [B] that a process may grow meanwhile
-RECORDER = 40e6  # [B] for the index of what it has recorded
+INDEX = 0.02  # of what the bag grows meanwhile: its index, which the recorder keeps until the end
 
 
 class Use(NamedTuple):
@@ -84,10 +84,10 @@ def _of_graph(number: int, folder: Path) -> Outcome:
     settings = ("--duration", "3000", "--set", "analysis=trial", "--quiet", "--out", "trial")
     program = start(folder, "run", name, "--mode", "lockstep", *settings)
     time.sleep(SETTLED)
-    lines = processes()
-    before = _uses(lines)
+    lines, bag = processes(), folder / "trial" / "bag" / "bag_0.mcap"
+    before, recorded = _uses(lines), bag.stat().st_size
     time.sleep(LONG - SETTLED)
-    after = _uses(lines)
+    after, recorded = _uses(lines), bag.stat().st_size - recorded
     program.send_signal(signal.SIGINT)
     time.sleep(2.0)
     if program.poll() is None:
@@ -98,10 +98,11 @@ def _of_graph(number: int, folder: Path) -> Outcome:
         if process not in after:
             faults.append(f"has ended: {line}")
             continue
-        grown, allowed = after[process].memory - use.memory, RECORDER if "recorder" in line else GROWTH
+        grown = after[process].memory - use.memory
+        allowed = GROWTH + INDEX * recorded * ("recorder" in line)
         if grown > allowed:
             faults.append(
-                f"grew by {grown / 1e6:.1f} MB in {LONG - SETTLED:g} s, allowed are {allowed / 1e6:g}: {line}"
+                f"grew by {grown / 1e6:.1f} MB in {LONG - SETTLED:g} s, allowed are {allowed / 1e6:.1f}: {line}"
             )
         if after[process].files > use.files + 2 or after[process].threads > use.threads + 2:
             faults.append(f"files and threads went from {use[1:]} to {after[process][1:]}: {line}")

@@ -2,7 +2,8 @@
 
 A timer of the executor makes them from the last message that the servo thread has sent, at a rate of their own: the
 servo thread keeps a reference to the bytes that it publishes anyway, and does no more. Nothing is made for a topic that
-nobody subscribes to. Each node publishes what is its own: a driver the device, the tool's side the world.
+nobody subscribes to, and the timer runs only while there is a subscription: a turn of rclpy's executor takes longer than
+a tick of the servo thread. Each node publishes what is its own: a driver the device, the tool's side the world.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from typing import Any
 
 import numpy as np
 from geometry_msgs.msg import Point, PoseStamped, TransformStamped, TwistStamped, WrenchStamped
+from rclpy.event_handler import PublisherEventCallbacks
 from rclpy.qos import DurabilityPolicy, QoSProfile, ReliabilityPolicy
 from sensor_msgs.msg import JointState, Joy
 from std_msgs.msg import ColorRGBA, Header, String
@@ -47,13 +49,14 @@ class StandardTopics:
     def __init__(self, node: Any, source: str, rate: float):
         self._node, self._source, self._shown = node, source, None
         self._publishers: dict[str, Any] = {}
-        self._timer = node.create_timer(1.0 / rate, self._show)
+        self._timer = node.create_timer(1.0 / rate, self._show, autostart=False)
         self._prefix = f"{node.root.strip('/')}/"
 
     def open(self, name: str, kind: Any, qos: QoSProfile) -> None:
         """Make the publisher of a topic; one whose type is not installed is left out."""
         if kind is not None:
-            self._publishers[name] = self._node.create_publisher(kind, name, qos)
+            callbacks = PublisherEventCallbacks(matched=self._follow_subscriptions)
+            self._publishers[name] = self._node.create_publisher(kind, name, qos, event_callbacks=callbacks)
 
     def wanted(self, name: str) -> bool:
         """Whether somebody subscribes to a topic."""
@@ -69,6 +72,13 @@ class StandardTopics:
         """Publish what a message of the source says."""
         raise NotImplementedError
 
+    def _follow_subscriptions(self, _: object) -> None:
+        """Called when a subscription has come or gone: run the timer while there is one."""
+        if not any(map(self.wanted, self._publishers)):
+            self._timer.cancel()
+        elif self._timer.is_canceled():
+            self._timer.reset()
+
     def _show(self) -> None:
         data = self._node.last_sent.get(self._source)
         if data is not None and data is not self._shown and any(map(self.wanted, self._publishers)):
@@ -76,11 +86,11 @@ class StandardTopics:
             self.show(data)
 
     def close(self) -> None:
-        """Take timer and publishers away."""
-        self._node.destroy_timer(self._timer)
+        """Take publishers and timer away."""
         for publisher in self._publishers.values():
             self._node.destroy_publisher(publisher)
         self._publishers.clear()
+        self._node.destroy_timer(self._timer)
 
     def _header(self, message: Message, frame: str) -> Header:
         header = Header(frame_id=frame)

@@ -19,12 +19,16 @@ def load(name: str, *settings: str) -> experiment.Trial:
     return trial
 
 
+def port_of_own() -> int:
+    """A free port that no other test run takes at the same time: the system gives each its own."""
+    return free_port("127.0.0.1", 0)
+
+
 @contextlib.contextmanager
 def page_of(name: str) -> Iterator[tuple[Page, str]]:
     """The page of an experiment in this process, and its address."""
     pytest.importorskip("viser")
-    port = free_port("127.0.0.1", None)
-    page = Page(build_scene(load(name)), port=port)
+    page = Page(build_scene(load(name)), port=port_of_own())
     try:
         yield page, page.address
     finally:

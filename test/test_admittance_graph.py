@@ -33,7 +33,9 @@ def run(haptics: Callable[..., Haptics], name: str, out: Path, *arguments: str) 
     return summary
 
 
-@pytest.mark.parametrize("name", ["rolling_disk", "disk_on_sphere", "two_link_circle"])
+@pytest.mark.parametrize(
+    "name", ["rolling_disk", "two_link_circle", pytest.param("disk_on_sphere", marks=pytest.mark.exhaustive)]
+)
 def test_lockstep_and_offline_give_the_same_bits(haptics: Callable[..., Haptics], tmp_path: Path, name: str) -> None:
     graph.check_lockstep_is_offline(haptics, tmp_path, name, *DISPLAY, "--duration", "0.25")
 

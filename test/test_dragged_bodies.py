@@ -13,6 +13,7 @@ import pinocchio as pin
 import pytest
 import yaml
 from offline_runs import run_unrecorded
+from pages import port_of_own
 from scipy.linalg import fractional_matrix_power
 from scipy.signal import lti
 from world_builder import Simulation, box, plane
@@ -398,14 +399,14 @@ def test_page_drags_any_body_that_moves_and_shows_the_force_at_it(tmp_path: Path
     """As viser calls back: the point of the body at which a drag begins, in its axes; the tool is the hand's."""
     pytest.importorskip("viser", reason="viser is not installed (pip install 'haptics[view]')")
     from haptic_bench.view.frame import Frame, Hand
-    from haptic_bench.view.page import HOST, Page, free_port
+    from haptic_bench.view.page import HOST, Page
     from haptic_bench.view.pointer import Pointer
     from haptic_bench.view.scene import build_scene
 
     [one] = experiment.load(write_world(tmp_path), ["operator={type: pointer}"])
     assert not one.moves_freely  # the links
     scene, sent = build_scene(one), list[bytes]()
-    page = Page(scene, HOST, free_port(HOST, None))
+    page = Page(scene, HOST, port_of_own())
     try:
         Pointer(page, Sender(sent.append), oriented=one.moves_freely, bodies=one.draggable)
         callbacks = {name: [e.callback for e in mesh._impl.drag_cb] for name, mesh in page.meshes.items()}

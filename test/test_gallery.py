@@ -42,12 +42,12 @@ def test_the_page_tells_of_each_trial_what_it_found(tmp_path: Path) -> None:
 
 
 def test_experiments_run_and_are_on_the_page(haptics: Callable[..., Haptics], tmp_path: Path) -> None:
-    run = haptics("gallery", str(tmp_path / "out"), "incline", "crank", "--quiet")
+    run = haptics("gallery", str(tmp_path / "out"), "incline", "static_wall", "--quiet")
     assert run.wait() == 0, run.err
     page = (tmp_path / "out" / "index.html").read_text(encoding="utf-8")
     assert page.count('<figure class="card">') == 2 == page.count('class="scene"')
     assert page.count('class="halt"') == 1  # one switch stops all pictures
-    for name in ("incline", "crank"):
+    for name in ("incline", "static_wall"):
         assert f'href="{name}/report.html"' in page and (tmp_path / "out" / name / "report.html").is_file()
 
 

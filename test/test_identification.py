@@ -49,7 +49,10 @@ DEVICES = {
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("name", DEVICES)
+@pytest.mark.parametrize(
+    "name",
+    ["noise", "hand", *(pytest.param(name, marks=pytest.mark.exhaustive) for name in ("encoder", "no friction"))],
+)
 def test_the_intervals_hold_the_truth_nearly_always(name: str) -> None:
     """An interval of 95 % misses 0.6 of 12 trials on average, and more than 3 with a probability of 0.2 %."""
     model, rate, seconds, size, sensor = DEVICES[name]

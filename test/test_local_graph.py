@@ -30,7 +30,12 @@ def settings(name: str) -> list[str]:
     return [word for setting in ("analysis=trial", *TRIALS[name]) for word in ("--set", setting)]
 
 
-@pytest.mark.parametrize("name", TRIALS)
+SAMPLE = ("tight_hole", "local_impacts")
+
+
+@pytest.mark.parametrize(
+    "name", [name if name in SAMPLE else pytest.param(name, marks=pytest.mark.exhaustive) for name in TRIALS]
+)
 def test_lockstep_and_offline_give_the_same_bits(haptics: Callable[..., Haptics], tmp_path: Path, name: str) -> None:
     check_lockstep_is_offline(haptics, tmp_path, name, *settings(name))
     check_felt_again(tmp_path / "lockstep")
@@ -64,7 +69,7 @@ def check_felt_again(out: Path) -> None:
     assert told > 0 and touched > 0
 
 
-@pytest.mark.parametrize("name", ["dynamic_contact", "local_impacts"])
+@pytest.mark.parametrize("name", [pytest.param("dynamic_contact", marks=pytest.mark.exhaustive), "local_impacts"])
 def test_a_realtime_trial_is_felt_again(haptics: Callable[..., Haptics], tmp_path: Path, name: str) -> None:
     out = tmp_path / "out"
     slow = ("--set", "rate=256", "--set", "health.missed_share=1")  # on a machine that may stall

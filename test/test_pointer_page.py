@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from conftest import wait_until
 from offline_runs import run_unrecorded
+from pages import port_of_own
 
 from haptic_bench import experiment
 from haptic_bench.view.scene import build_scene
@@ -75,12 +76,12 @@ class Screen:
 @pytest.mark.long
 def test_drags_and_keys_are_events_of_the_hand(tmp_path: Path) -> None:
     """A drag to the right, one that turns, and a key; who closes the browser lets go."""
-    from haptic_bench.view.page import HOST, Page, free_port
+    from haptic_bench.view.page import HOST, Page
     from haptic_bench.view.pointer import Pointer
 
     [trial] = experiment.load("corner_peg", ["operator={type: pointer}"])
     scene = build_scene(trial)
-    page = Page(scene, HOST, free_port(HOST, None))
+    page = Page(scene, HOST, port_of_own())
     sent: list[bytes] = []
     pointer = Pointer(page, Sender(sent.append), oriented=trial.moves_freely)
     assert trial.moves_freely

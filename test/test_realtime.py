@@ -126,8 +126,15 @@ def test_a_world_behind_a_relay_has_a_core_of_its_own(
 # Trials
 
 
-@pytest.mark.parametrize("flags", [[], ["--composed"]], ids=["graph", "composed"])
-@pytest.mark.parametrize("changes", [(), ASYNCHRONOUS], ids=["synchronous", "asynchronous"])
+@pytest.mark.parametrize(
+    ("flags", "changes"),
+    [
+        pytest.param([], (), id="graph"),
+        pytest.param(["--composed"], ASYNCHRONOUS, id="composed asynchronous"),
+        pytest.param([], ASYNCHRONOUS, id="asynchronous", marks=pytest.mark.exhaustive),
+        pytest.param(["--composed"], (), id="composed", marks=pytest.mark.exhaustive),
+    ],
+)
 def test_a_realtime_trial_has_all_its_ticks_and_simulates_again(
     haptics: Callable[..., Haptics], tmp_path: Path, flags: list[str], changes: tuple[str, ...]
 ) -> None:
@@ -178,7 +185,9 @@ def check_stamps(out: Path, before: int, after: int) -> None:
             assert stamps[-1] - stamps[0] >= (len(stamps) - 1) * period - period
 
 
-@pytest.mark.parametrize("changes", [(), ASYNCHRONOUS], ids=["synchronous", "asynchronous"])
+@pytest.mark.parametrize(
+    "changes", [(), pytest.param(ASYNCHRONOUS, marks=pytest.mark.exhaustive)], ids=["synchronous", "asynchronous"]
+)
 def test_composed_and_offline_give_the_same_bits(
     haptics: Callable[..., Haptics], tmp_path: Path, changes: tuple[str, ...]
 ) -> None:
@@ -215,7 +224,9 @@ def trial_tool_offset(name: str) -> int:
     return ToolState(q=3, v=3, constraint_directions=36).offsets[name][0]
 
 
-@pytest.mark.parametrize("flags", [[], ["--composed"]], ids=["graph", "composed"])
+@pytest.mark.parametrize(
+    "flags", [[], pytest.param(["--composed"], marks=pytest.mark.exhaustive)], ids=["graph", "composed"]
+)
 def test_a_trial_whose_parameters_were_changed_simulates_again(
     haptics: Callable[..., Haptics],
     tmp_path: Path,

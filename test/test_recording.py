@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import struct
+import tracemalloc
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 from haptic_bench.recording.recording import Recording
+from haptic_bench.recording.trial_bag import TrialBag
 from haptic_sim.messages import tick_time
 from haptic_sim.tool.parameters import SurveySchedule
 
@@ -260,3 +263,28 @@ def test_a_world_state_that_never_came_is_missing_and_at_last_given_up() -> None
     store.recording.close()
     assert store.written == as_stored([row for row in canonical(7, None, 5) if row[:2] != ("world_state", 5)])
     assert store.recording.absent == 1
+
+
+def test_of_what_is_recorded_the_index_of_the_bag_stays_in_memory(tmp_path: Path) -> None:
+    """MCAP has it at the end of a file: about 0.8 kB for a chunk of 64 kB, however long a trial lasts."""
+    (tmp_path / "experiment.yaml").write_text("")
+    book, file = TrialBag(tmp_path, "trial", RATE, None), tmp_path / "bag" / "bag_0.mcap"
+
+    def record(first: int, last: int) -> None:
+        for tick in range(first, last):
+            for topic in ROW:
+                book.add(topic, tick, data(topic, tick).ljust(500, b"."))
+
+    book.add("tool_state", -1, data("tool_state", -1))
+    record(0, 500)
+    tracemalloc.start()
+    try:
+        kept, size = tracemalloc.get_traced_memory()[0], file.stat().st_size
+        record(500, 2500)
+        kept, size = tracemalloc.get_traced_memory()[0] - kept, file.stat().st_size - size
+    finally:
+        tracemalloc.stop()
+        book.close("finished", 2500)
+    assert book.complete == 2500
+    assert size > 4e6
+    assert kept < 0.02 * size

@@ -64,7 +64,9 @@ def test_a_realtime_trial_simulates_again_to_the_same_bits(haptics: Callable[...
     assert np.all(commands["device_tick"] < commands["tick"]), "the device waits for the world"
 
 
-@pytest.mark.parametrize("guard", ["passivity", "wave", "tank"])
+@pytest.mark.parametrize(
+    "guard", ["passivity", *(pytest.param(guard, marks=pytest.mark.exhaustive) for guard in ("wave", "tank"))]
+)
 def test_a_guarded_relay_gives_the_same_bits_in_lockstep_and_offline(
     haptics: Callable[..., Haptics], tmp_path: Path, guard: str
 ) -> None:

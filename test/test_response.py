@@ -415,8 +415,19 @@ def random_contacts(rng: np.random.Generator, count: int) -> ContactRows:
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("rendering", ["full", "scaled", "printed_spread"])
-@pytest.mark.parametrize("e", [0.0, 0.6, 1.0])
+@pytest.mark.parametrize(
+    ("rendering", "e"),
+    [
+        ("full", 0.6),
+        ("scaled", 1.0),
+        ("printed_spread", 0.0),
+        *(
+            pytest.param(rendering, e, marks=pytest.mark.exhaustive)
+            for rendering, others in (("full", (0.0, 1.0)), ("scaled", (0.0, 0.6)), ("printed_spread", (0.6, 1.0)))
+            for e in others
+        ),
+    ],
+)
 def test_no_colliding_step_adds_energy(rendering: str, e: float) -> None:
     rng = np.random.default_rng(20260)
     collisions = 0

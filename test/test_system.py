@@ -371,11 +371,11 @@ class Publishing:
         self.last_sent: dict[str, bytes] = {}
         self.frames: dict[str, list[tuple[str, Any]]] = {"/tf": [], "/tf_static": []}
 
-    def create_timer(self, period: float, callback: Callable[[], None]) -> Callable[[], None]:
+    def create_timer(self, period: float, callback: Callable[[], None], autostart: bool) -> Callable[[], None]:
         self.show = callback
         return callback
 
-    def create_publisher(self, kind: type, name: str, qos: QoSProfile) -> Any:
+    def create_publisher(self, kind: type, name: str, qos: QoSProfile, event_callbacks: object) -> Any:
         def publish(message: Any) -> None:
             if kind is Frames:
                 assert (qos.durability == DurabilityPolicy.TRANSIENT_LOCAL) is (name == "/tf_static")

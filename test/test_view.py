@@ -23,7 +23,7 @@ import numpy as np
 import pytest
 from browser import Browser, require
 from conftest import ROOT, Haptics, wait_until
-from pages import client, load, page_of
+from pages import client, load, page_of, port_of_own
 from starting import die_with_parent
 
 from haptic_bench import experiment
@@ -409,7 +409,7 @@ def test_in_the_plane_arrows_are_above_the_bodies() -> None:
 @contextlib.contextmanager
 def view(*arguments: str) -> Iterator[str]:
     """The command while its page is there: yields the address."""
-    command = [sys.executable, "-m", "haptic_bench", "view", *arguments, "--port", str(free_port("127.0.0.1", None))]
+    command = [sys.executable, "-m", "haptic_bench", "view", *arguments, "--port", str(port_of_own())]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=ROOT, preexec_fn=die_with_parent)
     try:
         assert process.stdout is not None
@@ -507,7 +507,7 @@ def test_a_view_joins_a_system_that_runs_and_ends_with_it(haptics: Callable[...,
     pytest.importorskip("viser")
     system = haptics("start", "corner_peg", "--out", str(tmp_path / "system"))
     wait_until(lambda: "corner_peg" in namespaces.claimed() or not system.process.is_alive(), "the system")
-    command = [sys.executable, "-m", "haptic_bench", "view", "--port", str(free_port("127.0.0.1", None))]
+    command = [sys.executable, "-m", "haptic_bench", "view", "--port", str(port_of_own())]
     process = subprocess.Popen(
         command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=ROOT, preexec_fn=die_with_parent
     )
@@ -532,7 +532,7 @@ def test_a_viewer_that_is_stalled_and_killed_changes_no_bit_of_a_lockstep_trial(
 ) -> None:
     pytest.importorskip("viser")
     arguments = ["run", "corner_peg", "--mode", "lockstep", "--duration", "1.5", "--set", "analysis=trial", "--quiet"]
-    port = str(free_port("127.0.0.1", None))
+    port = str(port_of_own())
     run = haptics(*arguments, "--view", "--out", str(tmp_path / "viewed"), "--port", port)
     assert run.process.pid is not None
     viewer = _child(run.process.pid, "haptic_bench.nodes.viewer")

@@ -82,7 +82,7 @@ class PageError(ParameterError):
 
 
 def free_port(host: str, port: int | None) -> int:
-    """The port that is given, or without one the first from PORT on that is free.
+    """The port that is given (of 0, one that the system chooses), or without one the first from PORT on that is free.
 
     Raises:
         PageError: it is taken, or none is free, or the host is none of this machine.
