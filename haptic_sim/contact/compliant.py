@@ -606,7 +606,14 @@ def _fill_laws(packed, g, n, columns, period):
         tree = rows.tree[k, 1]
         if find_root(m.group, tree) != g or not joints.mobility[k] > held:
             continue
-        rigid = RIGID / joints.mobility[k]
+        rigid = 1.0 / joints.mobility[k]
+        for i in range(first):
+            along = 0.0
+            for j in range(rows.size[tree]):
+                along += m.W[i * columns + m.column[tree] + j] * rows.W[k, 0, 1, j]
+            along /= joints.mobility[k]
+            rigid += problem.c[i] * along * along
+        rigid *= RIGID
         for kind in range(3):
             bound = joints.low[k] if kind == 0 else joints.high[k] if kind == 1 else 0.0
             friction = joints.friction_impulse[k]

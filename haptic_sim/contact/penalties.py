@@ -47,9 +47,12 @@ three rows of the same kind as a contact, p = min(max(least, p0 - c v'), most) w
     friction        p0 = 0         least -F      most F
 
 As 0 lies between low and high, p_j v_j' <= 0: these rows take energy as implicit penalties do, and the bound above
-holds with them. With c = RIGID / |W_j|^2 the velocity differs from its bound by the part 1 / RIGID of what the impulse
-changes. The method of multipliers (Hestenes 1969) removes this: with the impulses p that were found, p0 + p in place of
-p0 leads to the bound but for 1 / RIGID of the error before.
+holds with them. What resists the row are its inertia 1 / |W_j|^2 and the penalties i that move with it, by
+W_i.W_j / |W_j|^2 each: with
+    c = RIGID (1 / |W_j|^2 + sum c_i (W_i.W_j)^2 / |W_j|^4)
+the velocity differs from its bound by about the part 1 / RIGID of what the impulse changes. The method of multipliers
+(Hestenes 1969) removes this: with the impulses p that were found, p0 + p in place of p0 leads to the bound but for
+1 / RIGID of the error before.
 
 The impulses are the only minimum of the strictly convex, piecewise quadratic
     f(u') = 1/2 |u' - u_free|^2 + sum phi(v'),   phi' = -min(max(least, p0 - c v'), most)
@@ -68,7 +71,7 @@ from haptic_sim.linalg import cholesky, cholesky_solve
 from haptic_sim.records import array, record
 
 STABLE = 2.0  # limit of the ratio, up to which a step is explicit
-RIGID = 1e7  # c |W_j|^2 of the law of a joint
+RIGID = 1e7  # c of the law of a joint in terms of what resists it
 _STEPS, _HALVINGS = 60, 50  # of Newton's method, of which some five are used, and of its line search
 _SMALL = 1e-10  # part of the change of velocity by which a step of Newton's method may still change it
 
