@@ -126,7 +126,7 @@ def test_a_finger_at_its_stop_is_part_of_what_it_carries(method: str, mass: floa
 
 @pytest.mark.parametrize("seed", range(6))
 def test_penalties_obey_their_law_at_the_velocities_that_stops_leave(seed: int) -> None:
-    """Each is explicit, or p = max(0, h (k (d - h v') - b v')) with v' after the step, stops and dry friction included."""
+    """Explicit, or p = max(0, h (k (d - h v') - b v')) with v' after the step, with stops and dry friction."""
     rng = np.random.default_rng(seed)
     bodies, held = hand(rng)
     contact = {**DEFAULT, "friction": {"model": "none"}, "stiffness": 1e5, "damping": 3e3}

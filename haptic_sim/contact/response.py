@@ -441,7 +441,7 @@ class ContactResponse:
         return (
             f"unstable: springs of penalties, held over a step, added {numerical:.3g} J, {beyond}: contact.stiffness = "
             f"{stiffness:g} N/m is too large for these bodies at rate = {rate:g} Hz; choose a smaller stiffness, a "
-            "higher rate, or environment.method = constraint, which holds stops of joints and contacts together"
+            "higher rate, or environment.method = constraint"
         )
 
     @property
