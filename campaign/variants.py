@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -15,10 +16,12 @@ from haptic_bench.recording.samples import Samples
 from haptic_drivers.devices.interface import DeviceError
 from haptic_sim.dynamics.energy import UnstableError
 from haptic_sim.parameters import ParameterError
+from haptic_sim.tool.local_model.parameters import LOCAL_MODELS
 
 ALLOWED = 0.01  # [J] that a display may give: `health.energy` by default
 SEED = 20330
 BATCH = 5  # variants of a case
+SECTION, TYPE = "local_model.", "local_model.type"
 
 
 class Scale(NamedTuple):
@@ -63,20 +66,42 @@ KEYS: dict[str, dict[str, Any]] = {
 }
 
 
+@cache
+def refuses(name: str, kind: str) -> bool:
+    """Whether a local model of this type does not fit the other parts of an experiment."""
+    try:
+        load(name, [f"local_model.type={kind}"])
+    except ParameterError:
+        return True
+    return False
+
+
+@cache
+def own_type(name: str) -> str:
+    """Type of an experiment's local model."""
+    (trial,) = load(name)
+    return trial.experiment.local_model.type
+
+
 def variant(number: int) -> tuple[str, list[str]]:
-    """An experiment and its settings."""
+    """An experiment and its settings: keys that its parts have, and types of local models that they fit."""
     rng = np.random.default_rng([SEED, number])
     name = list(KEYS)[number % len(KEYS)]
     keys = KEYS[name]
-    settings = ["duration=2", "analysis=trial"]
+    drawn: dict[str, Any] = {}
     for key in rng.choice(list(keys), int(rng.integers(1, 6)), replace=False).tolist():
         bounds = keys[key]
         if isinstance(bounds, Scale):
-            value: Any = f"{bounds.low * (bounds.high / bounds.low) ** rng.uniform():.4g}"
-        else:
-            value = bounds[int(rng.integers(len(bounds)))]
-        settings.append(f"{key}={str(value).lower() if isinstance(value, bool) else value}")
-    return name, settings
+            drawn[key] = f"{bounds.low * (bounds.high / bounds.low) ** rng.uniform():.4g}"
+            continue
+        drawn[key] = bounds[int(rng.integers(len(bounds)))]
+        while key == TYPE and refuses(name, drawn[key]):
+            drawn[key] = bounds[int(rng.integers(len(bounds)))]
+    if any(key.startswith(SECTION) for key in drawn):
+        known = LOCAL_MODELS.find(drawn.get(TYPE) or own_type(name)).model_fields
+        drawn = {key: value for key, value in drawn.items() if key.removeprefix(SECTION) in known or SECTION not in key}
+    written = {key: str(value).lower() if isinstance(value, bool) else value for key, value in drawn.items()}
+    return name, ["duration=2", "analysis=trial", *(f"{key}={value}" for key, value in written.items())]
 
 
 def given(trial: Trial, samples: Samples) -> float:

@@ -42,6 +42,7 @@ from haptic_sim.contact.impacts import (
 )
 from haptic_sim.contact.passivity import MOST, find_gains, foresee_bonds, keep_friction_passive
 from haptic_sim.contact.penalties import (
+    RIGID,
     STABLE,
     ImplicitPenalties,
     find_ratio_of,
@@ -76,7 +77,7 @@ from haptic_sim.contact.solvers.impulses import ImpulseMemory
 from haptic_sim.contact.spread import limit_impulses, owed_energy
 from haptic_sim.contact.springs import Springs, find_strains, give_back, remember, replaces
 from haptic_sim.dynamics.energy import DAMPING, FRICTION, IMPACT
-from haptic_sim.dynamics.joints import after_impact
+from haptic_sim.dynamics.joints import after_impact, find_laws, settle_joints
 from haptic_sim.dynamics.multibody import Multibody
 from haptic_sim.dynamics.scaled import apply_impulse, contact_velocity, tangential_norms_of
 from haptic_sim.hand import Hand
@@ -114,6 +115,7 @@ class CompliantArrays(NamedTuple):
     ratios: np.ndarray = array("two sums of each group, see `find_ratios`", 2, "trees")
     gains: np.ndarray = array("what contacts gain in a step, by group, see `find_gains`", 2, "trees", unit="J")
     elastic: np.ndarray = array("elastic energy before the step by group", "trees", unit="J")
+    laws: np.ndarray = array("work of the laws of joints by group", "trees", unit="J")
     late: np.ndarray = array("work of other forces on the path less that at the mean velocity", "trees", unit="J")
     ahead: np.ndarray = array("energy less storage of the bonds after the step, by group", "trees", unit="J")
     behind: np.ndarray = array("storage less energy of the bonds before the step, by group", "trees", unit="J")
@@ -146,7 +148,9 @@ class CompliantArrays(NamedTuple):
     chosen_restitution: np.ndarray = array("coefficient of restitution of the chosen contacts", "contacts")
     chosen_friction: np.ndarray = array("kinetic coefficient of friction of the chosen contacts", "contacts")
     chosen_p: np.ndarray = array("normal impulse of the chosen contacts", "contacts", unit="N s")
-    W: np.ndarray = array("normal rows, with the columns of their group", "contacts * nv", unit="kg^-1/2")
+    W: np.ndarray = array(
+        "normal rows, then those of laws of joints, with the columns of their group", "rows * nv", unit="kg^-1/2"
+    )
     column: np.ndarray = array("first column of each tree in W", "trees", dtype=np.int64)
     impulse: ImpulseMemory = part(ImpulseMemory, "memory of `resolve_freely` and `resolve_non_pulling`")
     implicit: ImplicitPenalties = part(ImplicitPenalties, "penalties that act after the impulses")
@@ -199,6 +203,7 @@ class CompliantContact(ContactResponse):
             CompliantArrays,
             {
                 "contacts": capacity,
+                "rows": capacity + 3 * len(body.arrays.joints.velocity),
                 "nv": body.nu,
                 "trees": max(body.contact_trees[0].size, 1),
                 "table": table_size(capacity),
@@ -565,14 +570,18 @@ def _penalize_implicitly(packed, g, count, period, share, damper, explicit):
             else:
                 p0[n] *= 1.0 - explicit
             problem.c[n] = period * (1.0 - explicit) * (damping + period * stiffness)
+            problem.least[n], problem.most[n] = 0.0, np.inf
             some = some or p0[n] > problem.c[n] * v_free[n]
             q[n] = 0.0
             n += 1
     ended = True
-    if some:  # as a rule none does after impulses at contacts that have just begun
-        W = m.W[: n * number_columns(packed, g)].reshape((n, -1))
-        gather(packed, n, W)
-        ended = push_implicitly(n, W, problem)
+    nonsmooth = n > 0 and a.body.joints.nonsmooth
+    if some or nonsmooth:  # as a rule no spring pushes after impulses at contacts that have just begun
+        columns = number_columns(packed, g)
+        gather(packed, n, m.W[: n * columns].reshape((n, -1)))
+        laws = _fill_laws(packed, g, n, columns, period) if nonsmooth else 0
+        W = m.W[: (n + laws) * columns].reshape((n + laws, -1))
+        ended = push_implicitly(n + laws, laws, W, problem)
     for k in range(n):
         i = m.chosen[k]
         p[i, 0], m.rubbing.normal_force[i], spring[i] = (p[i, 0] if impact[i] else 0.0) + q[k], q[k] / period, 0.0
@@ -580,6 +589,48 @@ def _penalize_implicitly(packed, g, count, period, share, damper, explicit):
             end = (1.0 - explicit) * period * v[k] - m.springs.strain[i]
             spring[i] = -a.material.stiffness / share[i] * min(end, 0.0) * period
     return ended
+
+
+@kernel
+def _fill_laws(packed, g, n, columns, period):
+    """Fill in the laws of joints of a group as rows after the first n of the implicit problem; returns how many.
+
+    With `CompliantArrays.u` without these laws, see `penalties`.
+    """
+    a = packed.arrays
+    m, problem, joints = a.method, a.method.implicit, a.body.joints
+    rows = joints.rows
+    held = find_laws(joints, a.body, period, m.u)
+    first = n
+    for k in range(joints.velocity.shape[0]):
+        tree = rows.tree[k, 1]
+        if find_root(m.group, tree) != g or not joints.mobility[k] > held:
+            continue
+        rigid = 1.0 / joints.mobility[k]
+        for i in range(first):
+            along = 0.0
+            for j in range(rows.size[tree]):
+                along += m.W[i * columns + m.column[tree] + j] * rows.W[k, 0, 1, j]
+            along /= joints.mobility[k]
+            rigid += problem.c[i] * along * along
+        rigid *= RIGID
+        for kind in range(3):
+            bound = joints.low[k] if kind == 0 else joints.high[k] if kind == 1 else 0.0
+            friction = joints.friction_impulse[k]
+            if not abs(bound) < np.inf or (kind == 2 and not friction > 0.0):
+                continue
+            problem.least[n] = 0.0 if kind == 0 else -np.inf if kind == 1 else -friction
+            problem.most[n] = np.inf if kind == 0 else 0.0 if kind == 1 else friction
+            problem.c[n], problem.p0[n] = rigid, rigid * bound
+            v = 0.0
+            for j in range(n * columns, (n + 1) * columns):
+                m.W[j] = 0.0
+            for j in range(rows.size[tree]):
+                m.W[n * columns + m.column[tree] + j] = rows.W[k, 0, 1, j]
+                v += rows.W[k, 0, 1, j] * m.u[rows.start[tree] + j]
+            problem.v_free[n] = v
+            n += 1
+    return n - first
 
 
 @kernel
@@ -624,7 +675,7 @@ def _apply_friction(packed, count, period):
     elif damps:
         for j in range(u.shape[0]):
             u[j] = a.body.u[j] + a.external[j]
-        _damp(count, a.scaled, r.viscosity, r.viscous_limit, period, u, m.viscous, m.blocks, p)
+        _damp(packed, count, period, p)
     counts[NOW], counts[BONDS] = 1 - before, count
     a.amounts[STORED] += stored
 
@@ -680,13 +731,19 @@ def _loosen(count, bonds, slip, energy, period, impulses):
 
 
 @kernel
-def _damp(count, contacts, viscosity, limit, period, u, force, blocks, p):
-    """Add the viscous part of friction, which sees all other impulses, to `p`; `u`: as without contacts."""
+def _damp(packed, count, period, p):
+    """Add the viscous part of friction to `p`; it sees all other impulses, and laws of joints as they are with these.
+
+    `CompliantArrays.u` is that without contacts.
+    """
+    a = packed.arrays
+    m, u, force = a.method, a.method.u, a.method.viscous
     for i in range(count):
         for d in range(3):
             if p[i, d] != 0.0:
-                apply_impulse(contacts, i, d, p[i, d], u)
-    damp(contacts, count, viscosity, limit, period, u, force, blocks)
+                apply_impulse(a.scaled, i, d, p[i, d], u)
+    settle_joints(a.body.joints, a.body, period, u)
+    damp(a.scaled, count, m.rubbing.viscosity, m.rubbing.viscous_limit, period, u, force, m.blocks)
     for i in range(count):
         p[i, 1] += period * force[i, 0]
         p[i, 2] += period * force[i, 1]

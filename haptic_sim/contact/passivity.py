@@ -24,6 +24,11 @@ that acts beside them must not leave undissipated. For penalties friction f is s
 force, too: -f.(v' - v)/2 belongs to X, as far as it is below the part LATE of the elastic energy of the group. It is
 no gain of penalties and bonds together, of which the friction itself is a part.
 
+**Laws of joints** (stops, dry friction) act in the foreseen step, too: a link at its stop has the inertia of what is
+behind it. They take energy at the velocity after the step; what their impulses q gain at the mean velocity, q.(v +
+v')/2, belongs to X where it is positive, and what they take is not there for contacts to gain. In an implicit step
+they are rows beside the penalties (`penalties`), so that the inequality below holds with them.
+
 **Penalties.** A group takes the explicit step p = max(0, h (k d - b v)) where its penalties gain nothing, even if half
 of what the dampers take in continuous time counts as gain,
     X + 1/2 h sum b v^2 <= 0,
@@ -49,6 +54,7 @@ from __future__ import annotations
 from haptic_sim.contact.friction_models import STICKS
 from haptic_sim.contact.groups import find_root, group_of
 from haptic_sim.contact.response import NOW, foresee
+from haptic_sim.dynamics.joints import work_of_laws
 from haptic_sim.kernels import kernel
 
 SHARE = 0.005  # of the elastic energy: difference of energy and storage of the bonds
@@ -93,22 +99,25 @@ def find_gains(packed, count, period, rubs, part):
     """
     a = packed.arrays
     m = a.method
-    gains, elastic, late, ahead, behind = m.gains, m.elastic, m.late, m.ahead, m.behind
+    gains, elastic, late, ahead, behind, laws = m.gains, m.elastic, m.late, m.ahead, m.behind, m.laws
     for g in range(elastic.shape[0]):
-        gains[0, g] = gains[1, g] = elastic[g] = late[g] = ahead[g] = behind[g] = 0.0
+        gains[0, g] = gains[1, g] = elastic[g] = late[g] = ahead[g] = behind[g] = laws[g] = 0.0
     _count_penalties(a, count, period)
     _count_friction(a, count, period, rubs, part)
     for g in range(elastic.shape[0]):
         late[g] = min(late[g], LATE * elastic[g])
         gains[1, g] += min(late[g], 0.0)
-    start, size = a.scaled.start, a.scaled.size
+    start, size, nonsmooth = a.scaled.start, a.scaled.size, a.body.joints.nonsmooth
     for tree in range(start.shape[0]):
         g = find_root(m.group, tree)
         for j in range(start[tree], start[tree] + size[tree]):
-            late[g] += 0.5 * a.external[j] * (a.external[j] + a.du[j])
+            change = a.u[j] - a.body.u[j] if nonsmooth else a.external[j] + a.du[j]
+            late[g] += 0.5 * a.external[j] * change
+    if nonsmooth:
+        _count_laws(a)
     for g in range(elastic.shape[0]):
-        gains[0, g] = 0.0 if m.colliding[g] else gains[0, g] - late[g]
-        gains[1, g] -= late[g]
+        gains[0, g] = 0.0 if m.colliding[g] else gains[0, g] + max(0.0, laws[g]) - late[g]
+        gains[1, g] += max(0.0, laws[g]) - late[g]
         most = SHARE * elastic[g]
         gains[1, g] += max(0.0, ahead[g] - most) + max(0.0, behind[g] - most)
 
@@ -132,6 +141,17 @@ def _count_penalties(a, count, period):
                 taken = 0.5 * period * a.material.damping / share[i] * before[i, 0] * before[i, 0]
         m.gains[0, g] += gain + taken
         m.gains[1, g] += gain
+
+
+@kernel
+def _count_laws(a):
+    """Count the work of the laws of joints in groups with contacts."""
+    joints, m = a.body.joints, a.method
+    for k in range(joints.p.shape[0]):
+        if joints.p[k] != 0.0:
+            g = find_root(m.group, joints.rows.tree[k, 1])
+            if m.elastic[g] > 0.0:
+                m.laws[g] += work_of_laws(joints, a.body, k, a.u)
 
 
 @kernel

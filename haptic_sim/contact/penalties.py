@@ -36,8 +36,26 @@ no more than **1/2 h^2 sum k v'^2**, the energy of springs as long as the step's
 that last add nothing at all. With h^2 k a <= 1 (a the largest eigenvalue of W W^T) that is at most the present kinetic
 energy.
 
+**Laws of joints** (limits of position and speed, dry friction, `haptic_sim.dynamics.joints`) take part in the implicit
+problem. A link of grams that rests at its stop would otherwise resist a contact with its own inertia alone, while the
+springs store what the bodies behind it bring. The law of a joint with velocity v_j and row W_j is
+    p_j in -d(F |v_j|) - N(v_j; low, high),
+three rows of the same kind as a contact, p = min(max(least, p0 - c v'), most) with c -> infinity:
+
+    stop at low     p0 = c low     least 0       most infinity
+    stop at high    p0 = c high    least -inf    most 0
+    friction        p0 = 0         least -F      most F
+
+As 0 lies between low and high, p_j v_j' <= 0: these rows take energy as implicit penalties do, and the bound above
+holds with them. What resists the row are its inertia 1 / |W_j|^2 and the penalties i that move with it, by
+W_i.W_j / |W_j|^2 each: with
+    c = RIGID (1 / |W_j|^2 + sum c_i (W_i.W_j)^2 / |W_j|^4)
+the velocity differs from its bound by about the part 1 / RIGID of what the impulse changes. The method of multipliers
+(Hestenes 1969) removes this: with the impulses p that were found, p0 + p in place of p0 leads to the bound but for
+1 / RIGID of the error before.
+
 The impulses are the only minimum of the strictly convex, piecewise quadratic
-    f(u') = 1/2 |u' - u_free|^2 + sum max(0, p0 - h c v')^2 / (2 h c),
+    f(u') = 1/2 |u' - u_free|^2 + sum phi(v'),   phi' = -min(max(least, p0 - c v'), most)
 which Newton's method with an exact line search finds in a few steps, however many contacts depend on each other.
 """
 
@@ -53,6 +71,7 @@ from haptic_sim.linalg import cholesky, cholesky_solve
 from haptic_sim.records import array, record
 
 STABLE = 2.0  # limit of the ratio, up to which a step is explicit
+RIGID = 1e7  # c of the law of a joint in terms of what resists it
 _STEPS, _HALVINGS = 60, 50  # of Newton's method, of which some five are used, and of its line search
 _SMALL = 1e-10  # part of the change of velocity by which a step of Newton's method may still change it
 
@@ -61,13 +80,17 @@ _SMALL = 1e-10  # part of the change of velocity by which a step of Newton's met
 class ImplicitPenalties(NamedTuple):
     """Problem and memory of `push_implicitly`."""
 
-    v_free: np.ndarray = array("normal velocity without these impulses", "contacts", unit="m/s")
-    p0: np.ndarray = array("impulse where v' is zero", "contacts", unit="N s")
-    c: np.ndarray = array("period times implicit damping, positive", "contacts", unit="kg")
-    p: np.ndarray = array("impulse", "contacts", unit="N s")
-    v: np.ndarray = array("normal velocity v' with the impulses", "contacts", unit="m/s")
-    w: np.ndarray = array("change of v' by a step of Newton's method", "contacts", unit="m/s")
-    pushes: np.ndarray = array("whether the impulse is positive, -1: unknown", "contacts", dtype=np.int64)
+    v_free: np.ndarray = array("velocity along the row without these impulses", "rows", unit="m/s")
+    p0: np.ndarray = array("impulse where v' is zero", "rows", unit="N s")
+    c: np.ndarray = array("period times implicit damping, positive", "rows", unit="kg")
+    least: np.ndarray = array("least impulse", "rows", unit="N s")
+    most: np.ndarray = array("largest impulse", "rows", unit="N s", fill=np.inf)
+    p: np.ndarray = array("impulse", "rows", unit="N s")
+    v: np.ndarray = array("velocity v' with the impulses", "rows", unit="m/s")
+    w: np.ndarray = array("change of v' by a step of Newton's method", "rows", unit="m/s")
+    piece: np.ndarray = array(
+        "0: the least impulse, 1: one between, 2: the largest, -1: unknown", "rows", dtype=np.int64
+    )
     x: np.ndarray = array("change of the scaled velocity by the impulses", "nv", unit="kg^1/2 m/s")
     g: np.ndarray = array("gradient, and step of Newton's method", "nv", unit="kg^1/2 m/s")
     K: np.ndarray = array("Hessian and its factor", "nv", "nv")
@@ -142,23 +165,46 @@ def find_ratio_of(count, rows, p_WH, inverse_inertia, gain, velocity, sums, limi
 
 
 @kernel
-def push_implicitly(n, W, problem):
-    """Fill problem.p[:n] with max(0, p0 - c v'), where v' = v_free + W W^T p; returns whether Newton's method ended.
+def push_implicitly(n, laws, W, problem):
+    """Fill problem.p[:n] with min(max(least, p0 - c v'), most), where v' = v_free + W W^T p.
 
     Args:
-        n: number of contacts.
-        W: their normal rows, (n, columns).
-        problem: `ImplicitPenalties`, with v_free, p0 and c.
+        n: number of rows; laws: how many of these, the last ones, are of laws of joints, which are rigid.
+        W: the rows, (n, columns).
+        problem: `ImplicitPenalties`, with v_free, p0, c, least and most.
+
+    Returns:
+        Whether Newton's method ended.
     """
-    v_free, p0, c, p, v, w = problem.v_free, problem.p0, problem.c, problem.p, problem.v, problem.w
-    pushes, x, g, K = problem.pushes, problem.x, problem.g, problem.K
-    columns = W.shape[1]
-    for j in range(columns):
+    x, p0, p = problem.x, problem.p0, problem.p
+    for j in range(W.shape[1]):
         x[j] = 0.0
+    ended = _minimise(n, W, problem)
+    if laws > 0:
+        for i in range(n - laws, n):
+            p0[i] += p[i]
+        ended = _minimise(n, W, problem) and ended
+    return ended
+
+
+@kernel
+def _law(raw, least, most):
+    """The impulse of a row."""
+    return min(max(least, raw), most)
+
+
+@kernel
+def _minimise(n, W, problem):
+    """Minimise f by Newton's method from problem.x on; returns as `push_implicitly`."""
+    v_free, p0, c, p, v, w = problem.v_free, problem.p0, problem.c, problem.p, problem.v, problem.w
+    least, most, piece, x, g, K = problem.least, problem.most, problem.piece, problem.x, problem.g, problem.K
+    columns = W.shape[1]
     for i in range(n):
         v[i] = v_free[i]
-        p[i] = max(0.0, p0[i] - c[i] * v[i])
-        pushes[i] = -1
+        for j in range(columns):
+            v[i] += W[i, j] * x[j]
+        p[i] = _law(p0[i] - c[i] * v[i], least[i], most[i])
+        piece[i] = -1
     for _ in range(_STEPS):
         same = True
         for j in range(columns):
@@ -167,13 +213,16 @@ def push_implicitly(n, W, problem):
             K[j, j] = 1.0
             g[j] = -x[j]
         for i in range(n):
-            push = 1 if p[i] > 0.0 else 0
-            same = same and push == pushes[i]
-            pushes[i] = push
-            if push == 1:
+            now = 0 if p[i] <= least[i] else 2 if p[i] >= most[i] else 1
+            same = same and now == piece[i]
+            piece[i] = now
+            if p[i] != 0.0:
                 for j in range(columns):
                     if W[i, j] != 0.0:
                         g[j] += W[i, j] * p[i]
+            if now == 1:
+                for j in range(columns):
+                    if W[i, j] != 0.0:
                         for k in range(j + 1):
                             K[j, k] += c[i] * W[i, j] * W[i, k]
         if same:  # the step before led to the minimum of this piece
@@ -185,7 +234,7 @@ def push_implicitly(n, W, problem):
             w[i] = 0.0
             for j in range(columns):
                 w[i] += W[i, j] * g[j]
-        part = _line_search(n, columns, p0, c, x, g, v, w)
+        part = _line_search(n, columns, problem)
         square = change = 0.0
         for j in range(columns):
             x[j] += part * g[j]
@@ -195,36 +244,38 @@ def push_implicitly(n, W, problem):
             v[i] = v_free[i]
             for j in range(columns):
                 v[i] += W[i, j] * x[j]
-            p[i] = max(0.0, p0[i] - c[i] * v[i])
+            p[i] = _law(p0[i] - c[i] * v[i], least[i], most[i])
             if part < 1.0:
-                pushes[i] = -1
+                piece[i] = -1
         if change <= _SMALL * _SMALL * square:
             return True
     return False
 
 
 @kernel
-def _slope(n, columns, p0, c, x, g, v, w, part):
+def _slope(n, columns, problem, part):
     """Slope of f along g, a part of it away from x; w = W g."""
+    p0, c, x, g, v, w = problem.p0, problem.c, problem.x, problem.g, problem.v, problem.w
+    least, most = problem.least, problem.most
     slope = 0.0
     for j in range(columns):
         slope += g[j] * (x[j] + part * g[j])
     for i in range(n):
-        push = p0[i] - c[i] * (v[i] + part * w[i])
-        if push > 0.0:
+        push = _law(p0[i] - c[i] * (v[i] + part * w[i]), least[i], most[i])
+        if push != 0.0:
             slope -= w[i] * push
     return slope
 
 
 @kernel
-def _line_search(n, columns, p0, c, x, g, v, w):
+def _line_search(n, columns, problem):
     """Part of g after which f is least; 1 if what its slope is there is rounding of none."""
     low, high = 0.0, 1.0
-    if not _slope(n, columns, p0, c, x, g, v, w, 1.0) > -1e-9 * _slope(n, columns, p0, c, x, g, v, w, 0.0):
+    if not _slope(n, columns, problem, 1.0) > -1e-9 * _slope(n, columns, problem, 0.0):
         return 1.0
     for _ in range(_HALVINGS):
         middle = 0.5 * (low + high)
-        if _slope(n, columns, p0, c, x, g, v, w, middle) > 0.0:
+        if _slope(n, columns, problem, middle) > 0.0:
             high = middle
         else:
             low = middle

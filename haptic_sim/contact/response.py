@@ -441,7 +441,7 @@ class ContactResponse:
         return (
             f"unstable: springs of penalties, held over a step, added {numerical:.3g} J, {beyond}: contact.stiffness = "
             f"{stiffness:g} N/m is too large for these bodies at rate = {rate:g} Hz; choose a smaller stiffness, a "
-            "higher rate, or environment.method = constraint, which holds stops of joints and contacts together"
+            "higher rate, or environment.method = constraint"
         )
 
     @property
@@ -565,15 +565,14 @@ def add_up(packed, count, period):
     a = packed.arrays
     if not a.counts[FORESEEN]:
         _add_impulses(packed, count, period)
-    settle_joints(a.body.joints, a.body, period, a.u)
     end_joints(a.body.joints, a.body, period, a.u, a.du)
 
 
 @kernel
 def foresee(packed, count, period):
-    """Find what the impulses do to u and at the hand, and the velocities of the contacts after the step.
+    """Find what the impulses and the laws of joints do to u, and the velocities of the contacts after the step.
 
-    `add_up` then need not; without the laws of joints they are those.
+    `add_up` then need not.
     """
     a = packed.arrays
     a.counts[FORESEEN] = 1
@@ -583,7 +582,7 @@ def foresee(packed, count, period):
 
 @kernel
 def _add_impulses(packed, count, period):
-    """Fill wrench, du and u with what the impulses do."""
+    """Fill wrench and du with what the impulses do, and u with what they and the laws of joints do."""
     a = packed.arrays
     _collect(count, a.rows, a.tangent, a.impulses.p, a.body.hand, a.body.p_WH, period, a.wrench)
     if a.counts[OF_HAND]:
@@ -594,6 +593,7 @@ def _add_impulses(packed, count, period):
         apply_impulses(count, a.scaled, a.impulses.p, a.du)
     for j in range(a.u.shape[0]):
         a.u[j] = a.body.u[j] + a.external[j] + a.du[j]
+    settle_joints(a.body.joints, a.body, period, a.u)
 
 
 @kernel
@@ -655,7 +655,7 @@ def _book(packed, count, wrench, period):
     added = friction - energy[ELASTIC]  # by penalties and bonds, with the elastic energy after the step
     normal, tangential = joints[BY_LIMITS] - a.amounts[KEPT], 0.0  # of impacts
     damped = rubbed = 0.0  # by penalties
-    if not a.counts[FORESEEN] or a.body.joints.nonsmooth:
+    if not a.counts[FORESEEN]:
         _find_velocities(a, count, u_after, after)
     injected = 0.0  # by surroundings that move
     for i in range(count):

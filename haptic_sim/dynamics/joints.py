@@ -117,6 +117,7 @@ class JointArrays(NamedTuple):
     reaction: np.ndarray = array("what exact constraints take from the rows", "laws", 3, "rows")
     p: np.ndarray = array("impulses of friction and limits in the last step", "laws", unit="N s")
     guess: np.ndarray = array("impulses that are part of the external forces already", "laws", unit="N s")
+    assembled: np.ndarray = array("whether the rows are those of this step", 1, dtype=np.bool_)
     mobility: np.ndarray = array("|W_j|^2", "laws", unit="1/kg")
     low: np.ndarray = array("lower bound of v_j", "laws", unit="m/s")
     high: np.ndarray = array("upper bound of v_j", "laws", unit="m/s")
@@ -252,6 +253,7 @@ def add_springs(joints, v, bias):
 @kernel
 def begin_joints(joints, v, period):
     """Note what damping and springs do as `add_springs` has them; no impulse of friction or limits is given yet."""
+    joints.assembled[0] = False
     for j in range(joints.force.shape[0]):
         joints.force[j] = 0.0
     for k in range(joints.velocity.shape[0]):
@@ -265,7 +267,10 @@ def begin_joints(joints, v, period):
 
 @kernel
 def assemble_joints(joints, body):
-    """Find the rows of the laws."""
+    """Find the rows of the laws, once in a step."""
+    if joints.assembled[0]:
+        return
+    joints.assembled[0] = True
     rows, L = joints.rows, body.L
     for k in range(joints.velocity.shape[0]):
         tree = rows.tree[k, 1]
@@ -354,6 +359,7 @@ def push_joint(joints, k, p, u):
 
 @kernel
 def _speed(joints, k, u):
+    """Velocity of the coordinate of law k, of the scaled velocity u."""
     rows = joints.rows
     tree = rows.tree[k, 1]
     first = rows.start[tree]
@@ -391,6 +397,25 @@ def _find_bounds(joints, before, v, period):
         if friction > 0.0 or joints.p[k] != 0.0 or free < low or free > high:
             busy = True
     return busy
+
+
+@kernel
+def find_laws(joints, body, period, u):
+    """Find rows and bounds of the laws for scaled velocities u without them, of a step that `begin_joints` began.
+
+    Returns:
+        Mobility below which exact constraints hold a coordinate [1/kg].
+    """
+    assemble_joints(joints, body)
+    to_velocity(body.L, body.start, body.size, u, joints.v)
+    _find_bounds(joints, body.v, joints.v, period)
+    return _IMMOBILE * joints.mobility.max()
+
+
+@kernel
+def work_of_laws(joints, body, k, u):
+    """Work of law k at the mean velocity of a step after which the scaled velocity is u [J]."""
+    return 0.5 * joints.p[k] * (body.v[joints.velocity[k]] + _speed(joints, k, u))
 
 
 @kernel
