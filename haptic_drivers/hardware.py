@@ -1,4 +1,9 @@
-"""Hardware as a part: the data of any hardware device, whose driver is a module of this package or of the user's."""
+"""Devices that are not simulated here, as parts: hardware, and a node of one's own in the graph.
+
+The driver of hardware is a module of this package or of the user's, which runs in the process of the driver node. A
+device that is a node of its own is read and written by two topics (docs/external.md). To the driver both are the same:
+a `Hardware`.
+"""
 
 from __future__ import annotations
 
@@ -12,22 +17,30 @@ from haptic_control.parameters import KnownDevice
 from haptic_drivers.devices.hardware import HardwareDevice, limits_of
 from haptic_drivers.devices.interface import DeviceError
 from haptic_drivers.devices.link import Link
-from haptic_drivers.devices.parameters import HardwareParameters, build_hardware, check_driver, entry_of
+from haptic_drivers.devices.parameters import (
+    DIRECTIONS,
+    Directions,
+    HardwareParameters,
+    MeasuredDeviceParameters,
+    build_hardware,
+    check_driver,
+    entry_of,
+)
 from haptic_drivers.parameters import BuiltDevice, DeviceContext, DeviceStart, ForceDeviceParameters
 from haptic_sim import rotations
 from haptic_sim.inputs import LARGEST
 from haptic_sim.messages import FORCE
-from haptic_sim.parameters import ParameterError
+from haptic_sim.parameters import ParameterError, quantity
 from haptic_sim.parts import Entry
 
 
-class HardwareDeviceParameters(HardwareParameters, ForceDeviceParameters):  # type: ignore[misc]  # never no soft start
-    """A hardware device; keys that are left out are those of the file that `name` names."""
+class PhysicalDeviceParameters(MeasuredDeviceParameters, ForceDeviceParameters):  # type: ignore[misc]  # never no soft start
+    """A device whose motion is measured, and whose operator is a person or a simulation of the user's."""
 
     HARDWARE: ClassVar[bool] = True
     OFFLINE: ClassVar[bool] = False
-
-    type: Literal["hardware"] = "hardware"
+    IDENTIFIED_BY: ClassVar[str] = ""
+    """How a mass and an inertia that are not known are found, for what is said of them."""
 
     def build(self, context: DeviceContext) -> BuiltDevice:
         """See DeviceParameters; a damper of the guard is as weak as the device's delay asks for."""
@@ -39,24 +52,6 @@ class HardwareDeviceParameters(HardwareParameters, ForceDeviceParameters):  # ty
         start = np.array(context.hand.pose)
         held = HardwareDevice(self, limits_of(self), port, context.source, start, 1.0 / rate)
         return BuiltDevice(held, hardware=held)
-
-    def connect(self, rate: float, say: Callable[[str], None]) -> Link:
-        """The open connection to hardware at a servo rate [Hz], for `DeviceContext.source`; None: it is simulated."""
-        link = Link(build_hardware(self), self, 1.0 / rate, say=say)
-        try:
-            link.open()
-        except DeviceError as error:
-            problem = str(error).removeprefix(f"{self.name}: ")
-            raise ParameterError([f"device.name = {self.name}: {problem}"]) from error
-        return link
-
-    def check_driver(self) -> None:
-        """Make sure that everything is installed which the device needs."""
-        check_driver(self)
-
-    def entries(self) -> tuple[Entry, ...]:
-        """Registrations of what the part uses beside its class, as a driver of hardware."""
-        return (entry_of(self.module),)
 
     def known(self) -> KnownDevice:
         """What it says of itself to a controller, once it is completed."""
@@ -94,5 +89,45 @@ class HardwareDeviceParameters(HardwareParameters, ForceDeviceParameters):  # ty
         motions = " and ".join(motion for _, motion in unknown)
         return (
             f"{keys}: not known, so the controller's gains in {motions} are not checked for stability with "
-            f"{self.name}; measure what is missing with haptics identify"
+            f"{self.name}; {self.IDENTIFIED_BY}"
         )
+
+
+class HardwareDeviceParameters(HardwareParameters, PhysicalDeviceParameters):  # type: ignore[misc]  # as above
+    """A hardware device; keys that are left out are those of the file that `name` names."""
+
+    IDENTIFIED_BY: ClassVar[str] = "measure what is missing with haptics identify"
+
+    type: Literal["hardware"] = "hardware"
+
+    def connect(self, rate: float, say: Callable[[str], None]) -> Link:
+        """The open connection to hardware at a servo rate [Hz], for `DeviceContext.source`; None: it is simulated."""
+        link = Link(build_hardware(self), self, 1.0 / rate, say=say)
+        try:
+            link.open()
+        except DeviceError as error:
+            problem = str(error).removeprefix(f"{self.name}: ")
+            raise ParameterError([f"device.name = {self.name}: {problem}"]) from error
+        return link
+
+    def check_driver(self) -> None:
+        """Make sure that everything is installed which the device needs."""
+        check_driver(self)
+
+    def entries(self) -> tuple[Entry, ...]:
+        """Registrations of what the part uses beside its class, as a driver of hardware."""
+        return (entry_of(self.module),)
+
+
+class ExternalDeviceParameters(PhysicalDeviceParameters):
+    """A node of one's own, named device: it is read and written by topics, limited and guarded as hardware is."""
+
+    EXTERNAL: ClassVar[bool] = True
+    IDENTIFIED_BY: ClassVar[str] = "give what is known of them"
+
+    type: Literal["external"] = "external"
+    name: str = quantity("device", description="Name of the device")
+    sensed: Directions = quantity(
+        DIRECTIONS, description="Directions that the device measures, in the axes of its base: of x, y, z, rx, ry, rz"
+    )
+    actuated: Directions = quantity(DIRECTIONS, description="Directions that it renders")

@@ -152,7 +152,8 @@ class DeviceParameters(Part):
     COMMANDS: ClassVar[int] = FORCE
     """What it is commanded: FORCE or MOTION, which the controller has to command."""
     HARDWARE: ClassVar[bool] = False
-    """Whether it is held by a person, and so runs in real time only."""
+    """Whether its motion is measured, and it is held by whoever the user wants; it runs in real time only, but for a
+    node of the user's own."""
     PLANAR: ClassVar[bool] = False
     """Whether it moves in the plane of x and y only."""
     RANDOM: ClassVar[tuple[str, ...]] = ()
