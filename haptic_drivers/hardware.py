@@ -43,7 +43,7 @@ class PhysicalDeviceParameters(MeasuredDeviceParameters, ForceDeviceParameters):
     """How a mass and an inertia that are not known are found, for what is said of them."""
 
     def build(self, context: DeviceContext) -> BuiltDevice:
-        """See DeviceParameters; a damper of the guard is as weak as the device's delay asks for."""
+        """The device; a damper of the guard is as weak as the device's delay [s] requires."""
         rate, inertia = context.rate, None
         if self.mass is not None and self.inertia is not None:
             share = 1.0 / (1.0 + 2.0 * rate * (self.delay or 0.0))
@@ -58,7 +58,7 @@ class PhysicalDeviceParameters(MeasuredDeviceParameters, ForceDeviceParameters):
         return KnownDevice(self.type, self.mass, self.inertia, True, self.damping)
 
     def coupled(self, start: DeviceStart) -> dict[str, Any]:
-        """See DeviceParameters: in the directions with a motor whose inertia is known."""
+        """Keys of `CoupledInertias` about the device, in the directions with a motor whose inertia is known."""
         known = np.repeat([float(one is not None) for one in (self.mass, self.inertia)], 3)
         R_WB = np.kron(np.eye(2), rotations.matrix(np.array(self.mount[3:])))
         driven = R_WB * (known * self.mask(self.actuated)) @ R_WB.T
@@ -77,7 +77,7 @@ class PhysicalDeviceParameters(MeasuredDeviceParameters, ForceDeviceParameters):
         return self.name
 
     def unchecked(self) -> str:
-        """See DeviceParameters: its inertia need not be known, while that of simulated devices is."""
+        """Why the stability of gains is not checked: its mass or inertia is not known; empty: they are."""
         unknown = [
             (key, motion)
             for key, motion, names in (("mass", "translation", "xyz"), ("inertia", "rotation", ("rx", "ry", "rz")))

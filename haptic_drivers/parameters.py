@@ -328,7 +328,7 @@ class ForceDeviceParameters(DeviceLimits, CommandedDeviceParameters):
         return self
 
     def limited(self: F, start: DeviceStart) -> F:
-        """See CommandedDeviceParameters: where impulses are not limited where they arise, the device clips them."""
+        """The same with limits said in full; where impulses are not limited where they arise, the device clips them."""
         update: dict[str, Any] = {}
         if "impulse_rendering" not in self.model_fields_set and not start.limits_impulses():
             update["impulse_rendering"] = "saturated"

@@ -197,7 +197,7 @@ class HardwareDevice:
         self._source.enable()
 
     def measure(self, tick: int, operator: np.ndarray, sensed: np.ndarray) -> None:
-        """See Device: it has no sensor of force."""
+        """Fill `sensed` (6,) [N, N m] with zeros: the device has no sensor of force."""
         sensed[:] = 0.0
 
     def apply_command(self, command: DeviceCommand, operator: np.ndarray, period: float) -> int:
@@ -208,7 +208,7 @@ class HardwareDevice:
         return clipped
 
     def idle(self, operator: np.ndarray, period: float) -> None:
-        """See Device: zero force."""
+        """Render zero force for a `period` [s]."""
         self.rendered[:] = self.bound.before[:] = 0.0
         self.bound.cut[0] = 0
         self._write()
@@ -219,7 +219,7 @@ class HardwareDevice:
         self._source.write(self._written)
 
     def release(self) -> None:
-        """See Device: zero force, and the motors off."""
+        """Zero force, and the motors off."""
         self.rendered[:] = self.bound.before[:] = self._written[:] = 0.0
         self._source.release()
 

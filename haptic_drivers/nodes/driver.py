@@ -125,19 +125,19 @@ class DriverNode(LeaderNode):
             external.destroy()
 
     def on_cleanup(self, state: LifecycleState) -> TransitionCallbackReturn:
-        """See ServoNode; the device is closed."""
+        """Close the topics and the device."""
         cleaned = super().on_cleanup(state)
         self._let_go()
         return cleaned
 
     def on_shutdown(self, state: LifecycleState) -> TransitionCallbackReturn:
-        """See ServoNode; the device is closed."""
+        """Close the device, and end the process."""
         ended = super().on_shutdown(state)
         self._let_go()
         return ended
 
     def destroy_node(self) -> None:
-        """See ServoNode; the device is closed, however the node ends."""
+        """Close the device and all that is of this node, however it ends."""
         self._let_go()
         super().destroy_node()
 
@@ -153,7 +153,7 @@ class DriverNode(LeaderNode):
         return is_live(operator) if topic == OPERATOR else operator.EVENTS
 
     def serve(self) -> None:
-        """See ServoNode; whatever ends it, the device is left passive."""
+        """The servo thread's work: run the trial; whatever ends it, the device is left passive."""
         try:
             if self.config.of_hand:
                 self._resumes = True
@@ -224,7 +224,7 @@ class DriverNode(LeaderNode):
         self._command, self._received, self._commanded = received, self._command, tick
 
     def resume(self, tick: int) -> None:
-        """See LeaderNode: from zero force; a command of an earlier tick is of the activation before."""
+        """Begin an activation at `tick` from zero force; a command of an earlier tick is of the activation before."""
         self._core.activate(tick)
         self._core.enable()
         self._command.tick, self._commanded = -1, tick - 1
@@ -255,7 +255,7 @@ class DriverNode(LeaderNode):
         return self._commanded
 
     def complete(self) -> None:
-        """See LeaderNode.
+        """End a tick with the latest command.
 
         In realtime, what commands again after a gap begins softly; in a graph that only runs also what begins late.
         """

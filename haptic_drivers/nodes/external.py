@@ -108,24 +108,24 @@ class ExternalDevice:
     # As Hardware
 
     def open(self) -> None:
-        """See Hardware: the topics are open as long as the driver is configured."""
+        """Do nothing: the topics are open as long as the driver is configured."""
 
     def close(self) -> None:
-        """See Hardware."""
+        """Zero force. Raises nothing."""
         with contextlib.suppress(Exception):  # the middleware may have ended
             self.disable()
 
     def enable(self) -> None:
-        """See Hardware."""
+        """From now on commands are of mode FORCE."""
         self._command.mode = FORCE
 
     def disable(self) -> None:
-        """See Hardware: the node is told to render nothing."""
+        """Zero force, and mode NOTHING from now on."""
         self._command.mode = NOTHING
         self.write(np.zeros(6))
 
     def read(self, reading: Reading) -> bool:
-        """See Hardware; a reading of the same tick again is not a new one."""
+        """Fill in the newest reading; whether it is newer than that of the last call: its tick is another."""
         if self._node.realtime:
             self._receive(0.0)
         found = self._measured
@@ -141,7 +141,7 @@ class ExternalDevice:
         return True
 
     def write(self, wrench: np.ndarray) -> None:
-        """See Hardware; in lockstep it is sent before the next tick."""
+        """Command a wrench on the hand in the axes of the base (6,) [N, N m]; in lockstep with the next tick."""
         self._command.wrench[:] = wrench
         if self._node.realtime:
             self._send(self._tick)
