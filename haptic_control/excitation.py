@@ -82,7 +82,9 @@ class ExcitationParameters(ControllerParameters):
 
 
 class Excitation:
-    """See the module; `coordinate` before the tool moves, `command` after it has answered.
+    """Sums of sines that drive the device, and the weak spring that keeps it near the tool.
+
+    `coordinate` is called before the tool moves, `command` after it has answered.
 
     Args:
         parameters: of the excitation.

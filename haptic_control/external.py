@@ -17,7 +17,7 @@ class ExternalParameters(ControllerParameters):
     type: Literal["external"] = "external"
 
     def build(self, rate: float) -> Controller:
-        """See ControllerParameters.
+        """Refuse to build a controller: there is none in this process.
 
         Raises:
             ParameterError: always.

@@ -71,8 +71,6 @@ class ControllerParameters(Part):
 
     LABEL: ClassVar[str] = ""
     """What contact is felt through, as a report says it; empty: nothing is said."""
-    EXTERNAL: ClassVar[bool] = False
-    """Whether it is a node that the user starts, and `build` makes none."""
     BRIDGES: ClassVar[bool] = False
     """Whether it leaves the device to clients of another interface, so that no world is simulated."""
 

@@ -139,7 +139,7 @@ class ShapingArrays(NamedTuple):
 
 
 class ImpedanceShaping(FourChannel):
-    """See the module."""
+    """A controller that lets the device accelerate as the hand of the virtual tool does."""
 
     parameters: ShapingParameters
 

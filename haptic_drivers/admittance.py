@@ -122,7 +122,7 @@ class AdmittanceDeviceParameters(SensorParameters, CommandedDeviceParameters):
     bias: Wrench = quantity((0.0,) * 6, unit="N, N m", description="Bias of the force sensor, in world axes")
 
     def build(self, context: DeviceContext) -> BuiltDevice:
-        """See DeviceParameters; its force sensor is noisy by itself."""
+        """The device, at rest; its force sensor has noise of its own."""
         hand, guard = context.hand, context.guard
         port = Port.of(guard, MOTION, 1.0 / context.rate, self.apparent_inertia, acts=guard.acts)
         start = displaced(np.array(hand.pose), self.jitter, context.seed, hand.planar)
@@ -233,7 +233,7 @@ class DeviceArrays(NamedTuple):
 
 
 class AdmittanceDevice:
-    """See the module.
+    """A simulated admittance-type device, which is commanded accelerations.
 
     Args:
         parameters: of the device.
@@ -306,7 +306,7 @@ class AdmittanceDevice:
         _brake(self._packed, operator, period)
 
     def release(self) -> None:
-        """See Device: brake."""
+        """Brake: nothing will be commanded any more."""
         _press_brake(self._packed, self._braking)
 
 

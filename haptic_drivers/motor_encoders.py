@@ -89,7 +89,7 @@ class MotorEncoderParameters(SensorParameters):
         return self.velocity or ("observed" if self.counts else "exact")
 
     def difference_part(self, rate: float) -> float | None:
-        """See EncoderParameters: an observer that knows the dynamics does not lag."""
+        """Part by which the measured twist follows the difference of a tick; None: it is exact, or observed."""
         return 1.0 if self.measured_velocity == "difference" else None
 
 

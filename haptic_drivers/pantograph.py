@@ -133,7 +133,7 @@ class PantographParameters(MotorEncoderParameters, SimulatedForceDeviceParameter
     gravity_compensation: bool = quantity(True, description="Whether the motors carry the weight of the device")
 
     def problems(self, start: DeviceStart) -> list[str]:
-        """See DeviceParameters: the handle can be where the hand is at the start."""
+        """Why it cannot take part in a trial: its handle cannot be where the hand is at the start."""
         if not start.hand.planar:
             return ["device.type = pantograph: moves in the plane of x and y, and this world is in space"]
         mounted = self.mounted_at(np.array(start.hand.pose))
@@ -145,7 +145,7 @@ class PantographParameters(MotorEncoderParameters, SimulatedForceDeviceParameter
         return []
 
     def completed(self, start: DeviceStart) -> DeviceParameters:
-        """See DeviceParameters: it stands somewhere, and is shaped to the tool's inertia."""
+        """The same with its place in the world, and shaped to the tool's inertia."""
         mounted = self.mounted_at(np.array(start.hand.pose)).limited(start)
         return with_inertia_of_tool(mounted, start) if self.shaped else mounted
 
@@ -155,7 +155,7 @@ class PantographParameters(MotorEncoderParameters, SimulatedForceDeviceParameter
         return KnownDevice(self.type, self.mass, self.inertia, self.shaped, linkage=linkage)
 
     def inertia_at_hand(self, start: DeviceStart) -> tuple[float, float] | None:
-        """See DeviceParameters: as shaped, or else the smallest at the start."""
+        """Mass [kg] and inertia [kg m^2] at the hand: as shaped, or else the smallest at the start; None: not known."""
         if self.shaped and self.mass is not None and self.inertia is not None:
             return self.mass, self.inertia
         return self.least_inertia(self.start_pose(start.hand, start.seed))
@@ -372,7 +372,15 @@ class Pantograph:
     def predict(
         self, twist: np.ndarray, operator: np.ndarray, period: float, free: np.ndarray, compliance: np.ndarray
     ) -> None:
-        """See InertialDevice: without friction, and without the coupling between directions."""
+        """Fill in how the next step will move the handle (6,): without a rendered wrench, and by a unit of one.
+
+        Friction and the coupling between directions are left out.
+
+        Args:
+            twist: of the handle before the step [m/s, rad/s]; operator: wrench that will be held [N, N m].
+            period: [s].
+            free: to fill [m, rad]; compliance: to fill, 0 in directions that cannot move [m/N, rad/(N m)].
+        """
         _predict(self._packed, twist, operator, period, free, compliance)
 
 

@@ -152,7 +152,8 @@ class DeviceParameters(Part):
     COMMANDS: ClassVar[int] = FORCE
     """What it is commanded: FORCE or MOTION, which the controller has to command."""
     HARDWARE: ClassVar[bool] = False
-    """Whether it is held by a person, and so runs in real time only."""
+    """Whether its motion is measured, and it is held by whoever the user wants; it runs in real time only, but for a
+    node of the user's own."""
     PLANAR: ClassVar[bool] = False
     """Whether it moves in the plane of x and y only."""
     RANDOM: ClassVar[tuple[str, ...]] = ()
@@ -327,7 +328,7 @@ class ForceDeviceParameters(DeviceLimits, CommandedDeviceParameters):
         return self
 
     def limited(self: F, start: DeviceStart) -> F:
-        """See CommandedDeviceParameters: where impulses are not limited where they arise, the device clips them."""
+        """The same with limits said in full; where impulses are not limited where they arise, the device clips them."""
         update: dict[str, Any] = {}
         if "impulse_rendering" not in self.model_fields_set and not start.limits_impulses():
             update["impulse_rendering"] = "saturated"

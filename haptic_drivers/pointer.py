@@ -115,7 +115,7 @@ Look = Callable[[int], tuple[np.ndarray, np.ndarray, np.ndarray]]
 
 
 class Pointer:
-    """See the module; an `Operator`, whose wrench acts on what `Events.body` says, at the origin of its axes.
+    """A pointer as an `Operator`: its wrench acts on the body `Events.body`, at the origin of its axes.
 
     Args:
         parameters: of the spring.
@@ -163,7 +163,10 @@ class Pointer:
         return bool(self._arrays.held[0])
 
     def wrench(self, time: float, pose: np.ndarray, twist: np.ndarray, out: np.ndarray) -> None:
-        """See Operator. Times in order; the second of two calls at the same time gives what the first gave."""
+        """Fill `out` (6,) [N, N m] with the wrench at a `time` [s], by pose (7,) and twist (6,) of what is held.
+
+        Calls are in the order of time; the second of two calls at the same time gives what the first gave.
+        """
         if time == self._time:
             out[:] = self._arrays.last
             return

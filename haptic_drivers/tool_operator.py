@@ -19,7 +19,7 @@ def draggable(start: Start, *, alone: bool = True) -> Bodies:
 
 
 class ToolOperator:
-    """See the module.
+    """The operator of a trial without a device, whose wrench is the command of the tool or of another body.
 
     Args:
         parameters, table, seed: of the operator, as of `build_operator`.

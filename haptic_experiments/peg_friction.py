@@ -343,7 +343,7 @@ def _quiet(slot: Slot, samples: Samples) -> tuple[int, int] | None:
 
 
 def oscillation_energy(trial: Trial, samples: Samples) -> float | None:
-    """See METRICS [J]; None unless a whole period of it is there."""
+    """The largest kinetic energy of oscillation in a slip [J]; None unless a whole period of it is recorded."""
     slot = Slot.of(trial.experiment)
     quiet = None if slot is None else _quiet(slot, samples)
     if slot is None or quiet is None:

@@ -71,15 +71,15 @@ class OwnThread(CallbackGroup):
         self._thread.close()
 
     def can_execute(self, entity: object) -> bool:
-        """See CallbackGroup; other executors ask, too."""
+        """Whether an executor may run an entity: that of the thread, and no other that asks."""
         return threading.current_thread() is self._thread.thread
 
     def beginning_execution(self, entity: object) -> bool:
-        """See CallbackGroup."""
+        """Permit every execution: the thread runs one callback at a time."""
         return True
 
     def ending_execution(self, entity: object) -> None:
-        """See CallbackGroup."""
+        """Do nothing after an execution."""
 
 
 class _GroupExecutor(SingleThreadedExecutor):
@@ -90,9 +90,9 @@ class _GroupExecutor(SingleThreadedExecutor):
         self._node, self._group = node, group
 
     def get_nodes(self) -> list[Node]:
-        """See Executor."""
+        """The node of the group."""
         return [self._node]
 
     def can_execute(self, entity: object) -> bool:
-        """See Executor."""
+        """Whether an entity is of the group, and may be run."""
         return entity.callback_group is self._group and super().can_execute(entity)  # type: ignore[attr-defined]

@@ -116,11 +116,11 @@ class LeaderNode(ServoNode):
 
     @property
     def stopping(self) -> bool:
-        """See ServoNode: also when the trial cannot go on."""
+        """Whether the servo thread shall end: it was told to, or the trial cannot go on."""
         return self._stopping or bool(self._broken)
 
     def on_deactivate(self, state: LifecycleState) -> TransitionCallbackReturn:
-        """See ServoNode. The ticks of a graph that is not recorded go on where they were when it is activated again."""
+        """End the trial; the ticks of a graph that is not recorded go on where they were at the next activation."""
         if self.config.recorded and not self.finished.is_set():
             self._broken = f"{self.get_name()} was deactivated"
         deactivated = super().on_deactivate(state)
@@ -340,7 +340,7 @@ class LeaderNode(ServoNode):
         )
 
     def monitor(self) -> None:
-        """See ServoNode: say once of each foreign publisher that it has appeared in the course of the trial."""
+        """Say once of each foreign publisher that it has appeared in the course of the trial; called each second."""
         if not self._running or all(self.count_publishers(topic) <= 1 for topic in self.config.graph.topics):
             return
         contested = self._contested()

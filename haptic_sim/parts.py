@@ -43,6 +43,8 @@ class Part(Parameters):
     """Whether there is nothing, as its type `none` says."""
     OFFLINE: ClassVar[bool] = True
     """Whether it can take part in a trial offline: it is neither hardware nor a node of the user's."""
+    EXTERNAL: ClassVar[bool] = False
+    """Whether it is a node of the graph that the user starts."""
 
     type: str = ""
 

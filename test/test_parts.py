@@ -184,7 +184,10 @@ def test_wrong_keys_are_refused_as_ours_are(installed: Path, controller: dict[st
         ({"mass": [1, 0, 1]}, "device.mass[1] = 0: must be > 0"),
         ({"offset": [1, 2]}, ""),
         ({"mass": [1e-3, 1, 1]}, "the sampled loop at rate = 1000 Hz diverges"),
-        ({"type": "stag"}, "device.type = stag: must be one of 'inertial', 'admittance', 'pantograph', 'hardware', 'n"),
+        (
+            {"type": "stag"},
+            "device.type = stag: must be one of 'inertial', 'admittance', 'pantograph', 'hardware', 'external'",
+        ),
     ],
 )
 def test_wrong_keys_of_a_device_are_refused_as_ours_are(installed: Path, device: dict[str, Any], said: str) -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import ast
 import re
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -34,3 +36,21 @@ def test_no_text_has_a_phrase_that_style_replaces(phrase: str) -> None:
     pattern = re.compile(r"\s+".join(map(re.escape, phrase.split())), re.IGNORECASE)
     found = [str(path) for path in texts() if path != STYLE and pattern.search(path.read_text(encoding="utf-8"))]
     assert not found, f"{phrase!r}: see docs/style.md"
+
+
+def documented(tree: ast.AST) -> Iterator[tuple[int, str]]:
+    """Line and docstring of each class and function."""
+    for node in ast.walk(tree):
+        if isinstance(node, (ast.ClassDef, ast.FunctionDef)) and (text := ast.get_docstring(node)):
+            yield node.lineno, text
+
+
+def test_docstrings_are_sentences_and_not_references() -> None:
+    packages = [path for folder in ROOT.glob("haptic_*") for path in folder.rglob("*.py")]
+    found = [
+        f"{path.relative_to(ROOT)}:{line}: {text}"
+        for path in packages
+        for line, text in documented(ast.parse(path.read_text(encoding="utf-8")))
+        if text.startswith("See ")
+    ]
+    assert not found

@@ -40,7 +40,7 @@ METRICS = {
 
 
 class TrialAnalysis(Analysis):
-    """See the module."""
+    """The analysis of any trial: forces [N], depths of overlap [m], sticking and sliding [s], work of the hand [J]."""
 
     METRICS = METRICS
 

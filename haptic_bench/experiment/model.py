@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from typing import Any, Literal
 
 import numpy as np
@@ -13,7 +14,7 @@ from haptic_control.parameters import AnyControllerParameters, NoControllerParam
 from haptic_control.relay.ends import Guard
 from haptic_control.relay.parameters import RelayParameters
 from haptic_drivers.operators import AnyOperatorParameters
-from haptic_drivers.parameters import DEVICES, AnyDeviceParameters
+from haptic_drivers.parameters import DEVICES, AnyDeviceParameters, DeviceParameters
 from haptic_ros.trial import StandardTopicParameters
 from haptic_sim.constraints.scenes import ConstraintParameters
 from haptic_sim.contact.response import UNLIMITED, ContactParameters, DeviceLimits
@@ -249,8 +250,13 @@ class Experiment(Parameters):
     @property
     def external(self) -> tuple[str, ...]:
         """Names of the nodes of the graph that the user starts, in the namespace of the trial."""
-        hands = {"": self.controller, **{hand.name: hand.controller for hand in self.hands}}
-        found = tuple(topic_of(name, "controller") for name, controller in hands.items() if controller.EXTERNAL)
+        hands: dict[str, Experiment | FurtherHandParameters] = {"": self, **{hand.name: hand for hand in self.hands}}
+        found = tuple(
+            topic_of(name, kind)
+            for name, hand in hands.items()
+            for kind in ("device", "controller")
+            if getattr(hand, kind).EXTERNAL
+        )
         return (*found, "environment") if self.environment.engine.EXTERNAL else found
 
     @property
@@ -266,8 +272,16 @@ class Experiment(Parameters):
     @property
     def hardware(self) -> tuple[str, ...]:
         """The keys of the devices that are hardware; empty if all are simulated."""
+        return self._devices(lambda device: device.HARDWARE)
+
+    @property
+    def realtime_devices(self) -> tuple[str, ...]:
+        """The keys of the devices that have a clock of their own, and so run in realtime only."""
+        return self._devices(lambda device: device.HARDWARE and not device.EXTERNAL)
+
+    def _devices(self, chosen: Callable[[DeviceParameters], bool]) -> tuple[str, ...]:
         keys = {"device.name": self.device, **{f"hands[{i}].device.name": h.device for i, h in enumerate(self.hands)}}
-        return tuple(f"{key} = {one.label}" for key, one in keys.items() if one.HARDWARE)
+        return tuple(f"{key} = {one.label}" for key, one in keys.items() if chosen(one))
 
     @property
     def hardware_hands(self) -> tuple[str, ...]:

@@ -24,7 +24,7 @@ from haptic_drivers.parameters import DeviceStart, HandParameters
 from haptic_drivers.tool_operator import draggable
 from haptic_sim import inputs
 from haptic_sim.contact.response import UNLIMITED
-from haptic_sim.messages import FORCE, ToolSizes
+from haptic_sim.messages import FORCE, ToolSizes, split_topic
 from haptic_sim.motions.drives import unstable
 from haptic_sim.parameters import ParameterError, in_space
 from haptic_sim.tool.protocol import LocalModelCore, ToolSide
@@ -103,7 +103,7 @@ class Trial:
         hands: dict[str, Experiment | FurtherHandParameters] = {"": experiment}
         hands |= {f"hands[{i}].": hand for i, hand in enumerate(experiment.hands)}
         unused += tuple(
-            f"{place}operator.type = {one.operator.type}: has no effect, a person holds {one.device.label}"
+            f"{place}operator.type = {one.operator.type}: has no effect, {one.device.label} is not simulated"
             for place, one in hands.items()
             if one.device.HARDWARE and not experiment.bridged
         )
@@ -173,7 +173,7 @@ class Trial:
             ParameterError: it has hardware, which has a clock of its own, and the mode is not realtime.
         """
         experiment, guard = self.experiment, self.experiment.guard
-        if mode != "realtime" and (names := experiment.hardware):
+        if mode != "realtime" and (names := experiment.realtime_devices):
             raise ParameterError(
                 [f"--mode {mode}: {names[0]} is hardware, which runs in real time only; add --mode realtime"]
             )
@@ -229,7 +229,7 @@ class Trial:
 
 def _external_key(node: str) -> str:
     """The key by which a node is the user's own."""
-    return "environment.engine" if node == "environment" else "controller.type"
+    return "environment.engine" if node == "environment" else f"{split_topic(node)[1]}.type"
 
 
 def resolve(experiment: Experiment, *, again: bool = False) -> tuple[Experiment, Start]:

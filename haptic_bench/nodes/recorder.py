@@ -90,11 +90,11 @@ class RecorderNode(ServoNode):
         self._progress = -1, 0.0  # complete ticks, and since when they are not more [s]
 
     def checked_publishers(self) -> tuple[str, ...]:
-        """See ServoNode: whatever else is published, what the trial's nodes say is recorded."""
+        """The topics whose messages count by who published them: all, so that the trial's own are recorded."""
         return self.transport.taken()
 
     def counted(self) -> tuple[str, ...]:
-        """See ServoNode: those of a tick, but for the tool's state, of which there is one before the first."""
+        """The topics of each tick, but for the tool's state, of which there is one before the first tick."""
         return tuple(topic for topic in self.config.graph.row if split_topic(topic)[1] != "tool_state")
 
     def prepared(self) -> bool:

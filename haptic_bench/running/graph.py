@@ -139,7 +139,8 @@ def _names(trial: Trial, record: bool) -> list[str]:
     between = () if experiment.alone else ("controller",)
     recorder = ("recorder",) if record else ()
     others = [topic_of(hand, name) for hand in trial.hands if hand for name in ("driver", "controller")]
-    return [*first, *relay, *between, *answers, "environment", *recorder, *others]
+    devices = [name for name in experiment.external if split_topic(name)[1] == "device"]
+    return [*first, *relay, *between, *answers, "environment", *recorder, *others, *devices]
 
 
 def _parameters(

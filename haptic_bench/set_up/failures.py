@@ -84,7 +84,7 @@ class _Unfailing(io.FileIO):
     under: object = None
 
     def write(self, data: Any, /) -> int:
-        """See io.FileIO."""
+        """Write bytes; returns their number, also of those that were dropped."""
         try:
             return super().write(data)
         except OSError:

@@ -170,11 +170,11 @@ class WorldRelayNode(RelayNode):
         )
 
     def has(self, topic: str) -> bool:
-        """See ServoNode: of the trial's events."""
+        """Whether this node takes the events of the trial: where it leads its side of the relay."""
         return self.config.leads_side
 
     def idle(self) -> bool:
-        """See ServoNode: who leads a side watches whether the other is still there."""
+        """Watch whether the other side is still there, where this node leads its own; whether nothing is left to do."""
         silent = time.monotonic() - self._heard if self._begun >= 0 else 0.0
         if self.config.leads_side and silent > self.config.patience:
             raise ServoError(f"the device's side was silent for {self.config.patience:g} s, after tick {self._begun}")

@@ -295,7 +295,7 @@ class Exchange:
         _offer(self.blocks, wrench, time.monotonic_ns())
 
     def take(self, reading: Reading) -> bool:
-        """See Hardware.read."""
+        """Fill in the newest reading; whether it is newer than that of the last call."""
         last = _take(self.blocks, self._last, reading.pose, reading.twist, self._told)
         if last == self._last:
             return False

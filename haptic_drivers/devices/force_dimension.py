@@ -115,12 +115,12 @@ class Connection(Parameters):
 
 
 def build(device: HardwareParameters, connection: Connection) -> ForceDimension:
-    """See Hardware."""
+    """The driver of a Force Dimension device; nothing is loaded or opened yet."""
     return ForceDimension(device, connection)
 
 
 class ForceDimension(Exchanging):
-    """See Hardware."""
+    """A Force Dimension device, as `Hardware`: read and written by a thread of its own."""
 
     def __init__(self, device: HardwareParameters, connection: Connection):
         self._parameters, self._connection = device, connection
@@ -130,7 +130,11 @@ class ForceDimension(Exchanging):
         self._moving = -1  # id of the device while it is homed
 
     def open(self) -> None:
-        """See Hardware: load the library, open the device, set its watchdog."""
+        """Load the library, open the device, and set its watchdog.
+
+        Raises:
+            DeviceError: there is no library or no device.
+        """
         self.close()
         name = self._parameters.name
         self._library = library = vendor_library.load(
@@ -157,7 +161,7 @@ class ForceDimension(Exchanging):
             raise DeviceError(f"{name}: {problem}")
 
     def close(self) -> None:
-        """See Hardware: the thread of the device stops it and closes it."""
+        """Zero force; the thread of the device stops it and closes it. Raises nothing."""
         if self._thread is not None:
             self._asked[END] = 1
             self.disable()

@@ -70,12 +70,12 @@ class Connection(Parameters):
 
 
 def build(device: HardwareParameters, connection: Connection) -> Haply:
-    """See Hardware."""
+    """The driver of a Haply Inverse3; nothing is connected yet."""
     return Haply(device, connection)
 
 
 class Haply(Exchanging):
-    """See Hardware."""
+    """A Haply Inverse3, as `Hardware`, by the service of its vendor."""
 
     def __init__(self, device: HardwareParameters, connection: Connection):
         self._parameters, self._connection = device, connection
@@ -90,7 +90,11 @@ class Haply(Exchanging):
         return Exchange(self._parameters.watchdog, self._connection.smoothing)
 
     def open(self) -> None:
-        """See Hardware: connect to the service and find the device in its inventory."""
+        """Connect to the service, and find the device in its inventory.
+
+        Raises:
+            DeviceError: there is no service or no device.
+        """
         self.close()
         url = self._connection.url
         try:
@@ -153,12 +157,12 @@ class Haply(Exchanging):
         return self._choose(inventory, kinds, self._connection.grip, "VerseGrip")
 
     def disable(self) -> None:
-        """See Hardware: messages without a force."""
+        """Zero force: the messages that follow command none."""
         super().disable()
         self._ring()
 
     def write(self, wrench: np.ndarray) -> None:
-        """See Hardware: torques are left out."""
+        """Render the force of a wrench (6,) [N, N m] on the hand in the axes of the base; its torque is left out."""
         super().write(wrench)
         self._ring()
 

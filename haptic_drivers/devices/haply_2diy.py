@@ -311,5 +311,5 @@ class Haply2diy:
 
 
 def build(device: HardwareParameters, connection: Connection) -> Haply2diy:
-    """See `interface`."""
+    """The driver of a Haply 2diy; its port is not opened yet."""
     return Haply2diy(device, connection)

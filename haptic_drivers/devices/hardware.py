@@ -37,7 +37,7 @@ import numpy as np
 from haptic_control.guard import Port, count_wrench, guard_wrench
 from haptic_drivers.bound import Bound, bound_wrench, shrink_wrench, start_softly
 from haptic_drivers.devices.link import Source
-from haptic_drivers.devices.parameters import HardwareParameters
+from haptic_drivers.devices.parameters import MeasuredDeviceParameters
 from haptic_drivers.readings import Readings, forget, judge
 from haptic_sim import rotations
 from haptic_sim.kernels import kernel
@@ -103,7 +103,13 @@ class HardwareDevice:
     fault = ""  # what is wrong ends its force, not the trial: see `haptic_drivers.devices.life`
 
     def __init__(
-        self, device: HardwareParameters, bound: Bound, port: Port, source: Source, start: np.ndarray, period: float
+        self,
+        device: MeasuredDeviceParameters,
+        bound: Bound,
+        port: Port,
+        source: Source,
+        start: np.ndarray,
+        period: float,
     ):
         self._source, self._placed = source, device.aligned == "mount"
         self.reading = DeviceReading()
@@ -191,7 +197,7 @@ class HardwareDevice:
         self._source.enable()
 
     def measure(self, tick: int, operator: np.ndarray, sensed: np.ndarray) -> None:
-        """See Device: it has no sensor of force."""
+        """Fill `sensed` (6,) [N, N m] with zeros: the device has no sensor of force."""
         sensed[:] = 0.0
 
     def apply_command(self, command: DeviceCommand, operator: np.ndarray, period: float) -> int:
@@ -202,7 +208,7 @@ class HardwareDevice:
         return clipped
 
     def idle(self, operator: np.ndarray, period: float) -> None:
-        """See Device: zero force."""
+        """Render zero force for a `period` [s]."""
         self.rendered[:] = self.bound.before[:] = 0.0
         self.bound.cut[0] = 0
         self._write()
@@ -213,12 +219,12 @@ class HardwareDevice:
         self._source.write(self._written)
 
     def release(self) -> None:
-        """See Device: zero force, and the motors off."""
+        """Zero force, and the motors off."""
         self.rendered[:] = self.bound.before[:] = self._written[:] = 0.0
         self._source.release()
 
 
-def limits_of(device: HardwareParameters) -> Bound:
+def limits_of(device: MeasuredDeviceParameters) -> Bound:
     """The last bound of a device, all of which hardware has."""
     assert device.bound.wrench is not None and device.bound.rate is not None
     return Bound.of(
@@ -226,7 +232,7 @@ def limits_of(device: HardwareParameters) -> Bound:
     )
 
 
-def _compliance(device: HardwareParameters, period: float) -> np.ndarray:
+def _compliance(device: MeasuredDeviceParameters, period: float) -> np.ndarray:
     """How far a wrench moves the device in a period, as if nobody held it, in the axes of the world (6,).
 
     A hand that holds it makes that less, so that the guard expects no less work than is done. Zero, not known, without

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from enum import IntEnum
 
-from haptic_drivers.devices.parameters import FORCE_SCALES, MOTION_SCALES, HardwareParameters
+from haptic_drivers.devices.parameters import FORCE_SCALES, MOTION_SCALES, MeasuredDeviceParameters
 from haptic_sim.messages import DISABLED, ENABLED, FAULT, PAUSED, STATES, Reason
 
 LOST = 0.25  # [s] without a reading, after which the device has a fault
@@ -52,7 +52,7 @@ class Life:
         motion_scale, force_scale: as they are now, on the way to what was asked.
     """
 
-    def __init__(self, device: HardwareParameters, *, homes: bool = False):
+    def __init__(self, device: MeasuredDeviceParameters, *, homes: bool = False):
         self._device, self._homes = device, homes
         self._presence = device.buttons.index(device.presence) if device.presence in device.buttons else -1
         self._clutch = device.buttons.index(device.clutch) if device.clutch in device.buttons else -1

@@ -20,7 +20,7 @@ import numpy as np
 
 from haptic_drivers.devices.interface import DeviceError, Hardware, Homing, Reading
 from haptic_drivers.devices.life import Life, Request
-from haptic_drivers.devices.parameters import HardwareParameters
+from haptic_drivers.devices.parameters import MeasuredDeviceParameters
 from haptic_sim.messages import ENABLED, PAUSED, DeviceReading, Reason
 
 HUNG = 2.0  # [s] without an end of a call, after which the process ends
@@ -95,7 +95,7 @@ class Link:
     def __init__(
         self,
         hardware: Hardware,
-        device: HardwareParameters,
+        device: MeasuredDeviceParameters,
         period: float,
         clock: Callable[[], int] = time.monotonic_ns,
         *,

@@ -128,12 +128,12 @@ class Connection(Parameters):
 
 
 def build(device: HardwareParameters, connection: Connection) -> OpenHaptics:
-    """See Hardware."""
+    """The driver of an OpenHaptics device; nothing is loaded or opened yet."""
     return OpenHaptics(device, connection)
 
 
 class OpenHaptics(Exchanging):
-    """See Hardware."""
+    """A device of OpenHaptics, as `Hardware`, read and written in a callback of its library."""
 
     def __init__(self, device: HardwareParameters, connection: Connection):
         self._parameters, self._connection = device, connection
@@ -149,7 +149,11 @@ class OpenHaptics(Exchanging):
         return Exchange(self._parameters.watchdog, self._connection.smoothing, self._memory["exchange"], explain)
 
     def open(self) -> None:
-        """See Hardware: load the library, open the device, schedule its callback."""
+        """Load the library, open the device, and schedule its callback.
+
+        Raises:
+            DeviceError: there is no library or no device.
+        """
         self.close()
         name, connection = self._parameters.name, self._connection
         if platform.system() != "Linux" or platform.machine() not in MACHINES:

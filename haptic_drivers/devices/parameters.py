@@ -80,18 +80,11 @@ class IdentifiedParameters(Parameters):
     )
 
 
-class HardwareParameters(IdentifiedParameters, DeviceLimits):
-    """The data of a hardware device, of which the driver is one part (`haptic_drivers.hardware`)."""
+class MeasuredDeviceParameters(IdentifiedParameters, DeviceLimits):
+    """The data of a device that is not simulated here, whoever reads and writes it."""
 
-    name: str = quantity(description="Name of the device's data in config/devices, or its file")
+    name: str = quantity(description="Name of the device")
     title: str = quantity("", description="Vendor and model of the device, and what is known of it")
-    module: str = quantity(
-        description="Driver of the device: a registered one (haptics list hardware), or a module with dots that Python "
-        "finds"
-    )
-    connection: dict[str, str | float | int | bool] = quantity(
-        {}, description="What the driver is told to find its device: port, address, library"
-    )
     sensed: Directions = quantity(
         description="Directions that the device measures, in the axes of its base: of x, y, z, rx, ry, rz"
     )
@@ -100,12 +93,6 @@ class HardwareParameters(IdentifiedParameters, DeviceLimits):
         None,
         unit="m",
         description="Box in which the hand point can move, in the axes of the base: lower corner, upper corner",
-    )
-    highest_rate: float = quantity(unit="Hz", description="Servo rate up to which the device has been made", gt=0.0)
-    pace: Literal["host", "device", "callback"] = quantity(
-        "host",
-        description="Who sets the pace of the readings: the host asks for each, the device sends them, or its library "
-        "calls back",
     )
     mount: Mount = quantity(
         (0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 1.0),
@@ -168,7 +155,7 @@ class HardwareParameters(IdentifiedParameters, DeviceLimits):
     bound: BoundParameters = quantity(description="The last bound of what is rendered; of hardware it has all keys")
 
     @model_validator(mode="after")
-    def _is_bounded(self) -> HardwareParameters:
+    def _is_bounded(self) -> MeasuredDeviceParameters:
         for name in ("wrench", "rate", "velocity"):
             if getattr(self.bound, name) is None:
                 raise ValueError(f".bound.{name} = null: hardware needs one")
@@ -188,6 +175,25 @@ class HardwareParameters(IdentifiedParameters, DeviceLimits):
     def mask(self, names: tuple[str, ...]) -> np.ndarray:
         """1 for the directions that are named, 0 for the others (6,)."""
         return np.array([float(name in names) for name in DIRECTIONS])
+
+
+class HardwareParameters(MeasuredDeviceParameters):
+    """The data of a hardware device, of which the driver is one part (`haptic_drivers.hardware`)."""
+
+    name: str = quantity(description="Name of the device's data in config/devices, or its file")
+    module: str = quantity(
+        description="Driver of the device: a registered one (haptics list hardware), or a module with dots that Python "
+        "finds"
+    )
+    connection: dict[str, str | float | int | bool] = quantity(
+        {}, description="Parameters of the connection to the device: port, address, library"
+    )
+    highest_rate: float = quantity(unit="Hz", description="Servo rate up to which the device has been made", gt=0.0)
+    pace: Literal["host", "device", "callback"] = quantity(
+        "host",
+        description="Who sets the pace of the readings: the host asks for each, the device sends them, or its library "
+        "calls back",
+    )
 
 
 def build_hardware(device: HardwareParameters) -> Hardware:

@@ -14,7 +14,9 @@ from rclpy.lifecycle import LifecycleState, TransitionCallbackReturn
 
 from haptic_control.guard import GuardParameters
 from haptic_drivers.devices.link import Link
+from haptic_drivers.devices.parameters import MeasuredDeviceParameters
 from haptic_drivers.driver import build_driver
+from haptic_drivers.nodes.external import ExternalDevice
 from haptic_drivers.nodes.requests import DeviceRequests
 from haptic_drivers.operators import AnyOperatorParameters
 from haptic_drivers.parameters import AnyDeviceParameters, HandParameters
@@ -56,6 +58,7 @@ class DriverNode(LeaderNode):
     config: DriverTrialParameters
     _link: Link | None = None  # to hardware, as long as it is open
     _requests: DeviceRequests | None = None
+    _external: ExternalDevice | None = None  # the same device, where it is a node of the user's own
 
     def build(self) -> None:
         """Make the core from `self.config`."""
@@ -80,12 +83,29 @@ class DriverNode(LeaderNode):
         """
         self._let_go()
         device = config.device
+        if device.EXTERNAL:
+            return self._open_external(config)
         if device.HARDWARE and not config.realtime:
             raise ParameterError([f"mode = {config.mode}: {device.label} is hardware, which runs in real time only"])
         link = device.connect(config.rate, self.say)
         if link is not None:
             self._requests = DeviceRequests(self, link.ask)
         return link
+
+    def _open_external(self, config: DriverTrialParameters) -> Link:
+        """The line to a device that is a node of the user's own; in lockstep its time is that of the trial."""
+        device, period = config.device, 1.0 / config.rate
+        assert isinstance(device, MeasuredDeviceParameters)
+        self._external = external = ExternalDevice(self)
+        clock = time.monotonic_ns if config.realtime else external.time
+        link = Link(external, device, period, clock, watch=config.realtime, say=self.say)
+        link.open()
+        self._requests = DeviceRequests(self, link.ask)
+        return link
+
+    def prepared(self) -> bool:
+        """Whether this node can start the trial."""
+        return self._external is None or self._external.is_found()
 
     def release(self) -> None:
         """Leave what this node drives without force, at once; from any thread."""
@@ -100,21 +120,24 @@ class DriverNode(LeaderNode):
             self._requests = None
         if link is not None:
             link.close()
+        external, self._external = self._external, None
+        if external is not None:
+            external.destroy()
 
     def on_cleanup(self, state: LifecycleState) -> TransitionCallbackReturn:
-        """See ServoNode; the device is closed."""
+        """Close the topics and the device."""
         cleaned = super().on_cleanup(state)
         self._let_go()
         return cleaned
 
     def on_shutdown(self, state: LifecycleState) -> TransitionCallbackReturn:
-        """See ServoNode; the device is closed."""
+        """Close the device, and end the process."""
         ended = super().on_shutdown(state)
         self._let_go()
         return ended
 
     def destroy_node(self) -> None:
-        """See ServoNode; the device is closed, however the node ends."""
+        """Close the device and all that is of this node, however it ends."""
         self._let_go()
         super().destroy_node()
 
@@ -130,7 +153,7 @@ class DriverNode(LeaderNode):
         return is_live(operator) if topic == OPERATOR else operator.EVENTS
 
     def serve(self) -> None:
-        """See ServoNode; whatever ends it, the device is left passive."""
+        """The servo thread's work: run the trial; whatever ends it, the device is left passive."""
         try:
             if self.config.of_hand:
                 self._resumes = True
@@ -201,13 +224,15 @@ class DriverNode(LeaderNode):
         self._command, self._received, self._commanded = received, self._command, tick
 
     def resume(self, tick: int) -> None:
-        """See LeaderNode: from zero force; a command of an earlier tick is of the activation before."""
+        """Begin an activation at `tick` from zero force; a command of an earlier tick is of the activation before."""
         self._core.activate(tick)
         self._core.enable()
         self._command.tick, self._commanded = -1, tick - 1
 
     def begin(self, tick: int) -> int:
         """Publish what begins a tick; returns when [ns, monotonic]."""
+        if self._external is not None:
+            self._external.begin(tick)
         time_of_tick = self.time_of(tick)
         self._core.sense(tick, self._state, time_of_tick)
         if (event := self._core.event(tick)) is not None:
@@ -230,7 +255,7 @@ class DriverNode(LeaderNode):
         return self._commanded
 
     def complete(self) -> None:
-        """See LeaderNode.
+        """End a tick with the latest command.
 
         In realtime, what commands again after a gap begins softly; in a graph that only runs also what begins late.
         """

@@ -207,7 +207,7 @@ class Held:
 
     @classmethod
     def of(cls, samples: Samples) -> Held:
-        """See `held_columns`."""
+        """The columns of `held_columns` in samples."""
         names = [name for name in samples.names if name.startswith("singular_value_")]
         device = "drift" in samples.names
         return cls(
@@ -339,7 +339,7 @@ class LinkageAnalysis(Analysis):
         return samples.with_columns(self.columns(trial, samples))
 
     def columns(self, trial: Trial, samples: Samples) -> Mapping[str, np.ndarray]:
-        """See `held_columns`."""
+        """Columns of the wrench and the motion that the linkage gives the hand, as of `held_columns`."""
         return held_columns(trial, samples) if len(samples) else {}
 
     def law(self, trial: Trial, samples: Samples) -> Law:

@@ -94,7 +94,7 @@ class ConstrainedArrays(NamedTuple):
 
 
 class ConstrainedMultibody(Multibody):
-    """See the module.
+    """Bodies of a world under exact constraints, among contacts.
 
     Args:
         model, hand, q, v: see `Multibody`.
@@ -209,7 +209,9 @@ class ConstrainedMultibody(Multibody):
         prepare_step(self._constrained, self._tick, self.period)
 
     def push(self, wrench: np.ndarray, period: float, du: np.ndarray) -> None:
-        """See Multibody; with the constraints, and with those that switch: `u` is in their coordinates until `book`."""
+        """Fill `du` (nv,) as `Multibody.push` does, under the constraints.
+
+        With constraints that switch, `u` is in their coordinates until `book`."""
         super().push(self._nothing, period, du)
         apply_external(self._constrained, wrench, period, du)
 
@@ -643,7 +645,7 @@ def find_multipliers(packed, period):
 
 @kernel
 def change_mode(packed, k, wanted, tick, period):
-    """See `haptic_sim.constraints.switching.change`."""
+    """Go on to the next mode of constraint k, if it is time: `haptic_sim.constraints.switching.change`."""
     a = packed.arrays
     change(a.switches, k, wanted, tick, period, a.rows)
 

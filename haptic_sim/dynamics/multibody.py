@@ -513,7 +513,7 @@ class SurveyedMultibody(Multibody):
 
 @kernel
 def push_scaled(L, start, size, J_H, bias, wrench, period, du):
-    """See `Multibody.push`."""
+    """Fill `du` (nv,) with the change of u over `period` [s] under a wrench (6,) at the hand, as `Multibody.push`."""
     for tree in range(start.shape[0]):
         if start[tree] == 0 and size[tree] == 6:  # the compiler unrolls the loops
             _push_tree(L, 0, 6, J_H, bias, wrench, period, du)

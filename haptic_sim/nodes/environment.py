@@ -57,12 +57,12 @@ class EnvironmentNode(ToolNode):
         self._received_command = ToolCommand()
 
     def reconfigure(self) -> None:
-        """See ServoNode: a survey has no forces."""
+        """Take changed parameters of contact; a survey has no forces."""
         if not self.asynchronous:
             super().reconfigure()
 
     def next_tick(self) -> int:
-        """See ServoNode: no tick's computation is a survey's."""
+        """The first tick whose computation is yet to come; of a surveyor 0: no tick's computation is a survey's."""
         return 0 if self.asynchronous else super().next_tick()
 
     def idle(self) -> bool:
@@ -70,7 +70,7 @@ class EnvironmentNode(ToolNode):
         return self.asynchronous or super().idle()
 
     def serve(self) -> None:
-        """See ServoNode. In realtime, an asynchronous environment surveys the latest state at its own rate."""
+        """The servo thread's work; in realtime a surveyor surveys the latest state at its own rate."""
         if not (self.asynchronous and self.realtime):
             super().serve()
             return
@@ -98,7 +98,7 @@ class EnvironmentNode(ToolNode):
             self.command(data)
 
     def send_states(self, initial: int | None = None) -> None:
-        """See ToolNode: of all hands."""
+        """Publish the tool's state for each hand; `initial` is the time [ns] of that before the first tick."""
         super().send_states(initial)
         for name, other in self._others.items():
             if initial is not None:
@@ -106,7 +106,7 @@ class EnvironmentNode(ToolNode):
             self.send(topic_of(name, "tool_state"), other.state)
 
     def join(self, tick: int) -> None:
-        """See ToolNode: of all hands."""
+        """Be at the beginning of a tick with all hands, and with the world as it is."""
         super().join(tick)
         for other in self._others.values():
             other.state.tick, other.state.command_tick = tick - 1, -1

@@ -74,7 +74,7 @@ class LocalModelNode(ToolNode):
             self.refuse(error)
 
     def health(self) -> tuple[str, dict[str, object]]:
-        """See ServoNode: also how old the surroundings are that the proxy feels."""
+        """What /diagnostics says of this node, also how old the surroundings are that the proxy feels."""
         trouble, values = super().health()
         age, period = self.core.age, self.core.update_period
         if age > LATE * period + self.config.environment.schedule(self.config.rate).delay / self.config.rate:
@@ -84,7 +84,9 @@ class LocalModelNode(ToolNode):
         return trouble, values | {"age of surroundings [s]": round(age, 4), "update period [s]": round(period, 4)}
 
     def join(self, tick: int) -> None:
-        """See ToolNode. One that is new waits for a survey of now; another keeps its planes, as they are all it has."""
+        """Be at the beginning of a tick.
+
+        A node that is new waits for a survey of now; another keeps its planes, as they are all it has."""
         super().join(tick)
         if self._used < 0:
             self._updated, self._joined = -1, tick

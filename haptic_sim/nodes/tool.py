@@ -96,7 +96,7 @@ class ToolNode(ServoNode):
         return world_topics(self, self.start, rate) if "world_state" in self.transport.published() else None
 
     def has(self, topic: str) -> bool:
-        """See ServoNode: of the world's state."""
+        """Whether this node publishes the world's state."""
         return self.config.environment.publish is not None
 
     def reconfigure(self) -> None:
@@ -120,7 +120,7 @@ class ToolNode(ServoNode):
         self.send("tool_state", self._state)
 
     def repeat(self) -> None:
-        """See ServoNode: a new controller has to know the tool."""
+        """Publish the tool's state again, which a new controller has to know."""
         self.send_states()
 
     def join(self, tick: int) -> None:

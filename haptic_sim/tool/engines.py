@@ -93,8 +93,6 @@ class EngineParameters(Part):
     """Whether it answers a controller at the servo rate: it has `build`."""
     SURVEYS: ClassVar[bool] = False
     """Whether it can be behind a local model: it has `surroundings`."""
-    EXTERNAL: ClassVar[bool] = False
-    """Whether it is a node that the user starts, and `build` makes none."""
     PROGRAMS: ClassVar[bool] = False
     """Whether a program can advance the worlds that it simulates: it has `simulator`."""
     ONE_HAND: ClassVar[bool] = True
