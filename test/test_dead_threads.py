@@ -341,7 +341,11 @@ def test_a_driver_one_of_whose_threads_has_ended_is_started_again_and_has_force_
 
 
 def test_what_a_failed_thread_leads_to_does_not_hide_it(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    said = ("[FATAL] [1.0] [driver]: the thread 'x' has failed:", "[ERROR] [1.1] [driver]: a fault", "[INFO] [1.2] [driver]: .")
+    said = (
+        "[FATAL] [1.0] [driver]: the thread 'x' has failed:",
+        "[ERROR] [1.1] [driver]: a fault",
+        "[INFO] [1.2] [driver]: .",
+    )
 
     def fail(module: str, arguments: Any, writing: int, output: int) -> NoReturn:
         os.write(writing, "\n".join(said).encode())
