@@ -2,7 +2,11 @@
 
 A tick is some tens of microseconds, and most of it is Python between kernels. For each of some closed loops these are
 counted over the same ticks: instructions of Python's virtual machine, calls of functions in Python, and calls of
-compiled functions (kernels, NumPy). Times are what the other benchmarks measure.
+compiled functions (kernels, NumPy). Instructions of Python are counted for each package, too, so that a core that does
+a tenth more is found though it is a small part of the tick. Times are what the other benchmarks measure.
+
+Of steps that are mostly compiled code, and of the loops, the machine's instructions are counted (`instructions`). They
+differ from processor to processor; the record is of one.
 
     ./haptics shell python -m benchmarks.counts > benchmarks/counts.json
 
@@ -15,9 +19,11 @@ import json
 import platform
 import sys
 from collections.abc import Callable
+from pathlib import Path
 from types import FrameType
 from typing import Any
 
+from benchmarks.instructions import KERNELS, Step, UncountableError, count_instructions, target
 from haptic_bench import experiment
 from haptic_bench.running.offline import build_loop
 
@@ -32,6 +38,9 @@ LOOPS: dict[str, tuple[str, tuple[str, ...]]] = {
 }
 """Experiment and settings of each loop."""
 
+ROOT = Path(__file__).resolve().parents[1]
+OUTSIDE = "others"  # what is of no package of the checkout
+
 Counts = dict[str, float]
 
 
@@ -40,16 +49,26 @@ def python_version() -> str:
     return ".".join(platform.python_version_tuple()[:2])
 
 
-def count(step: Callable[[], object], ticks: int = TICKS) -> Counts:
+def package_of(file: str) -> str:
+    """Package of a source file, with its folder: haptic_sim.tool."""
+    path = Path(file)
+    if not path.is_relative_to(ROOT) or ".haptics" in path.parts:
+        return OUTSIDE
+    return ".".join(path.relative_to(ROOT).parts[:-1][:2]) or OUTSIDE
+
+
+def count(step: Step, ticks: int = TICKS) -> Counts:
     """Means of what Python does in a call of `step`."""
-    found = {"instructions": 0, "Python calls": 0, "compiled calls": 0}
+    found: dict[str, int] = dict.fromkeys(("instructions", "Python calls", "compiled calls"), 0)
+    files: dict[str, int] = {}
 
     def traced(frame: FrameType, event: str, argument: Any) -> Any:
         if event == "call":
             frame.f_trace_opcodes, frame.f_trace_lines = True, False
             found["Python calls"] += 1
         elif event == "opcode":
-            found["instructions"] += 1
+            file = frame.f_code.co_filename
+            files[file] = files.get(file, 0) + 1
         return traced
 
     def profiled(frame: FrameType, event: str, argument: Any) -> None:
@@ -68,26 +87,51 @@ def count(step: Callable[[], object], ticks: int = TICKS) -> Counts:
     finally:
         sys.setprofile(before[1])
         sys.settrace(before[0])
+    for file, number in files.items():
+        found["instructions"] += number
+        of = f"instructions of {package_of(file)}"
+        found[of] = found.get(of, 0) + number
     return {name: number / ticks for name, number in found.items()}
 
 
-def count_loop(name: str) -> Counts:
-    """Means of what Python does in a tick of the loop of this name."""
+def step_of(name: str) -> Step:
+    """A tick of the loop of this name, which has settled."""
     (trial,) = experiment.load(*LOOPS[name])
     loop = build_loop(trial, lambda topic, tick, data: None)
     for _ in range(SETTLE):
         loop.step()
-    return count(loop.step)
+    return loop.step
+
+
+def count_machine(name: str) -> int:
+    """Instructions of the machine in a step of a kernel, or a tick of a loop.
+
+    Raises:
+        UncountableError: they cannot be counted here.
+    """
+    return count_instructions(KERNELS[name]() if name in KERNELS else step_of(name))
 
 
 def measure(row: Callable[..., dict[str, Any]]) -> list[dict[str, Any]]:
-    """Count all loops; `row` makes a line of the table."""
-    return [
-        row(f"{what} a tick, {name}", value, "", "", None) for name in LOOPS for what, value in count_loop(name).items()
+    """Count all loops and kernels; `row` makes a line of the table."""
+    found = [
+        row(f"{what} a tick, {name}", value, "", "", None)
+        for name in LOOPS
+        for what, value in count(step_of(name)).items()
     ]
+    try:
+        found += [row(f"machine's a step, {name}", count_machine(name), "", "", None) for name in (*KERNELS, *LOOPS)]
+    except UncountableError as error:
+        print(f"    {error}", flush=True)
+    return found
 
 
 if __name__ == "__main__":
-    record = {"python": python_version(), "loops": {name: count_loop(name) for name in LOOPS}}
+    record = {
+        "python": python_version(),
+        "loops": {name: count(step_of(name)) for name in LOOPS},
+        "target": target(),
+        "machine": {name: count_machine(name) for name in (*KERNELS, *LOOPS)},
+    }
     json.dump(record, sys.stdout, indent=2)
     print()

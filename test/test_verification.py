@@ -16,7 +16,7 @@ import starting
 from haptic_bench import experiment
 from haptic_bench.analysis.base import Analysis
 from haptic_bench.commands import command_line
-from haptic_bench.recording.bag import BagWriter, Definition, Topic
+from haptic_bench.recording.bag import BagError, BagWriter, Definition, Topic
 from haptic_bench.recording.samples import Samples
 from haptic_bench.recording.summary import read_summary, write_summary
 from haptic_bench.replay import verification
@@ -86,6 +86,15 @@ def test_a_bag_that_is_cut_anywhere_is_damaged_and_repaired(copy: Path) -> None:
     assert verification.verify(copy) == verification.Verification()  # what is left simulates again
     assert (copy / "damaged" / "bag" / "bag_0.mcap").read_bytes() == data[: len(data) // 2]
     assert json.loads((copy / "damaged" / "summary.json").read_text())["ticks"] == 103
+
+
+def test_a_trial_that_ended_before_its_bag_was_made_is_named(copy: Path) -> None:
+    """Killed in the first second, it has an experiment.yaml alone: found by the campaign."""
+    shutil.rmtree(copy / "bag")
+    (copy / "summary.json").unlink()
+    with pytest.raises(BagError, match="it was not concluded; it has no bag: it ended before anything was recorded"):
+        verification.repair(copy)
+    assert not (copy / "damaged").exists()
 
 
 def test_one_flipped_bit_anywhere_is_damage(copy: Path) -> None:

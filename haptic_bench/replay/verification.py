@@ -146,6 +146,8 @@ def repair(directory: Path) -> str:
             return f"whole: nothing to repair{rest}"
     if trial_bag.is_foreign(directory):
         raise bag.BagError(directory, f"{found}; put its own bag back")
+    if not (directory / "bag").is_dir():
+        raise bag.BagError(directory, f"{found}; it has no bag: it ended before anything was recorded; run it again")
     kept = _keep(directory)
     bag.repair(directory / "bag", always=True)
     left = len(analysis_of(trial.experiment).samples(trial, trial_bag.read_messages(directory)))
