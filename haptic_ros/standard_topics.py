@@ -2,8 +2,8 @@
 
 A timer of the executor makes them from the last message that the servo thread has sent, at a rate of their own: the
 servo thread keeps a reference to the bytes that it publishes anyway, and does no more. Nothing is made for a topic that
-nobody subscribes to, and the timer runs only while there is a subscription: a turn of rclpy's executor takes longer than
-a tick of the servo thread. Each node publishes what is its own: a driver the device, the tool's side the world.
+nobody subscribes to, and the timer runs only while there is a subscription: a turn of rclpy's executor takes longer
+than a tick of the servo thread. Each node publishes what is its own: a driver the device, the tool's side the world.
 """
 
 from __future__ import annotations
