@@ -1,6 +1,7 @@
 """Linear algebra of small matrices in kernels: nothing allocates, all factors are lower triangular.
 
-Matrices of a world have blocks, one for each tree of bodies, which begin at `start` and are `size` wide.
+Matrices of a world have blocks, one for each tree of bodies, which begin at `start` and are `size` wide. They are kept
+by trees: row j (of nv) has the columns of its own block, the first one in column 0.
 """
 
 from __future__ import annotations
@@ -73,8 +74,8 @@ def _solve_transposed(L, first, end, u, v):
     for j in range(end - 1, first - 1, -1):
         s = u[j]
         for k in range(j + 1, end):
-            s -= L[k, j] * v[k]
-        v[j] = s / L[j, j]
+            s -= L[k, j - first] * v[k]
+        v[j] = s / L[j, j - first]
 
 
 @kernel
@@ -85,8 +86,8 @@ def to_scaled(L, start, size, x):
         for j in range(first, first + size[tree]):
             s = x[j]
             for k in range(first, j):
-                s -= L[j, k] * x[k]
-            x[j] = s / L[j, j]
+                s -= L[j, k - first] * x[k]
+            x[j] = s / L[j, j - first]
 
 
 @kernel

@@ -42,15 +42,15 @@ def test_cholesky_refuses_what_is_not_positive_definite_or_no_number() -> None:
 
 def test_blocks_are_solved_one_by_one() -> None:
     start, size, n = np.array([0, 3, 4]), np.array([3, 1, 2]), 6
-    L = np.zeros((n, n))
+    L, by_trees = np.zeros((n, n)), np.zeros((n, max(size)))
     for first, wide in zip(start, size, strict=True):
         block = slice(first, first + wide)
-        L[block, block] = np.linalg.cholesky(positive(wide))
+        L[block, block] = by_trees[block, :wide] = np.linalg.cholesky(positive(wide))
     x, y = rng.normal(size=n), np.zeros(n)
-    to_velocity(L, start, size, x, y)
+    to_velocity(by_trees, start, size, x, y)
     np.testing.assert_allclose(L.T @ y, x, atol=1e-12)
     y[:] = x
-    to_scaled(L, start, size, y)
+    to_scaled(by_trees, start, size, y)
     np.testing.assert_allclose(L @ y, x, atol=1e-12)
 
 

@@ -56,7 +56,7 @@ def advance(body: Multibody, force: np.ndarray, wrench: np.ndarray, period: floa
     """A step under a generalized force and a wrench at the hand."""
     du = np.zeros(body.nv)
     body.push(wrench, period, du)
-    body.move(body.u + du + np.linalg.solve(body.L, force) * period, period)
+    body.move(body.u + du + np.linalg.solve(body.by_coordinates(body.L), force) * period, period)
 
 
 def contacts(*rows: dict[str, Any]) -> ContactRows:

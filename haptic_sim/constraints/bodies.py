@@ -327,7 +327,7 @@ def project_velocity(packed):
     m, n = rows.A.shape
     for i in range(m):
         if a.switches.mode[rows.owner[i]] == RIGID:
-            scaled_row(rows.A[i], body.L, rigid.W[i])
+            scaled_row(rows.A[i], body, rigid.W[i])
         else:
             for j in range(n):
                 rigid.W[i, j] = 0.0
@@ -398,8 +398,8 @@ def _solve(body, x):
         first = body.start[tree]
         for j in range(first, first + body.size[tree]):
             for k in range(first, j):
-                x[j] -= body.L[j, k] * x[k]
-            x[j] /= body.L[j, j]
+                x[j] -= body.L[j, k - first] * x[k]
+            x[j] /= body.L[j, j - first]
 
 
 @kernel
@@ -422,7 +422,7 @@ def _constrain_hand(a):
         for j in range(first, end):
             s = 0.0
             for k in range(first, j + 1):
-                s += W[i, k] * L[j, k]
+                s += W[i, k] * L[j, k - first]
             J[i, j] = s
     for i in range(6):
         for k in range(i + 1):
@@ -527,7 +527,7 @@ def find_trial_velocity(packed, u, period):
 def _linearise(a, r, row):
     """Fill row r of `newton` with what z does to the rate of a row."""
     W = a.switching.W[0]
-    scaled_row(a.rows.A[row], a.body.L, W)
+    scaled_row(a.rows.A[row], a.body, W)
     for k in range(a.rigid.rank[0]):
         s = 0.0
         for j in range(W.shape[0]):
@@ -610,7 +610,7 @@ def step_to_manifold(packed):
     worst = 0.0
     for i in range(m):
         if rows.holonomic[i] and a.switches.mode[rows.owner[i]] == RIGID:
-            scaled_row(rows.A[i], body.L, span.W[i])
+            scaled_row(rows.A[i], body, span.W[i])
             if not abs(rows.c[i]) <= worst:
                 worst = abs(rows.c[i])
         else:

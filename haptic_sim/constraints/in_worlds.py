@@ -414,13 +414,15 @@ def _moment(rows, i, m, mdot, motion, rates):
 
 
 @kernel
-def scaled_row(A, L, W):
-    """Fill W with the row A L^-T (n,)."""
+def scaled_row(A, body, W):
+    """Fill W with the row A L^-T (n,), L of `BodyArrays`."""
+    L = body.L
     for j in range(A.shape[0]):
+        first = body.first[j]
         s = A[j]
-        for k in range(j):
-            s -= L[j, k] * W[k]
-        W[j] = s / L[j, j]
+        for k in range(first, j):
+            s -= L[j, k - first] * W[k]
+        W[j] = s / L[j, j - first]
 
 
 @kernel

@@ -262,8 +262,8 @@ def stage(switches, k, tick, period, rows, body, undone, gyroscopic, span):
         gyroscopic: what gyroscopic terms of free bodies do to u in a second, within the step as gamma does, (nv,).
         span: work space for MOST_ROWS rows.
     """
-    L, Q, part, ranks = body.L, body.Q, body.part, body.rank
-    first, count, n, rigid, end = rows.first[k], count_rows(rows, k), L.shape[0], ranks[0], ranks[1]
+    Q, part, ranks = body.Q, body.part, body.rank
+    first, count, n, rigid, end = rows.first[k], count_rows(rows, k), Q.shape[1], ranks[0], ranks[1]
     switches.first[k], switches.rank[k] = end, 0
     mode = switches.mode[k]
     if mode != ENGAGING and mode != RELEASING:
@@ -278,7 +278,7 @@ def stage(switches, k, tick, period, rows, body, undone, gyroscopic, span):
             W[i, j] = 0.0
     for i in range(count):
         row = W[i]
-        scaled_row(rows.A[first + i], L, row)
+        scaled_row(rows.A[first + i], body, row)
         gamma = rows.gamma[first + i]
         for j in range(n):
             switches.rows[first + i, j] = row[j]

@@ -280,8 +280,8 @@ def assemble_joints(joints, body):
             s = 1.0 if i == own else 0.0
             if i >= own:
                 for m in range(own, i):
-                    s -= L[first + i, first + m] * rows.W[k, 0, 1, m]
-                s /= L[first + i, first + i]
+                    s -= L[first + i, m] * rows.W[k, 0, 1, m]
+                s /= L[first + i, i]
             rows.W[k, 0, 1, i] = s
     if body.rank[1] > 0:
         constrain_contacts(joints.velocity.shape[0], rows, body.Q, body.part, body.rank, joints.reaction)

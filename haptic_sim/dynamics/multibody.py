@@ -225,6 +225,7 @@ class BodyArrays(NamedTuple):
     )
     start: np.ndarray = shared("first coordinate of each tree", "trees", dtype=np.int64)
     size: np.ndarray = shared("number of coordinates of each tree", "trees", dtype=np.int64)
+    first: np.ndarray = shared("first coordinate of the tree of each coordinate", "nv", dtype=np.int64)
     support: np.ndarray = shared("whether a coordinate moves a joint", "joints", "nv", dtype=np.bool_)
     tree_of: np.ndarray = shared("tree of each joint, -1 of the universe", "joints", dtype=np.int64)
     hand: int = value("joint of the hand")
@@ -238,8 +239,12 @@ class BodyArrays(NamedTuple):
     v: np.ndarray = shared("velocity of the configuration", "nv", unit="m/s, rad/s")
     single: SingleBody = value("the body, if it is the only one")
     potential_energy: np.ndarray = array("potential energy of gravity", 1, unit="J")
-    D: np.ndarray = array("inertia, with what damping and springs of joints add over a step", "nv", "nv")
-    L: np.ndarray = array("Cholesky factor of D, lower triangle", "nv", "nv")
+    D: np.ndarray = array(
+        "inertia, with what damping and springs of joints add over a step, by trees: row j has the columns of its tree",
+        "nv",
+        "width",
+    )
+    L: np.ndarray = array("Cholesky factor of D, lower triangle, in the same way", "nv", "width")
     u: np.ndarray = array("scaled velocity L^T v, and of each plane velocity / sqrt(mobility)", "nv + planes")
     bias: np.ndarray = array(
         "Coriolis, centrifugal and gravity terms, damping and springs of joints; without the gyroscopic terms of free "
@@ -320,13 +325,20 @@ class Multibody:
         free, free_inertia = _free_bodies(model)
         self.arrays = a = allocate(
             BodyArrays,
-            {"nv": nv, "planes": planes, "rows": rows, "contacts": CAPACITY + 2 * len(laws) if rows else 0},
+            {
+                "nv": nv,
+                "width": int(size.max(initial=1)),
+                "planes": planes,
+                "rows": rows,
+                "contacts": CAPACITY + 2 * len(laws) if rows else 0,
+            },
             planes=planes,
             M=self.data.M.T.reshape(nv, nv),
             nle=self.data.nle,
             J_W=self.J_W,
             start=start,
             size=size,
+            first=np.repeat(start, size),
             support=self.trees.support,
             tree_of=self.trees.of_joint,
             hand=self.hand_joint,
@@ -454,6 +466,13 @@ class Multibody:
         if self._balanced is not None:
             potential[0] -= self._balanced.take_from(data, self.q)
 
+    def by_coordinates(self, blocks: np.ndarray) -> np.ndarray:
+        """What `D` or `L` hold by trees as a matrix (nv, nv)."""
+        matrix = np.zeros((self.nv, self.nv))
+        for first, n in zip(self.trees.start, self.trees.size, strict=True):
+            matrix[first : first + n, first : first + n] = blocks[first : first + n, :n]
+        return matrix
+
     def push(self, wrench: np.ndarray, period: float, du: np.ndarray) -> None:
         """Fill `du` (nv,) with the change of u over `period` [s] under gravity, bias and a wrench at the hand.
 
@@ -512,6 +531,12 @@ class SurveyedMultibody(Multibody):
 
 
 @kernel
+def inertia_between(body, i, j):
+    """Entry (i, j) of the inertia of `BodyArrays`."""
+    return body.D[i, j - body.first[j]] if body.first[i] == body.first[j] else 0.0
+
+
+@kernel
 def push_scaled(L, start, size, J_H, bias, wrench, period, du):
     """Fill `du` (nv,) with the change of u over `period` [s] under a wrench (6,) at the hand, as `Multibody.push`."""
     for tree in range(start.shape[0]):
@@ -529,8 +554,8 @@ def _push_tree(L, first, end, J_H, bias, wrench, period, du):
         s = -bias[j] + J_H[0, j] * f0 + J_H[1, j] * f1 + J_H[2, j] * f2
         s = (s + J_H[3, j] * f3 + J_H[4, j] * f4 + J_H[5, j] * f5) * period
         for k in range(first, j):
-            s -= L[j, k] * du[k]
-        du[j] = s / L[j, j]
+            s -= L[j, k - first] * du[k]
+        du[j] = s / L[j, j - first]
 
 
 @kernel
@@ -782,15 +807,15 @@ def _refresh_dynamics(a):
         if not factored:
             for i in range(first, end):
                 for j in range(first, end):
-                    D[i, j] = M[i, j] if i >= j else M[j, i]  # only the lower triangle is filled
+                    D[i, j - first] = M[i, j] if i >= j else M[j, i]  # only the lower triangle is filled
                 if damped:
-                    D[i, i] += added[i]
-            cholesky(D[first:end, first:end], n, L[first:end, first:end])
+                    D[i, i - first] += added[i]
+            cholesky(D[first:end], n, L[first:end])
         energy = 0.0
         for i in range(first, end):
             s = 0.0
             for j in range(i, end):
-                s += L[j, i] * v[j]
+                s += L[j, i - first] * v[j]
             u[i] = s
             energy += 0.5 * s * s
             if damped:
@@ -835,11 +860,11 @@ def _find_rows(J_H, L, v, first, end, twist, W_H, inverse_inertia):
             s += J_H[i, j] * v[j]
         twist[i] = s
     for j in range(first, end):
-        inverse = 1.0 / L[j, j]
+        inverse = 1.0 / L[j, j - first]
         for i in range(6):
             s = J_H[i, j]
             for k in range(first, j):
-                s -= L[j, k] * W_H[i, k]
+                s -= L[j, k - first] * W_H[i, k]
             W_H[i, j] = s * inverse
     for i in range(6):
         for k in range(i + 1):

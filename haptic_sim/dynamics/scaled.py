@@ -155,7 +155,7 @@ def assemble(count, rows, J_W, support, tree_of, L, u, contacts, tangent):
     frame (normal, tangent 1, tangent 2).
 
     Args:
-        J_W, support, tree_of, L: of a `Multibody` and its `Trees`.
+        J_W, support, tree_of, L: of a `Multibody` and its `Trees`; L by trees.
         u: scaled velocity (nv,), usually what it would become without contacts.
     """
     W, tree, size, offset = contacts.W, contacts.tree, contacts.size, contacts.offset
@@ -361,11 +361,11 @@ def _find_spatial_rows(contacts, side, tree, plus, minus, J_W, support, L, u):
             moves += 1.0
         if minus >= 0 and support[minus, j]:
             moves -= 1.0
-        s = 1.0 / L[j, j]
+        s = 1.0 / L[j, k]
         for r in range(6):
             g = moves * J_W[j, r]
             for m in range(k):
-                g -= L[j, first + m] * S[side, r, m]
+                g -= L[j, m] * S[side, r, m]
             S[side, r, k] = g * s
             V[side, r] += g * s * u[j]
 
@@ -393,8 +393,8 @@ def _assemble_limit(i, coordinate, direction, L, contacts, tangent):
     for k in range(size[t]):
         s = direction if k == own else 0.0
         for m in range(own, k):
-            s -= L[first + k, first + m] * W[i, 0, 1, m]
-        W[i, 0, 1, k] = s / L[first + k, first + k] if k >= own else 0.0
+            s -= L[first + k, m] * W[i, 0, 1, m]
+        W[i, 0, 1, k] = s / L[first + k, k] if k >= own else 0.0
         W[i, 1, 1, k] = W[i, 2, 1, k] = 0.0
     for d in range(3):
         tangent[i, d] = 1.0 if d == 1 else 0.0

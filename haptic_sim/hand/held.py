@@ -241,8 +241,8 @@ def _find_drift(nle, L, W_H, first, end, convective, y, drift):
     for j in range(first, end):
         s = nle[j]  # with the gyroscopic terms of free bodies, which `bias` leaves out
         for k in range(first, j):
-            s -= L[j, k] * y[k]
-        y[j] = s / L[j, j]
+            s -= L[j, k - first] * y[k]
+        y[j] = s / L[j, j - first]
     for i in range(6):
         s = convective[i]
         for j in range(first, end):

@@ -573,8 +573,8 @@ def weighted_inverse(H, W, L, first, end, inverse):
             for a in range(6):
                 s += W[a, j] * H[c, a]
             for k in range(j + 1, end):
-                s -= L[k, j] * inverse[k, c]
-            inverse[j, c] = s / L[j, j]
+                s -= L[k, j - first] * inverse[k, c]
+            inverse[j, c] = s / L[j, j - first]
 
 
 @kernel

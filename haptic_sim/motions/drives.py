@@ -35,7 +35,7 @@ import pinocchio as pin
 
 from haptic_sim.contact_rows import RowArrays
 from haptic_sim.dynamics.energy import INJECTED
-from haptic_sim.dynamics.multibody import BodyArrays, Multibody, push_scaled
+from haptic_sim.dynamics.multibody import BodyArrays, Multibody, inertia_between, push_scaled
 from haptic_sim.kernels import bind, kernel
 from haptic_sim.linalg import cholesky, cholesky_solve
 from haptic_sim.motions.motion import ANGLE, QUATERNION, Motion, Pull
@@ -331,7 +331,7 @@ def drive(packed, time, period):
             else:
                 s = body.bias[j]
                 for k in range(first, end):
-                    s += body.D[j, k] * acceleration[k]
+                    s += body.D[j, k - first] * acceleration[k]
             force[j] = s
     if not follows or a.torque:
         _add_gyroscopic(a)
@@ -351,10 +351,10 @@ def _let_loose(a):
     for i in range(n):
         s = -body.bias[loose[i]]
         for k in range(a.columns.shape[0]):
-            s -= body.D[loose[i], a.columns[k]] * a.acceleration[a.columns[k]]
+            s -= inertia_between(body, loose[i], a.columns[k]) * a.acceleration[a.columns[k]]
         x[i] = s
         for k in range(n):
-            a.inertia[i, k] = body.D[loose[i], loose[k]]
+            a.inertia[i, k] = inertia_between(body, loose[i], loose[k])
     cholesky(a.inertia, n, a.inertia)  # in place: entry (i, j) is read before it is written
     cholesky_solve(a.inertia, n, x)
     for i in range(n):
@@ -516,8 +516,8 @@ def hold(packed, time, period, wrench):
         for i in range(6):
             s = J[i, j]
             for k in range(first, j):
-                s -= L[j, k] * W[i, k]
-            W[i, j] = s / L[j, j]
+                s -= L[j, k - first] * W[i, k]
+            W[i, j] = s / L[j, j - first]
     push_scaled(L, body.start, body.size, body.J_H, body.bias, wrench, period, a.du)
     h_first = body.start[body.hand_tree]
     h_end = h_first + body.size[body.hand_tree]

@@ -66,8 +66,8 @@ def push_hand(packed, wrench, period, du):
             s += J_H[i, j] * wrench[i]
         s *= period
         for k in range(first, j):
-            s -= L[j, k] * du[k]
-        du[j] = s / L[j, j]
+            s -= L[j, k - first] * du[k]
+        du[j] = s / L[j, j - first]
 
 
 @kernel

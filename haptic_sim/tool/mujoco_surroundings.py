@@ -193,7 +193,7 @@ class Trees(NamedTuple):
     """
 
     J_W: np.ndarray = array("see `BodyArrays`", "nv", 6)
-    L: np.ndarray = array("see `BodyArrays`; only the blocks of trees are ever used", "nv", "nv")
+    L: np.ndarray = array("see `BodyArrays`", "nv", "width")
     u: np.ndarray = array("scaled velocity L^T v", "nv")
     support: np.ndarray = shared("whether a coordinate moves a body", "bodies", "nv", dtype=np.bool_)
     tree_of: np.ndarray = shared("tree of each body, -1 of one that does not move", "bodies", dtype=np.int64)
@@ -245,7 +245,7 @@ def _trees(model: Any, data: Any, tool: MujocoTree) -> Trees:
     start, size = np.unique(model.dof_treeid, return_index=True, return_counts=True)[1:]
     return allocate(
         Trees,
-        {"nv": nv, "trees": start.size},
+        {"nv": nv, "width": int(size.max(initial=1)), "trees": start.size},
         support=moves,
         tree_of=tree_of,
         start=start.astype(np.int64),
@@ -356,16 +356,16 @@ def _fill_tree(t, trees):
         J_W[j, 1] = cdof[j, 4] + c[2] * wx - c[0] * wz
         J_W[j, 2] = cdof[j, 5] + c[0] * wy - c[1] * wx
         J_W[j, 3], J_W[j, 4], J_W[j, 5] = wx, wy, wz
-        for k in range(first, j + 1):
+        for k in range(j - first + 1):
             L[j, k] = 0.0
         for e in range(trees.M_first[j], trees.M_first[j] + trees.M_count[j]):
-            L[j, trees.M_column[e]] = trees.M[e]
-    block = L[first : first + n, first : first + n]
+            L[j, trees.M_column[e] - first] = trees.M[e]
+    block = L[first : first + n]
     cholesky(block, n, block)
     for k in range(first, first + n):
         u[k] = 0.0
         for j in range(k, first + n):
-            u[k] += L[j, k] * trees.qvel[j]
+            u[k] += L[j, k - first] * trees.qvel[j]
 
 
 class _Gaps:
