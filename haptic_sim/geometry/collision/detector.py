@@ -9,7 +9,7 @@ import numpy as np
 import pinocchio as pin
 
 from haptic_sim.contact_rows import ContactRows, RowArrays
-from haptic_sim.geometry.collision.broad_phase import find_near
+from haptic_sim.geometry.collision.broad_phase import BroadPhase, build_broad_phase, find_near
 from haptic_sim.geometry.collision.clusters import merge_clusters
 from haptic_sim.geometry.collision.features import HALFSPACE, PAIRS, Shapes, build_shapes
 from haptic_sim.geometry.collision.manifold import fill_contacts
@@ -44,6 +44,7 @@ class DetectorArrays(NamedTuple):
     witness: np.ndarray = shared("results of coal for each pair, see `NarrowPhase`", "pairs", "numbers")
     column: int = value("column of the normal in `witness`")
     bounds: np.ndarray = array("bounding boxes in the world, see `find_near`", "shapes", 6, unit="m")
+    broad: BroadPhase = value("pairs by their shapes, and the order of the shapes")
     active: np.ndarray = array("whether coal measures the pair", "pairs", dtype=np.bool_)
     near: np.ndarray = array("pairs that may touch", "pairs", dtype=np.int64)
     changed: np.ndarray = array("pairs whose `active` changed", "pairs", dtype=np.int64)
@@ -121,6 +122,7 @@ class CollisionDetector:
                 "clustered": room,
             },
             shapes=shapes,
+            broad=build_broad_phase(shapes.kind, objects),
             pairs=Pairs(objects, shapes.body[objects], restitution, friction),
             planar=bool(planar),
             cluster=float(cluster),
