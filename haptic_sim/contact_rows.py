@@ -13,7 +13,13 @@ import numpy as np
 
 from haptic_sim.records import allocate, array, record
 
-CAPACITY = 256  # rows
+CAPACITY = 256  # rows, of worlds with up to FEW velocities
+FEW = 240
+
+
+def capacity_for(velocities: int) -> int:
+    """Rows for contacts of a world with so many velocities: beyond FEW, two for each, 12 for each free body."""
+    return CAPACITY + 2 * max(0, velocities - FEW)
 
 
 @record

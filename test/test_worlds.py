@@ -800,11 +800,6 @@ def test_worlds_that_cannot_be(document: dict[str, Any], said: str) -> None:
     assert problem(**document) == said
 
 
-def test_too_many_bodies_for_memory() -> None:
-    bodies = {f"b{i}": BALL | {"position": [i, 0, 0]} for i in range(41)}
-    assert problem(tool="b0", bodies=bodies) == "scene.bodies: they have 246 velocities together: must be at most 240"
-
-
 def test_bad_meshes_name_the_body(tmp_path: Path) -> None:
     box = trimesh.creation.box(extents=[1, 1, 1])
     trimesh.Trimesh(box.vertices, box.faces[:-1]).export(tmp_path / "open.stl")

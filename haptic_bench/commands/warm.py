@@ -92,7 +92,8 @@ def detect(trial: Trial) -> None:
     """Call the kernels of collision detection."""
     one = trial.experiment
     world = trial.world
-    detector(world, one.contact).detect(world.bodies(1.0 / one.rate).data, 1e3, ContactRows())
+    bodies = world.bodies(1.0 / one.rate)
+    detector(world, one.contact).detect(bodies.data, 1e3, ContactRows(), bodies.q)
 
 
 def analyse(trial: Trial) -> None:

@@ -20,6 +20,7 @@ from haptic_bench.experiment import Experiment, Trial
 from haptic_bench.view.frame import Chart, charts_of
 from haptic_bench.view.visuals import VisualError, load_visuals
 from haptic_sim.constraints.drawing import SLENDER, Drawing
+from haptic_sim.dynamics.loose import forward_kinematics
 from haptic_sim.rotations import matrices
 from haptic_sim.simulation import Model
 from haptic_sim.spatial import quat_from_matrix
@@ -376,11 +377,11 @@ def _bodies(world: WorldSetup) -> tuple[tuple[str, ...], list[int], list[pin.SE3
 
 def _kinematics(world: WorldSetup, joints: list[int], X_JB: list[pin.SE3]) -> Callable[[np.ndarray], np.ndarray]:
     """Poses of the bodies from the configuration."""
-    data = world.model.createData()
+    place = forward_kinematics(world.model)
 
     def poses(q: np.ndarray) -> np.ndarray:
-        pin.forwardKinematics(world.model, data, np.asarray(q, float))
-        return np.array([pose_of((data.oMi[j] * X).homogeneous) for j, X in zip(joints, X_JB, strict=True)])
+        X_WJ = place(np.asarray(q, float))
+        return np.array([pose_of((X_WJ[j] * X).homogeneous) for j, X in zip(joints, X_JB, strict=True)])
 
     return poses
 

@@ -25,6 +25,7 @@ import pinocchio as pin
 from haptic_sim.contact_rows import CAPACITY
 from haptic_sim.dynamics.gravity import BalancedWeights
 from haptic_sim.dynamics.joints import JointArrays, JointLaw, add_springs, build_joints
+from haptic_sim.dynamics.loose import LooseBodies, build_loose, evaluate_loose, part_of, rotation_of
 from haptic_sim.kernels import bind, kernel
 from haptic_sim.linalg import cholesky, to_velocity
 from haptic_sim.packed import Packed
@@ -215,8 +216,8 @@ class SingleBody(NamedTuple):
 class BodyArrays(NamedTuple):
     """The arrays of a `Multibody` and its `Trees`, for kernels."""
 
-    M: np.ndarray = shared("Pinocchio's inertia, by rows: the lower triangle is filled", "nv", "nv")
-    nle: np.ndarray = shared("Pinocchio's Coriolis, centrifugal and gravity terms", "nv")
+    M: np.ndarray = shared("Pinocchio's inertia, by rows: the lower triangle is filled", "part", "part")
+    nle: np.ndarray = shared("Coriolis, centrifugal and gravity terms, Pinocchio's where no body is loose", "nv")
     J_W: np.ndarray = shared(
         "transposed Jacobian of all joints, world axes, at the world's origin: row j is the [linear, angular] velocity "
         "of what coordinate j moves",
@@ -238,6 +239,7 @@ class BodyArrays(NamedTuple):
     q: np.ndarray = shared("configuration", "nq", unit="m, rad")
     v: np.ndarray = shared("velocity of the configuration", "nv", unit="m/s, rad/s")
     single: SingleBody = value("the body, if it is the only one")
+    loose: LooseBodies = value("bodies that Pinocchio does not evaluate")
     potential_energy: np.ndarray = array("potential energy of gravity", 1, unit="J")
     D: np.ndarray = array(
         "inertia, with what damping and springs of joints add over a step, by trees: row j has the columns of its tree",
@@ -277,6 +279,8 @@ class Multibody:
 
     Attributes:
         q, v: configuration (nq,) and its velocity (nv,), SI units.
+        part, data: what of the model Pinocchio evaluates, and its data; is_loose: whether there are other bodies, see
+            `haptic_sim.dynamics.loose`.
         trees: which coordinates belong together.
         D, L, u, bias, J_W, J_H, W_H, p_WH, R_WH, pose, twist, inverse_inertia, kinetic_energy, hand_energy: see
             `BodyArrays`.
@@ -307,8 +311,9 @@ class Multibody:
         balanced: Sequence[pin.Inertia] = (),
     ):
         self.model, self.hand = model, hand
-        self.data = model.createData()
-        self._balanced = BalancedWeights(model, balanced) if balanced else None
+        self.part = part = part_of(model)
+        self.data = part.createData()
+        self._balanced = BalancedWeights(part, balanced[: part.njoints]) if balanced else None
         nv = model.nv
         self.trees = Trees(model, coupled)
         self.hand_joint = int(model.frames[hand].parentJoint)
@@ -318,7 +323,11 @@ class Multibody:
         self.q, self.v = np.array(q, float), np.array(v, float)
         # Pinocchio's Python arrays are views: they follow its data without being asked for again. Its matrices are by
         # columns, which are also rows where there is one coordinate: as they are, kernels would be compiled for both.
-        self.J_W = self.data.J.T.reshape(nv, 6)
+        self.J_W, nle = self.data.J.T.reshape(part.nv, 6), self.data.nle
+        self._of_part = self.q[: part.nq], self.v[: part.nv], self.J_W, nle
+        self.is_loose = part.nv < nv
+        if self.is_loose:
+            self.J_W, nle = np.zeros((nv, 6)), np.zeros(nv)
         placement = self.data.oMf[hand]
         self.p_WH, self.R_WH = placement.translation, placement.rotation
         start, size = self.trees.start, self.trees.size
@@ -333,8 +342,8 @@ class Multibody:
                 "contacts": CAPACITY + 2 * len(laws) if rows else 0,
             },
             planes=planes,
-            M=self.data.M.T.reshape(nv, nv),
-            nle=self.data.nle,
+            M=self.data.M.T.reshape(part.nv, part.nv),
+            nle=nle,
             J_W=self.J_W,
             start=start,
             size=size,
@@ -349,8 +358,9 @@ class Multibody:
             R_WH=self.R_WH,
             q=self.q,
             v=self.v,
+            loose=build_loose(model, balanced),
             single=self._find_single(rows > 0, sum(inertia.mass for inertia in balanced)),
-            joints=build_joints(laws, self.q, nv, start, size, period, rows, _mobility(model, self.q, laws)),
+            joints=build_joints(laws, self.q, nv, start, size, period, rows, _mobility(part, self.q, laws)),
         )
         self.D, self.L, self.u, self.bias, self.kinetic_energy = a.D, a.L, a.u, a.bias, a.kinetic_energy
         self._step = a.step
@@ -360,6 +370,11 @@ class Multibody:
         # Coordinates of hinges and slides; bound, as NumPy's own addition takes four times as long.
         self._add_step = bind(_add_step, self.packed) if model.nq == nv else None
         self._find_terms()  # what of a single body is constant
+        for n, first in enumerate(a.loose.v):
+            block = slice(first, first + 6)
+            np.fill_diagonal(a.D[block, :6], model.inertias[part.njoints + n].mass)
+            a.D[block, :6][3:, 3:] = a.loose.inertia[n]
+            a.L[block, :6] = np.linalg.cholesky(a.D[block, :6])
         if a.single.kind == FREE:  # `_refresh_free` leaves out what would only be rounding of zero
             a.M[:3] = a.M[:, :3] = 0.0
             a.M[[0, 1, 2], [0, 1, 2]], a.M[3:, 3:] = model.inertias[self.hand_joint].mass, a.single.inertia
@@ -392,6 +407,8 @@ class Multibody:
         names = ("J_H", "W_H", "pose", "twist", "inverse_inertia", "hand_energy")
         own = {name: np.zeros_like(getattr(self.arrays, name)) for name in names}
         places = {"p_WH": placement.translation, "R_WH": placement.rotation}
+        if other.hand_joint >= self.part.njoints:
+            places = {"p_WH": np.zeros(3), "R_WH": np.zeros((3, 3), order="F")}
         other.arrays = self.arrays._replace(hand=other.hand_joint, hand_tree=tree, **places, **own)
         other._know_hand(other.arrays)
         other.refresh_at_hand()
@@ -399,8 +416,18 @@ class Multibody:
 
     def refresh_at_hand(self) -> None:
         """Bring what belongs to the hand up to date, after all else."""
-        pin.updateFramePlacement(self.model, self.data, self.hand)
+        self._place_hand()
         refresh_at_hand(self.packed)
+
+    def _place_hand(self) -> None:
+        """Bring the pose of the hand up to date with that of its joint."""
+        if self.hand_joint < self.part.njoints:
+            pin.updateFramePlacement(self.part, self.data, self.hand)
+            return
+        loose, X_BH = self.arrays.loose, self.model.frames[self.hand].placement
+        n = self.hand_joint - self.part.njoints
+        self.R_WH[:] = loose.R_WB[n] @ X_BH.rotation
+        self.p_WH[:] = loose.p_WB[n] + loose.R_WB[n] @ X_BH.translation
 
     def _find_single(self, constrained: bool, balanced: float) -> SingleBody:
         """What kernels know of the body, if it is the only one; a mass is `balanced` [kg]."""
@@ -456,15 +483,19 @@ class Multibody:
             evaluate_single(self.packed)
             return
         self._find_terms()
-        pin.updateFramePlacement(self.model, self.data, self.hand)
+        self._place_hand()
 
     def _find_terms(self) -> None:
         """Inertia, bias and Jacobians by Pinocchio, and the potential energy, without what is balanced."""
         data, potential = self.data, self.arrays.potential_energy
-        pin.computeAllTerms(self.model, data, self.q, self.v)
+        q, v, J_W, nle = self._of_part
+        pin.computeAllTerms(self.part, data, q, v)
         potential[0] = data.potential_energy
         if self._balanced is not None:
-            potential[0] -= self._balanced.take_from(data, self.q)
+            potential[0] -= self._balanced.take_from(data, q)
+        if self.is_loose:
+            self.J_W[: v.size], self.arrays.nle[: v.size] = J_W, nle
+            _evaluate_loose(self.packed)
 
     def by_coordinates(self, blocks: np.ndarray) -> np.ndarray:
         """What `D` or `L` hold by trees as a matrix (nv, nv)."""
@@ -635,6 +666,12 @@ def free_rotation(inertia, period, omega, turn):
 
 
 @kernel
+def _evaluate_loose(packed):
+    """See `evaluate_loose`."""
+    evaluate_loose(packed.arrays)
+
+
+@kernel
 def _add_step(packed):
     """Move q by `step`, where each coordinate has one velocity."""
     a = packed.arrays
@@ -682,10 +719,7 @@ def evaluate_single(packed):
         J_W[2, 0], J_W[2, 1] = q[1], -q[0]
         one.a_B[0], one.a_B[1] = (c * v[1] - s * v[0]) * w, -(c * v[0] + s * v[1]) * w
     else:
-        x, y, z, w = q[3], q[4], q[5], q[6]
-        R[0, 0], R[0, 1], R[0, 2] = 1.0 - 2.0 * (y * y + z * z), 2.0 * (x * y - w * z), 2.0 * (x * z + w * y)
-        R[1, 0], R[1, 1], R[1, 2] = 2.0 * (x * y + w * z), 1.0 - 2.0 * (x * x + z * z), 2.0 * (y * z - w * x)
-        R[2, 0], R[2, 1], R[2, 2] = 2.0 * (x * z - w * y), 2.0 * (y * z + w * x), 1.0 - 2.0 * (x * x + y * y)
+        rotation_of(q, 3, R)
         p0, p1, p2 = q[0], q[1], q[2]
         p[0], p[1], p[2] = p0, p1, p2
         for j in range(3):
@@ -804,7 +838,7 @@ def _refresh_dynamics(a):
         end = first + n
         for i in range(first, end):
             bias[i] = nle[i]
-        if not factored:
+        if not factored and first < M.shape[0]:  # of loose bodies they are constant
             for i in range(first, end):
                 for j in range(first, end):
                     D[i, j - first] = M[i, j] if i >= j else M[j, i]  # only the lower triangle is filled

@@ -145,7 +145,7 @@ class Environment:
 
     def warm_up(self) -> None:
         """Call every kernel once, so that none is loaded during a trial; the state is of no use afterwards."""
-        self._detector.detect(self._tool.body.data, 1e3, self._tool.rows)
+        self._detector.detect(self._tool.body.data, 1e3, self._tool.rows, self._tool.body.q)
         self._tool.warm_up()
 
     @cached_property
@@ -171,7 +171,8 @@ class Environment:
     def prepare(self) -> None:
         """Find the contacts of the next step, which does so itself otherwise: they do not depend on its command."""
         if not self._detected:
-            self._detector.detect(self._tool.body.data, self._tool.contact.margin, self._tool.rows)
+            body, tool = self._tool.body, self._tool
+            self._detector.detect(body.data, tool.contact.margin, tool.rows, body.q)
             self._detected = True
 
     def step(self, command: ToolCommand, state: ToolState) -> None:
@@ -195,7 +196,7 @@ class DepthGauge:
         body, rows = self._body, self._rows
         body.q[:] = q
         body.refresh()
-        self._detector.detect(body.data, 0.0, rows)
+        self._detector.detect(body.data, 0.0, rows, q)
         deepest: dict[tuple[str, str], float] = {}
         for i in range(rows.count):
             names = self._names[rows.wall[i]]

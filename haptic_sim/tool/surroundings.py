@@ -18,10 +18,12 @@ from haptic_sim.contact.methods import Method, build_response
 from haptic_sim.contact.response import UNLIMITED, ContactParameters, ContactResponse
 from haptic_sim.contact_rows import CAPACITY, ContactRows
 from haptic_sim.dynamics.energy import UnstableError
+from haptic_sim.dynamics.loose import PINOCCHIO_COORDINATES, first_loose
 from haptic_sim.dynamics.multibody import Multibody
 from haptic_sim.dynamics.scaled import ScaledContacts, assemble
 from haptic_sim.messages import LocalGeometry, ToolCommand, ToolState
 from haptic_sim.packed import Packed
+from haptic_sim.parameters import ParameterError
 from haptic_sim.records import allocate
 from haptic_sim.tool.environment import detector
 from haptic_sim.tool.following import Follower
@@ -210,6 +212,13 @@ class WorldSurroundings(SimulatedSurroundings):
         following: float = 20.0,
         wrench: bool = False,
     ):
+        if first_loose(world.model) < world.model.njoints:
+            raise ParameterError(
+                [
+                    f"scene: has {world.model.nv} velocities: must be at most {PINOCCHIO_COORDINATES} with a local "
+                    "model; leave bodies out, or set local_model.type=none"
+                ]
+            )
         self._frames = other_bodies(world)
         super().__init__(
             tool_alone(world),

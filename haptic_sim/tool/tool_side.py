@@ -12,6 +12,7 @@ import pinocchio as pin
 from haptic_sim.constraints.scenes import ConstraintParameters, build_setup
 from haptic_sim.constraints.tool import ConstrainedTool, initial_hand_pose
 from haptic_sim.contact.response import ContactParameters, DeviceLimits
+from haptic_sim.dynamics.loose import joint_placements
 from haptic_sim.messages import ToolSizes
 from haptic_sim.parameters import ParameterError
 from haptic_sim.tool.engines import EngineContext, Start, SurroundingsContext
@@ -189,10 +190,10 @@ def device_inertia(start: Start) -> tuple[float, float]:
 
 def _rigid_inertia(start: WorldSetup) -> tuple[float, float]:
     """Mass [kg], and mean moment of inertia about the hand point [kg m^2], of the held tree with its joints fixed."""
-    model, data = start.model, start.model.createData()
-    pin.forwardKinematics(model, data, start.q)
-    hand = pin.updateFramePlacement(model, data, start.hand).translation
-    tree = sum((data.oMi[joint].act(model.inertias[joint]) for joint in held_joints(start)), pin.Inertia.Zero())
+    model, placements = start.model, joint_placements(start.model, start.q)
+    held = model.frames[start.hand]
+    hand = (placements[held.parentJoint] * held.placement).translation
+    tree = sum((placements[joint].act(model.inertias[joint]) for joint in held_joints(start)), pin.Inertia.Zero())
     moments = np.diag(pin.Inertia(tree.mass, tree.lever - hand, tree.inertia).matrix())[3:]
     return float(tree.mass), float(moments[2] if start.planar else np.mean(moments))
 

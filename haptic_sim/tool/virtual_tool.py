@@ -12,7 +12,7 @@ from haptic_sim.constraints.bodies import ConstrainedMultibody
 from haptic_sim.contact.halves import append_halves
 from haptic_sim.contact.methods import Method, build_response, contact_method
 from haptic_sim.contact.response import CONTACTS, SLIDING, STATE, ContactParameters, Rendering
-from haptic_sim.contact_rows import ContactRows
+from haptic_sim.contact_rows import ContactRows, capacity_for
 from haptic_sim.dynamics.energy import EXCEEDED, UnstableError
 from haptic_sim.dynamics.joints import LimitArrays, append_limits
 from haptic_sim.dynamics.multibody import SurveyedMultibody, follow_single, refresh_bodies
@@ -97,7 +97,7 @@ class VirtualTool:
         part = contact_method(method)
         limited = sum(law.limited for law in world.laws) if part.IMPULSIVE else 0
         halves = contact.self_collision == "printed"
-        self.rows = ContactRows(limits=2 * limited, halves=halves)
+        self.rows = ContactRows(capacity_for(self.body.nv), limits=2 * limited, halves=halves)
         self.contact = build_response(part, self.body, contact, rendering, wrench_limit, self.rows.id.size, self.hand)
         self._rigid = part.RIGID
         self._integrator = integrator

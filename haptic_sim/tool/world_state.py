@@ -135,7 +135,7 @@ class WorldObserver:
         period: of the servo [s].
     """
 
-    DERIVED = ("_placements", "_R", "_p", "_bodies", "_contacts")
+    DERIVED = ("_placements", "_R", "_p", "_bodies", "_contacts", "_loose", "_bodies_of", "_R_BF", "_p_BF")
 
     def __init__(self, world: WorldSetup, body: Multibody, rows: ContactRows, response: ContactResponse, period: float):
         model = body.model
@@ -148,6 +148,11 @@ class WorldObserver:
         joint = np.array([model.frames[i].parentJoint for i in frames], np.int64)
         bodies = allocate(_Bodies, {"bodies": len(frames)}, joint=joint, arrays=body.arrays)
         self._R, self._p = bodies.R, bodies.p
+        first, all_frames = body.part.njoints, [model.frames[i] for i in frames]
+        self._loose = np.flatnonzero(joint >= first)  # whose frames Pinocchio does not place
+        self._bodies_of = joint[self._loose] - first
+        self._R_BF = np.array([all_frames[i].placement.rotation for i in self._loose]).reshape(-1, 3, 3)
+        self._p_BF = np.array([all_frames[i].placement.translation for i in self._loose]).reshape(-1, 3)
         self._bodies = Packed(bodies)
         number = {name: i for i, name in enumerate(names)}
         pairs = [(number[a], number[b]) for a, b in world.touching]
@@ -173,9 +178,15 @@ class WorldObserver:
     def observe_bodies(self, state: WorldState) -> None:
         """Fill in where everything is, and how it moves."""
         body = self._body
-        pin.updateFramePlacements(body.model, body.data)
+        pin.updateFramePlacements(body.part, body.data)
         for i, (rotation, translation) in enumerate(self._placements):
             self._R[i], self._p[i] = rotation, translation
+        if body.is_loose:
+            places, loose = self._loose, body.arrays.loose
+            self._R[places] = loose.R_WB[self._bodies_of] @ self._R_BF
+            self._p[places] = loose.p_WB[self._bodies_of] + np.einsum(
+                "nij,nj->ni", loose.R_WB[self._bodies_of], self._p_BF
+            )
         _fill_bodies(self._bodies, state.poses, state.twists)
         state.q[:], state.v[:] = body.q, body.v
 

@@ -8,6 +8,7 @@ import numpy as np
 import pinocchio as pin
 
 from haptic_sim.dynamics.gravity import balance
+from haptic_sim.dynamics.loose import joint_placements
 from haptic_sim.parameters import ParameterError
 from haptic_sim.spatial import quat_from_matrix
 from haptic_sim.worlds.building import WorldSetup
@@ -105,8 +106,7 @@ def tool_coordinates(world: WorldSetup) -> tuple[slice, slice]:
 
 def _model(model: pin.Model, joints: list[int], q: np.ndarray) -> tuple[pin.Model, dict[int, int]]:
     """A model of some of the joints, and their numbers in it; frames of the others are fixed where they are at q."""
-    data = model.createData()
-    pin.forwardKinematics(model, data, q)
+    placements = joint_placements(model, q)
     alone, number = pin.Model(), {0: 0}
     alone.name, alone.gravity = model.name, model.gravity
     for joint in joints:
@@ -122,7 +122,7 @@ def _model(model: pin.Model, joints: list[int], q: np.ndarray) -> tuple[pin.Mode
         if joint in number:
             copy = pin.Frame(frame.name, number[joint], 0, frame.placement, frame.type)
         elif frame.type == pin.FrameType.BODY:
-            copy = pin.Frame(frame.name, 0, 0, data.oMi[joint] * frame.placement, frame.type)
+            copy = pin.Frame(frame.name, 0, 0, placements[joint] * frame.placement, frame.type)
         else:
             continue
         alone.addFrame(copy, False)
@@ -131,12 +131,11 @@ def _model(model: pin.Model, joints: list[int], q: np.ndarray) -> tuple[pin.Mode
 
 def _geometry(world: WorldSetup, number: dict[int, int]) -> pin.GeometryModel:
     """The shapes, on the joints that remain."""
-    data = world.model.createData()
-    pin.forwardKinematics(world.model, data, world.q)
+    placements = joint_placements(world.model, world.q)
     geometry = pin.GeometryModel()
     for shape in world.geometry.geometryObjects:
         joint = shape.parentJoint
-        placement = shape.placement if joint in number else data.oMi[joint] * shape.placement
+        placement = shape.placement if joint in number else placements[joint] * shape.placement
         geometry.addGeometryObject(pin.GeometryObject(shape.name, number.get(joint, 0), placement, shape.geometry))
     for pair in world.geometry.collisionPairs:
         geometry.addCollisionPair(pin.CollisionPair(pair.first, pair.second))

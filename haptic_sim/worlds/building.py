@@ -32,6 +32,7 @@ from haptic_sim.constraints.errors import ConstraintError
 from haptic_sim.constraints.in_worlds import WorldConstraint
 from haptic_sim.dynamics.gravity import balance
 from haptic_sim.dynamics.joints import JointLaw
+from haptic_sim.dynamics.loose import PINOCCHIO_COORDINATES, joint_placements, part_of
 from haptic_sim.dynamics.multibody import Multibody, SurveyedMultibody, coordinate_names, free_joint, planar_joint
 from haptic_sim.geometry.meshes import MeshError
 from haptic_sim.geometry.shapes import Solid, Vector, locate, placement, solids, uniform
@@ -63,7 +64,7 @@ MOST_DRAWS = 100  # of a start at random in which bodies overlap
 HUGE = 1.0  # [m] of an overlap, more than of bodies that are only placed wrongly
 SHOWN = 5  # pairs of bodies that overlap
 QUATERNION_TOLERANCE = 1e-3  # of the length of a given one
-MAX_COORDINATES = 240  # velocities: Pinocchio's data hold 8 tables of their cube, 0.9 GB for so many
+MAX_COORDINATES = 1800  # velocities: solvers have tables of their square, 26 MB each for so many
 
 
 @dataclass(frozen=True)
@@ -207,19 +208,19 @@ class WorldSetup:
 
     def hand_pose(self) -> np.ndarray:
         """Position and quaternion x y z w of the hand at the start (7,)."""
-        data, pose = self.model.createData(), np.zeros(7)
-        pin.forwardKinematics(self.model, data, self.q)
-        placement = pin.updateFramePlacement(self.model, data, self.hand)
+        pose, hand = np.zeros(7), self.model.frames[self.hand]
+        placement = joint_placements(self.model, self.q)[hand.parentJoint] * hand.placement
         pose[:3] = placement.translation
         quat_from_matrix(placement.rotation, pose[3:])
         return pose
 
     def hand_dynamics(self) -> tuple[np.ndarray, np.ndarray]:
-        """Jacobian of the hand's twist in world axes (6, nv), and inertia (nv, nv), at the start."""
-        data = self.model.createData()
-        pin.crba(self.model, data, self.q)
-        M = np.triu(data.M.reshape(self.model.nv, -1))  # only the upper triangle is filled
-        J = pin.computeFrameJacobian(self.model, data, self.q, self.hand, pin.LOCAL_WORLD_ALIGNED)
+        """Jacobian of the hand's twist in world axes (6, n), and inertia (n, n), at the start, without loose bodies."""
+        part = part_of(self.model)
+        data, q = part.createData(), self.q[: part.nq]
+        pin.crba(part, data, q)
+        M = np.triu(data.M.reshape(part.nv, -1))  # only the upper triangle is filled
+        J = pin.computeFrameJacobian(part, data, q, self.hand, pin.LOCAL_WORLD_ALIGNED)
         return J.reshape(6, -1), M + np.triu(M, 1).T
 
     def hand_mobility(self) -> np.ndarray:
@@ -325,11 +326,13 @@ def build(
     plan = _Plan()
     problems = [*_add_files(plan, parameters, folder), *_add_bodies(plan, parameters, folder)]
     if not problems:
-        problems = list(_name_problems(plan, parameters))
+        problems = list(_name_problems(plan, parameters, hands))
     if problems:
         raise ParameterError(prefix + problem for problem in problems)
     if problems := [problem for i, one in enumerate(hands) for problem in _hold_problems(plan, one, f"hands[{i}].")]:
         raise ParameterError(problems)
+    if sum(len(link.v) for link in plan.links) > PINOCCHIO_COORDINATES:  # loose bodies come last
+        plan.links.sort(key=lambda link: _may_be_loose(plan, link, parameters, hands))
     model, q, v, laws, ordered = _assemble(plan, parameters.gravity)
     balanced = balance(model, _balanced(plan, ordered, parameters))
     hand = _add_hand(model, plan, "hand", parameters)
@@ -513,8 +516,9 @@ def _overlaps(
     """As `find_overlaps`, of shapes of these bodies."""
     if len(geometry.collisionPairs) == 0:
         return []
-    data, geometry_data = model.createData(), geometry.createData()
-    pin.updateGeometryPlacements(model, data, geometry, geometry_data, q)
+    geometry_data, placements = geometry.createData(), joint_placements(model, q)
+    for i, shape in enumerate(geometry.geometryObjects):
+        geometry_data.oMg[i] = placements[shape.parentJoint] * shape.placement
     pin.computeDistances(geometry, geometry_data)
     deepest: dict[tuple[str, str], float] = {}
     for pair, result in zip(geometry.collisionPairs, geometry_data.distanceResults, strict=True):
@@ -859,7 +863,7 @@ def _law(name: str, body: RevoluteBodyParameters | PrismaticBodyParameters) -> J
 # Model
 
 
-def _name_problems(plan: _Plan, parameters: WorldParameters) -> Iterator[str]:
+def _name_problems(plan: _Plan, parameters: WorldParameters, hands: Sequence[HoldParameters]) -> Iterator[str]:
     yield from _hold_problems(plan, parameters)
     for i, pair in enumerate(parameters.ignore):
         for j, name in enumerate(pair):
@@ -871,6 +875,27 @@ def _name_problems(plan: _Plan, parameters: WorldParameters) -> Iterator[str]:
     count = sum(len(link.v) for link in plan.links)
     if count > MAX_COORDINATES:
         yield f"bodies: they have {count} velocities together: must be at most {MAX_COORDINATES}"
+    if count <= PINOCCHIO_COORDINATES:
+        return
+    first = sum(len(link.v) for link in plan.links if not _may_be_loose(plan, link, parameters, hands))
+    if first > PINOCCHIO_COORDINATES:
+        yield (
+            f"bodies: linkages, planar bodies and those that are held have {first} velocities together: must be at "
+            f"most {PINOCCHIO_COORDINATES}"
+        )
+    for key in ("constraints", "motions", "pulls"):
+        if getattr(parameters, key):
+            yield (
+                f"{key}: support only worlds with at most {PINOCCHIO_COORDINATES} velocities, and this one has "
+                f"{count}; leave bodies out"
+            )
+
+
+def _may_be_loose(plan: _Plan, link: _Link, parameters: WorldParameters, hands: Sequence[HoldParameters]) -> bool:
+    """Whether a link is a free body on which nothing hangs and which is not held."""
+    names = [parameters.tool, *(one.tool for one in hands)]
+    held = [plan.places[name].link for name in names if name in plan.places]
+    return link.free and all(one is not link for one in held) and all(one.parent is not link for one in plan.links)
 
 
 def _hold_problems(plan: _Plan, hold: WorldParameters | HoldParameters, prefix: str = "") -> Iterator[str]:
@@ -1022,9 +1047,10 @@ def _plane_problems(
     """What leaves the plane of x and y in a planar world."""
     if parameters.gravity[2] != 0.0:
         yield f"gravity[2] = {parameters.gravity[2]:g} m/s^2: must be 0 in a planar world (y is up)"
-    data = model.createData()
-    pin.computeJointJacobians(model, data, q)
-    out_of_plane = np.abs(data.J.reshape(6, model.nv)[2:5]).max(axis=0)
+    part = part_of(model)
+    data, out_of_plane = part.createData(), np.ones(model.nv)  # loose bodies move in space
+    pin.computeJointJacobians(part, data, q[: part.nq])
+    out_of_plane[: part.nv] = np.abs(data.J.reshape(6, part.nv)[2:5]).max(axis=0)
     for link in ordered:
         first = model.idx_vs[link.number]
         if out_of_plane[first : first + model.nvs[link.number]].max() > 1e-9:

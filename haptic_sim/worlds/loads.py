@@ -30,6 +30,7 @@ import numpy as np
 import pinocchio as pin
 
 from haptic_sim.contact.response import ContactParameters
+from haptic_sim.dynamics.loose import joint_placements
 from haptic_sim.worlds.building import WorldSetup
 
 SUNK = 0.1  # of the size of a body: deeper is said
@@ -162,8 +163,7 @@ class _Box(NamedTuple):
 def _bounding_boxes(world: WorldSetup, up: np.ndarray) -> dict[int, _Box]:
     """Boxes of the trees that move freely, by their lowest joint."""
     model, geometry = world.model, world.geometry
-    data = model.createData()
-    pin.forwardKinematics(model, data, world.q)
+    placements = joint_placements(model, world.q)
     R = pin.Quaternion.FromTwoVectors(up, np.array([0.0, 0.0, 1.0])).toRotationMatrix()
     points: dict[int, list[tuple[np.ndarray, np.ndarray]]] = {}
     for shape in geometry.geometryObjects:
@@ -174,9 +174,9 @@ def _bounding_boxes(world: WorldSetup, up: np.ndarray) -> dict[int, _Box]:
         shape.geometry.computeLocalAABB()
         local = shape.geometry.aabb_local
         corners = np.array(np.meshgrid(*zip(local.min_, local.max_, strict=True))).reshape(3, -1)
-        X_WS = data.oMi[joint] * shape.placement
+        X_WS = placements[joint] * shape.placement
         in_world = X_WS.rotation @ corners + X_WS.translation[:, None]
-        X_WR = data.oMi[root]
+        X_WR = placements[root]
         points.setdefault(root, []).append((R @ in_world, X_WR.rotation.T @ in_world))
     boxes = {}
     for root, parts in points.items():

@@ -25,11 +25,12 @@ import pinocchio as pin
 
 from haptic_sim import inputs
 from haptic_sim.dynamics.gravity import balance
+from haptic_sim.dynamics.loose import PINOCCHIO_COORDINATES
 from haptic_sim.geometry.shapes import locate
 from haptic_sim.hand.held import unholdable
 from haptic_sim.parameters import ParameterError, did_you_mean
 from haptic_sim.vectors import cross
-from haptic_sim.worlds.building import MAX_COORDINATES, WorldSetup
+from haptic_sim.worlds.building import WorldSetup
 from haptic_sim.worlds.compiled import CompiledTree, body_names, library, pose_of
 from haptic_sim.worlds.mujoco_actuators import hold_at_control
 from haptic_sim.worlds.parameters import WORLD, MujocoParameters
@@ -189,8 +190,8 @@ def find_tool(model: Any, data: Any, parameters: MujocoParameters, prefix: str =
         raise ParameterError([f"{prefix}file: has a <flex>, whose contacts are not rendered; take it out of the file"])
     mujoco.mj_kinematics(model, data)  # where everything is at the start
     tree = CompiledTree(model, data, bodies, names)
-    if tree.model.nv > MAX_COORDINATES:
-        reason = f"its linkage has {tree.model.nv} velocities: must be at most {MAX_COORDINATES}"
+    if tree.model.nv > PINOCCHIO_COORDINATES:
+        reason = f"its linkage has {tree.model.nv} velocities: must be at most {PINOCCHIO_COORDINATES}"
         raise ParameterError([f"{prefix}tool = {parameters.tool}: {reason}"])
     joint, X_JB = tree.places[held]
     hold = _hold(mujoco, model, held, parameters, prefix)

@@ -41,7 +41,7 @@ class BroadPhase(NamedTuple):
     low: np.ndarray = array("lower end of each shape along the axis", "shapes", unit="m")
     axis: np.ndarray = array("axis of the world along which solids are sorted", 1, dtype=np.int64)
     before: np.ndarray = array("pairs of solids that were near in the step before", "solid_pairs", dtype=np.int64)
-    count: np.ndarray = array("number of these", 1, dtype=np.int64)
+    remembered: np.ndarray = array("number of these", 1, dtype=np.int64)
     still: np.ndarray = array("whether a pair is near in this step, too", "pairs", dtype=np.bool_)
 
 
@@ -124,19 +124,19 @@ def find_near(scene, margin):
             active[p] = True
             changed[changes] = p
             changes += 1
-    for k in range(broad.count[0]):
+    for k in range(broad.remembered[0]):
         p = broad.before[k]
         if not broad.still[p]:
             active[p] = False
             changed[changes] = p
             changes += 1
-    broad.count[0] = 0
+    broad.remembered[0] = 0
     for k in range(count):
         p = near[k]
         if broad.still[p]:
             broad.still[p] = False
-            broad.before[broad.count[0]] = p
-            broad.count[0] += 1
+            broad.before[broad.remembered[0]] = p
+            broad.remembered[0] += 1
     return count, changes, measured
 
 

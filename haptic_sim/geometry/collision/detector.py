@@ -9,6 +9,7 @@ import numpy as np
 import pinocchio as pin
 
 from haptic_sim.contact_rows import ContactRows, RowArrays
+from haptic_sim.dynamics.loose import first_loose, part_of, rotation_of
 from haptic_sim.geometry.collision.broad_phase import BroadPhase, build_broad_phase, find_near
 from haptic_sim.geometry.collision.clusters import merge_clusters
 from haptic_sim.geometry.collision.features import HALFSPACE, PAIRS, Shapes, build_shapes
@@ -33,11 +34,23 @@ class Overlap(NamedTuple):
 
 
 @record
+class LooseShapes(NamedTuple):
+    """Shapes of loose bodies (`haptic_sim.dynamics.loose`)."""
+
+    shape: np.ndarray = shared("number of the shape", "loose", dtype=np.int64)
+    q: np.ndarray = shared("first coordinate of its body", "loose", dtype=np.int64)
+    R_BS: np.ndarray = shared("orientation in the axes of the body", "loose", 3, 3)
+    p_BS: np.ndarray = shared("position in these axes", "loose", 3, unit="m")
+    R_WB: np.ndarray = array("memory: orientation of a body", 3, 3)
+
+
+@record
 class DetectorArrays(NamedTuple):
     """What a detection works on, for kernels: contacts go to `found`, merged from there to `sink`, and to rows."""
 
     shapes: Shapes = value("features of the shapes")
     pairs: Pairs = value("pairs of shapes that may touch")
+    loose: LooseShapes = value("shapes that Pinocchio does not place")
     planar: bool = value("whether all motion is in the x-y plane")
     cluster: float = value("largest distance of contacts that are merged, 0: none are", unit="m")
     placement: np.ndarray = shared("rotation by columns and position of the shapes in the world", "shapes", 12)
@@ -112,7 +125,9 @@ class CollisionDetector:
                 "for each collision pair"
             )
         room = CLUSTERED if cluster else 0
-        self._narrow = NarrowPhase(model, geometry)
+        loose, geometry = _take_loose(model, geometry)
+        self._is_loose = loose.shape.size > 0
+        self._narrow = NarrowPhase(part_of(model), geometry)
         self._arrays = allocate(
             DetectorArrays,
             {
@@ -124,6 +139,7 @@ class CollisionDetector:
             shapes=shapes,
             broad=build_broad_phase(shapes.kind, objects),
             pairs=Pairs(objects, shapes.body[objects], restitution, friction),
+            loose=loose,
             planar=bool(planar),
             cluster=float(cluster),
             placement=self._narrow.placement,
@@ -145,21 +161,22 @@ class CollisionDetector:
         pairs = self._arrays.pairs
         pairs.restitution[:], pairs.friction[:] = restitution, friction
 
-    def detect(self, data: pin.Data, margin: float, rows: ContactRows) -> None:
+    def detect(self, data: pin.Data, margin: float, rows: ContactRows, q: np.ndarray | None = None) -> None:
         """Fill `rows` with the contacts whose separation is less than `margin` [m].
 
         Args:
             data: of the model, with the placements of its joints up to date.
             margin: [m].
             rows: filled, in axes of the world.
+            q: configuration; needed where bodies are loose (`haptic_sim.dynamics.loose`), on which `data` says nothing.
         """
         if rows is not self._rows:
             self._rows, self._sink = rows, allocate(Sink, {"contacts": rows.capacity})
             self._packed = self._pack(self._sink, rows, self._arrays.cluster)
-        rows.count = self._find(data, margin, self._packed)
+        rows.count = self._find(data, margin, self._packed, q)
 
     def deepest_overlap(self, data: pin.Data) -> Overlap | None:
-        """The two shapes that overlap most, None if none do."""
+        """The two shapes that overlap most, None if none do; no body is loose."""
         rows = ContactRows(1)  # the deepest contact is kept
         if not self._find(data, 0.0, self._pack(allocate(Sink, {"contacts": 1}), rows, 0.0)):
             return None
@@ -184,10 +201,14 @@ class CollisionDetector:
         found = self._single if cluster > 0.0 else sink
         return Packed(self._arrays._replace(cluster=cluster, found=found, sink=sink, rows=rows.arrays))
 
-    def _find(self, data: pin.Data, margin: float, packed: Packed) -> int:
+    def _find(self, data: pin.Data, margin: float, packed: Packed, q: np.ndarray | None = None) -> int:
         """Broad phase, coal where shapes are near that it measures, manifolds; returns the number of contacts."""
         narrow = self._narrow
         narrow.place(data)
+        if self._is_loose:
+            assert q is not None
+            _place_loose(packed, q)
+            narrow.take_placements()
         near, changes, measured, count = _search(packed, float(margin))
         if changes:
             for pair in self._arrays.changed[:changes].tolist():
@@ -196,6 +217,42 @@ class CollisionDetector:
             narrow.measure()
             count = _write(packed, near, float(margin))
         return count
+
+
+def _take_loose(model: pin.Model, geometry: pin.GeometryModel) -> tuple[LooseShapes, pin.GeometryModel]:
+    """The shapes of loose bodies, and a geometry in which they are on joint 0; the same one where there are none."""
+    first = first_loose(model)
+    numbers = [i for i, one in enumerate(geometry.geometryObjects) if one.parentJoint >= first]
+    shapes = [geometry.geometryObjects[i] for i in numbers]
+    loose = allocate(
+        LooseShapes,
+        shape=np.array(numbers, np.int64),
+        q=np.array([model.idx_qs[one.parentJoint] for one in shapes], np.int64),
+        R_BS=np.array([one.placement.rotation for one in shapes]).reshape(-1, 3, 3),
+        p_BS=np.array([one.placement.translation for one in shapes]).reshape(-1, 3),
+    )
+    if numbers:
+        geometry = geometry.copy()
+        for i in numbers:
+            geometry.geometryObjects[i].parentJoint = 0
+    return loose, geometry
+
+
+@kernel
+def _place_loose(packed, q):
+    """Fill in the placements of the shapes of loose bodies."""
+    scene = packed.arrays
+    loose, placement = scene.loose, scene.placement
+    R, R_BS, p_BS = loose.R_WB, loose.R_BS, loose.p_BS
+    for n in range(loose.shape.shape[0]):
+        g, first = loose.shape[n], loose.q[n]
+        rotation_of(q, first + 3, R)
+        for i in range(3):
+            for j in range(3):
+                s = R[i, 0] * R_BS[n, 0, j] + R[i, 1] * R_BS[n, 1, j] + R[i, 2] * R_BS[n, 2, j]
+                placement[g, 3 * j + i] = s
+            s = R[i, 0] * p_BS[n, 0] + R[i, 1] * p_BS[n, 1] + R[i, 2] * p_BS[n, 2]
+            placement[g, 9 + i] = q[first + i] + s
 
 
 @kernel(error_model="numpy")

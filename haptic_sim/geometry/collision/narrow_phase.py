@@ -62,6 +62,12 @@ class NarrowPhase:
             for row, pose in zip(self.placement, self._placements, strict=True):
                 row[:9], row[9:] = pose.rotation.ravel(order="F"), pose.translation
 
+    def take_placements(self) -> None:
+        """Take what others have written into `placement`."""
+        if self._copy_placement:
+            for row, pose in zip(self.placement, self._placements, strict=True):
+                pose.rotation, pose.translation = row[:9].reshape(3, 3, order="F"), row[9:]
+
     def switch(self, pair: int, on: bool) -> None:
         """Switch a pair on or off."""
         self._active[pair] = on
