@@ -7,7 +7,8 @@ with an elliptic cone. Both are called from Python. Scenes:
  - feet: one body on 1 to 200 feet, so that the degrees of freedom stay 6;
  - impact: the same body striking the floor with all its feet at once, put back before every step, which is the most
    expensive step (methods that have no collisions are left out);
- - tower: boxes on top of each other, 4 contacts for each box; wall: boxes in bond, each on two others.
+ - tower: boxes on top of each other, 4 contacts for each box; wall: boxes in bond, each on two others;
+ - falling and scattered: boxes and balls that fall without any contact, and that lie on the floor, side by side.
 
 All methods and simulators take turns, some steps each, so that other work of the machine affects all alike: ratios are
 of medians over the same interval. Targets are of wall time. The processor time of the thread is shown beside it (its
@@ -41,6 +42,8 @@ ROUNDS, TURN = 12, 50  # turns of each contestant, steps of a turn
 FEET = (1, 2, 4, 8, 16, 32, 64, 128, 200)
 TOWERS = (1, 2, 3, 4, 10, 20, 30)
 FEW = 16  # contacts up to which the largest ratio to MuJoCo's step is shown
+SCATTERED = (40, 300)  # bodies: those that Pinocchio takes, and the most of a world
+MANY = 3.0  # most over MuJoCo's step of scattered bodies
 BOXES, IMPACTS = 1.2, 1.5  # most over MuJoCo's step: of towers and walls in every method but Lemke, and of impacts
 IMPULSIVE = ("impulse_augmented", "frictional_impulses", "constraint, Gauss-Seidel", "hybrid")
 HOPELESS = 5e3  # [us] a step; a method that takes longer is not tried with more contacts
@@ -162,6 +165,22 @@ def wall(rows: Sequence[int] = (7, 6, 4, 3)) -> Scene:
     return _boxes("wall", places, 4 * rows[0] + 8 * sum(rows[1:]))
 
 
+def scattered(count: int, falling: bool = False) -> Scene:
+    """Boxes and balls in turn on a floor, side by side at random places, or high above it."""
+    rng = np.random.default_rng(20264)
+    side = math.ceil(math.sqrt(count))
+    bodies: dict[str, Any] = {"floor": _plane((0, 0, 1))}
+    for i in range(count):
+        place = 3.0 * SIDE * np.array([i % side, i // side]) + rng.uniform(-0.5, 0.5, 2) * SIDE
+        shape = {"type": "sphere", "radius": 0.5 * SIDE} if i % 2 else {"type": "box", "size": [SIDE] * 3}
+        position = [*place.tolist(), 0.5 * SIDE + (20.0 if falling else 0.0)]
+        bodies[f"body_{i}"] = {"joint": "free", "position": position, "mass": 1.0, "shapes": [shape]}
+    world = WorldParameters.model_validate({"bodies": bodies, "tool": "body_0"})
+    name = f"{count} bodies, {'falling' if falling else 'scattered'}"
+    balls = count // 2
+    return Scene(name, world, 0 if falling else 4 * (count - balls) + balls, {"stiffness": 5e4})
+
+
 # Contestants
 
 
@@ -249,6 +268,7 @@ def mjcf(scene: Scene) -> str:
     ElementTree.SubElement(
         default, "geom", condim="3" if scene.friction else "1", friction=_text((scene.friction or 1.0, 0.0, 0.0))
     )
+    ElementTree.SubElement(root, "size", memory="1G")
     top = ElementTree.SubElement(root, "worldbody")
     for name, body in scene.world.bodies.items():
         element = top
@@ -372,6 +392,9 @@ def measure(row: Row) -> list[dict[str, Any]]:
     for boxes in TOWERS:
         table.measure(tower(boxes))
     table.measure(wall())
+    for count in SCATTERED:
+        for falling in (True, False):
+            table.measure(scattered(count, falling), [name for name in METHODS if name != LEMKE])
     _conclude(table)
     return table.rows
 
@@ -395,6 +418,9 @@ def _conclude(table: Table) -> None:
             table.limit(f"{name}: over MuJoCo's on {FEW} feet, {title}", at_few, "")
         boxes = _worst(table, name, ("tower", "wall"))
         table.limit(f"{name}: most over MuJoCo's of towers and walls", boxes, "", None if name == LEMKE else BOXES)
+        if name != LEMKE:
+            many = _worst(table, name, [f"{SCATTERED[-1]} bodies, {state}" for state in ("falling", "scattered")])
+            table.limit(f"{name}: most over MuJoCo's of {SCATTERED[-1]} bodies", many, "", MANY)
         if name in IMPULSIVE:
             table.limit(f"{name}: most over MuJoCo's of impacts", _worst(table, name, ("impact",)), "", IMPACTS)
     for scene, names in (("feet", tuple(METHODS)), ("impact", IMPULSIVE), ("tower", tuple(METHODS))):
