@@ -266,3 +266,26 @@ def test_nothing_is_compiled_after_the_first_detection() -> None:
     peg().contacts(0, 0, 0)
     Scene(floor(), convex(np.array([[0, 0, 0], [1, 0, 0], [0, 1, 0], [0, 0, 1]])), cluster=0.1).contacts(GENERIC)
     assert (len(find_near.signatures), len(fill_contacts.signatures)) == before
+
+
+def test_coal_has_memory_for_the_pairs_that_are_near() -> None:
+    """With two slots at first, which are exchanged and doubled, there are the contacts of a slot for each pair."""
+    rng = np.random.default_rng(20470)
+    shapes = [coal.Box(*rng.uniform(0.1, 0.2, 3)) if k % 2 else coal.Capsule(0.05, 0.1) for k in range(8)]
+    whole, few = Scene(*shapes, margin=0.01), Scene(*shapes, margin=0.01)
+    arrays = few.detector._arrays
+    few.detector._narrow = narrow = NarrowPhase(few.model, few.geometry, slots=2)
+    few.detector._arrays = arrays._replace(placement=narrow.placement, witness=narrow.witness, slot=narrow.slot)
+    most = 0
+    for step in range(40):
+        reach = 0.3 if step % 3 else 0.05
+        poses = [random_pose(rng, reach) for _ in shapes]
+        expected, found = whole.contacts(*poses), few.contacts(*poses)
+        assert list(found.id) == list(expected.id)
+        np.testing.assert_allclose(found.point, expected.point, rtol=0, atol=1e-12)
+        np.testing.assert_allclose(found.separation, expected.separation, rtol=0, atol=1e-12)
+        near = np.flatnonzero(few.detector._arrays.active)
+        assert (narrow.slot[near] >= 0).all()
+        assert len(set(narrow.slot[near].tolist())) == len(near)
+        most = max(most, len(near))
+    assert 4 < most <= len(narrow.witness) < 2 * most

@@ -163,8 +163,8 @@ def refused(scene: dict[str, Any]) -> list[str]:
 
 
 def test_worlds_that_are_too_large() -> None:
-    found = refused(scattered(301, 1))
-    assert found == ["scene.bodies: they have 1806 velocities together: must be at most 1800"]
+    found = refused(scattered(1001, 1))
+    assert found == ["scene.bodies: they have 6006 velocities together: must be at most 6000"]
 
 
 def test_linkages_that_are_too_large() -> None:

@@ -20,6 +20,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -64,7 +65,7 @@ MOST_DRAWS = 100  # of a start at random in which bodies overlap
 HUGE = 1.0  # [m] of an overlap, more than of bodies that are only placed wrongly
 SHOWN = 5  # pairs of bodies that overlap
 QUATERNION_TOLERANCE = 1e-3  # of the length of a given one
-MAX_COORDINATES = 1800  # velocities: solvers have tables of their square, 26 MB each for so many
+MAX_COORDINATES = 6000  # velocities: solvers have tables of their square, 0.3 GB each for so many
 
 
 @dataclass(frozen=True)
@@ -357,7 +358,7 @@ def build(
     problem = unholdable(model.inertias[model.frames[hand].parentJoint], parameters.planar)
     if problem:
         problems.append(f"tool = {parameters.tool}: cannot be held: its link {problem}")
-    values = [_material(plan, pair, restitution, friction) for pair in pairs]
+    values = _materials(plan, pairs, restitution, friction)
     for pair, (_, static, kinetic) in zip(pairs, values, strict=True):
         if static < kinetic:
             bodies = " and ".join(plan.shapes[i].body for i in pair)
@@ -369,7 +370,7 @@ def build(
     roots = [link for link in ordered if link.parent is None]
     parents = {id(link.parent) for link in ordered}
     free = [link for link in ordered if link.free and id(link) not in parents]
-    own = [_material(plan, pair, np.nan, (np.nan, np.nan)) for pair in pairs]
+    own = _materials(plan, pairs, np.nan, (np.nan, np.nan))
     sizes = [sum(model.nvs[i] for i in model.subtrees[link.number]) for link in roots]
     world = WorldSetup(
         model=model,
@@ -514,18 +515,33 @@ def _overlaps(
     model: pin.Model, geometry: pin.GeometryModel, q: np.ndarray, bodies: Sequence[str], allowed: float
 ) -> list[tuple[float, str, str]]:
     """As `find_overlaps`, of shapes of these bodies."""
-    if len(geometry.collisionPairs) == 0:
-        return []
-    geometry_data, placements = geometry.createData(), joint_placements(model, q)
-    for i, shape in enumerate(geometry.geometryObjects):
-        geometry_data.oMg[i] = placements[shape.parentJoint] * shape.placement
-    pin.computeDistances(geometry, geometry_data)
-    deepest: dict[tuple[str, str], float] = {}
-    for pair, result in zip(geometry.collisionPairs, geometry_data.distanceResults, strict=True):
-        names = bodies[pair.second], bodies[pair.first]
+    pairs = np.array([(pair.first, pair.second) for pair in geometry.collisionPairs], np.int64).reshape(-1, 2)
+    shapes, placements = geometry.geometryObjects, joint_placements(model, q)
+    poses = [placements[shape.parentJoint] * shape.placement for shape in shapes]
+    low, high = _bounds(shapes, poses)
+    near = ((low[pairs[:, 0]] <= high[pairs[:, 1]]) & (low[pairs[:, 1]] <= high[pairs[:, 0]])).all(axis=1)
+    request, deepest = coal.DistanceRequest(), dict[tuple[str, str], float]()
+    for first, second in pairs[near].tolist():
+        result = coal.DistanceResult()
+        at = [coal.Transform3s(poses[i].rotation, poses[i].translation) for i in (first, second)]
+        coal.distance(shapes[first].geometry, at[0], shapes[second].geometry, at[1], request, result)
+        names = bodies[second], bodies[first]
         if -result.min_distance > max(allowed, deepest.get(names, 0.0)):
             deepest[names] = -float(result.min_distance)
     return sorted(((depth, *names) for names, depth in deepest.items()), key=lambda overlap: -overlap[0])
+
+
+def _bounds(shapes: Sequence[pin.GeometryObject], poses: Sequence[pin.SE3]) -> tuple[np.ndarray, np.ndarray]:
+    """Lower and upper ends of boxes around the shapes, world axes, (G, 3) [m]; half-spaces are everywhere."""
+    low, high = np.full((len(poses), 3), -np.inf), np.full((len(poses), 3), np.inf)
+    for i, (shape, pose) in enumerate(zip(shapes, poses, strict=True)):
+        if not isinstance(shape.geometry, coal.Halfspace):
+            shape.geometry.computeLocalAABB()
+            box = shape.geometry.aabb_local
+            centre, half = 0.5 * (box.min_ + box.max_), 0.5 * (box.max_ - box.min_)
+            centre, half = pose.act(centre), np.abs(pose.rotation) @ half
+            low[i], high[i] = centre - half, centre + half
+    return low, high
 
 
 # Files
@@ -1005,7 +1021,8 @@ def _add_geometry(
             place_of_i = plan.places[plan.shapes[i].body]
             swap = numbers[k] == 0 or (place_of_i.link is tool and tool is not None)
             pairs.append((k, i) if swap else (i, k))
-            geometry.addCollisionPair(pin.CollisionPair(*pairs[-1]))
+            # addCollisionPair would compare it with all others
+            geometry.collisionPairs.append(pin.CollisionPair(*pairs[-1]))
     return geometry, pairs
 
 
@@ -1022,23 +1039,27 @@ def _collide(plan: _Plan, parameters: WorldParameters, ignored: set[frozenset[st
     return not any(frozenset((x, y)) in ignored for x in (a, at_a.file) for y in (b, at_b.file) if x and y)
 
 
-def _material(
-    plan: _Plan, pair: tuple[int, int], restitution: float, friction: tuple[float, float]
-) -> tuple[float, float, float]:
-    """Restitution, static and kinetic friction of a pair of shapes, by the rule above."""
-    a, b = (plan.places[plan.shapes[i].body].material for i in pair)
+def _materials(
+    plan: _Plan, pairs: list[tuple[int, int]], restitution: float, friction: tuple[float, float]
+) -> list[tuple[float, float, float]]:
+    """Restitution, static and kinetic friction of pairs of shapes, by the rule above."""
+    names = ("restitution", "friction_static", "friction_kinetic")
+    materials = [plan.places[shape.body].material for shape in plan.shapes]
+    given = [tuple(getattr(material, name) for name in names) for material in materials]
+    defaults = (restitution, *friction)
 
-    def value(name: str, default: float) -> float:
-        own = [x for x in (getattr(a, name), getattr(b, name)) if x is not None]
-        if len(own) < 2:
-            return float(own[0] if own else default)
-        return max(own) if name == "restitution" else float(np.sqrt(own[0] * own[1]))
+    @cache
+    def combined(a: tuple[float | None, ...], b: tuple[float | None, ...]) -> tuple[float, float, float]:
+        found = []
+        for name, x, y, default in zip(names, a, b, defaults, strict=True):
+            own = [value for value in (x, y) if value is not None]
+            if len(own) < 2:
+                found.append(float(own[0] if own else default))
+            else:
+                found.append(max(own) if name == "restitution" else float(np.sqrt(own[0] * own[1])))
+        return found[0], found[1], found[2]
 
-    return (
-        value("restitution", restitution),
-        value("friction_static", friction[0]),
-        value("friction_kinetic", friction[1]),
-    )
+    return [combined(given[i], given[k]) for i, k in pairs]
 
 
 def _plane_problems(

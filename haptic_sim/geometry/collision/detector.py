@@ -54,7 +54,8 @@ class DetectorArrays(NamedTuple):
     planar: bool = value("whether all motion is in the x-y plane")
     cluster: float = value("largest distance of contacts that are merged, 0: none are", unit="m")
     placement: np.ndarray = shared("rotation by columns and position of the shapes in the world", "shapes", 12)
-    witness: np.ndarray = shared("results of coal for each pair, see `NarrowPhase`", "pairs", "numbers")
+    witness: np.ndarray = shared("results of coal, see `NarrowPhase`", "slots", "numbers")
+    slot: np.ndarray = shared("row of a pair in `witness`", "pairs", dtype=np.int64)
     column: int = value("column of the normal in `witness`")
     bounds: np.ndarray = array("bounding boxes in the world, see `find_near`", "shapes", 6, unit="m")
     broad: BroadPhase = value("pairs by their shapes, and the order of the shapes")
@@ -144,6 +145,7 @@ class CollisionDetector:
             cluster=float(cluster),
             placement=self._narrow.placement,
             witness=self._narrow.witness,
+            slot=self._narrow.slot,
             column=self._narrow.column,
             **dict.fromkeys(("found", "sink", "rows")),  # see `_pack`
         )
@@ -213,6 +215,10 @@ class CollisionDetector:
         if changes:
             for pair in self._arrays.changed[:changes].tolist():
                 narrow.switch(pair, bool(self._arrays.active[pair]))
+            if narrow.witness is not self._arrays.witness:
+                placement, witness = narrow.placement, narrow.witness
+                self._arrays, self._rows = self._arrays._replace(placement=placement, witness=witness), None
+                packed = Packed(packed.lent._replace(placement=placement, witness=witness))
         if measured:
             narrow.measure()
             count = _write(packed, near, float(margin))

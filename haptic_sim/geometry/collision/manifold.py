@@ -140,9 +140,10 @@ def _apart(placement, shapes, a, b, n):
 def _nearest(scene, pair, a, b):
     """Normal from a to b and their nearest points, from coal; where it has none, along an axis of a."""
     shapes, placement, witness, at = scene.shapes, scene.placement, scene.witness, scene.column
-    n = (witness[pair, at], witness[pair, at + 1], witness[pair, at + 2])
-    p = (witness[pair, at + 3], witness[pair, at + 4], witness[pair, at + 5])
-    q = (witness[pair, at + 6], witness[pair, at + 7], witness[pair, at + 8])
+    row = scene.slot[pair]
+    n = (witness[row, at], witness[row, at + 1], witness[row, at + 2])
+    p = (witness[row, at + 3], witness[row, at + 4], witness[row, at + 5])
+    q = (witness[row, at + 6], witness[row, at + 7], witness[row, at + 8])
     size = length(n)
     middle_a, middle_b = act(placement, a, triple(shapes.box, a)), act(placement, b, triple(shapes.box, b))
     apart = minus(middle_b, middle_a)
