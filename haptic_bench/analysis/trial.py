@@ -18,7 +18,7 @@ from haptic_bench.recording.samples import Samples
 from haptic_sim.messages import HAND
 from haptic_sim.tool.environment import DepthGauge
 from haptic_sim.tool.tool_side import is_constrained
-from haptic_sim.worlds.alone import other_bodies
+from haptic_sim.worlds.alone import model_of, other_bodies
 
 DEPTH = "max_depth"
 METRICS = {
@@ -122,10 +122,17 @@ def _work(trial: Trial, samples: Samples, period: float) -> float | None:
 def _twists(trial: Trial, samples: Samples, body: int, rows: np.ndarray) -> np.ndarray:
     """Twists [m/s, rad/s] of a body of the world at the origin of its axes, in some rows, (rows, 6)."""
     world = trial.world
-    model, frame, data = world.model, world.body_frames[body], world.model.createData()
+    name = world.model.frames[world.body_frames[body]].name
+    joint = world.model.frames[world.body_frames[body]].parentJoint
+    joints = world.model.subtrees[world.model.supports[joint].tolist()[1]].tolist()
+    model, _ = model_of(world.model, joints, world.q)  # its tree alone
+    frame, data = model.getFrameId(name, pin.FrameType.BODY), model.createData()
     q, v = (
-        np.stack([samples[f"{name}{i}"][rows] for i in range(size)], axis=-1)
-        for name, size in (("q", model.nq), ("v", model.nv))
+        np.stack([samples[f"{letter}{first + i}"][rows] for i in range(size)], axis=-1)
+        for letter, first, size in (
+            ("q", world.model.idx_qs[joints[0]], model.nq),
+            ("v", world.model.idx_vs[joints[0]], model.nv),
+        )
     )
     found = np.zeros((len(rows), 6))
     for i in range(len(rows)):

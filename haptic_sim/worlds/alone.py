@@ -36,7 +36,7 @@ def tool_alone(world: WorldSetup) -> WorldSetup:
     if not joints:
         raise ParameterError(["tool: is fixed: a local model moves the tool"])
     first_v, first_q = model.idx_vs[joints[0]], model.idx_qs[joints[0]]
-    alone, number = _model(model, joints, world.q)
+    alone, number = model_of(model, joints, world.q)
     balanced = balance(alone, [world.balanced[joint] for joint in (0, *joints)]) if world.balanced else ()
     nv, nq = alone.nv, alone.nq
     free = [(number[joint], k) for k, joint in enumerate(world.free_joints.tolist()) if joint in number]
@@ -104,7 +104,7 @@ def tool_coordinates(world: WorldSetup) -> tuple[slice, slice]:
     )
 
 
-def _model(model: pin.Model, joints: list[int], q: np.ndarray) -> tuple[pin.Model, dict[int, int]]:
+def model_of(model: pin.Model, joints: list[int], q: np.ndarray) -> tuple[pin.Model, dict[int, int]]:
     """A model of some of the joints, and their numbers in it; frames of the others are fixed where they are at q."""
     placements = joint_placements(model, q)
     alone, number = pin.Model(), {0: 0}
