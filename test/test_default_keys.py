@@ -14,8 +14,13 @@ from haptic_bench.analysis.verdict import verdict_of
 from haptic_bench.experiment.resolution import Trial
 from haptic_sim.parameters import ParameterError
 
-BALL = {"joint": "free", "mass": 0.02, "shapes": [{"type": "sphere", "radius": 0.01}]}
+BALL: dict[str, Any] = {"joint": "free", "mass": 0.02, "shapes": [{"type": "sphere", "radius": 0.01}]}
 LIGHT = {"type": "world", "bodies": {"tool": BALL}, "tool": "tool", "gravity": [0, 0, 0]}
+
+
+def held(mass: float) -> dict[str, Any]:
+    """The same with another mass [kg]."""
+    return LIGHT | {"bodies": {"tool": BALL | {"mass": mass}}}
 
 
 def loaded(folder: Path, scene: dict[str, Any], **keys: Any) -> Trial:
@@ -36,7 +41,7 @@ def loaded(folder: Path, scene: dict[str, Any], **keys: Any) -> Trial:
 
 @pytest.mark.parametrize("kind", ["virtual_coupling", "four_channel", "unilateral_coupling"])
 def test_gains_that_are_left_out_are_the_largest_that_suit_what_is_held(tmp_path: Path, kind: str) -> None:
-    """Twice as much in translation, or in rotation, is refused, or is more than the default."""
+    """Twice as much in translation, or rotation, is refused with a tool a fifth lighter, or is above the default."""
     found = loaded(tmp_path, LIGHT, controller={"type": kind}).experiment.controller
     gains = {name: getattr(found, name) for name in ("stiffness", "damping") if hasattr(found, name)}
     assert all(len(values) == 6 for values in gains.values())
@@ -49,7 +54,16 @@ def test_gains_that_are_left_out_are_the_largest_that_suit_what_is_held(tmp_path
         if all(more[name][part][0] > 1.01 * default[name].default[-1 if part.start else 0] for name in more):
             continue
         with pytest.raises(ParameterError):
-            loaded(tmp_path, LIGHT, controller={"type": kind, **more})
+            loaded(tmp_path, held(0.8 * BALL["mass"]), controller={"type": kind, **more})
+
+
+@pytest.mark.parametrize("kind", ["virtual_coupling", "four_channel"])
+def test_gains_that_are_left_out_suit_a_tool_that_is_a_fifth_lighter_elsewhere(tmp_path: Path, kind: str) -> None:
+    """The mobility of a linkage depends on its configuration; at the start h b a may be close to its limit."""
+    for mass in (0.01, 0.015, 0.02, 0.025, 0.03, 0.037, 0.045):
+        found = loaded(tmp_path, held(mass), controller={"type": kind}).experiment.controller
+        gains = {name: list(getattr(found, name)) for name in ("stiffness", "damping")}
+        loaded(tmp_path, held(0.81 * mass), controller={"type": kind, **gains})
 
 
 def test_gains_that_are_given_stay(tmp_path: Path) -> None:

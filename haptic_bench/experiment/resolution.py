@@ -47,6 +47,9 @@ from haptic_sim.worlds.building import WorldSetup
 from haptic_sim.worlds.loads import carry, explain_carrying
 
 HALVINGS = 20  # of default gains
+LIGHTER = (
+    1.25  # mobility of a tool in other configurations, in terms of that at the start, that default gains allow for
+)
 LONGEST_FOLDER = 180  # [B]; names of files have 255 at most
 
 
@@ -356,11 +359,12 @@ def _with_gains(experiment: Experiment, start: Start) -> Experiment:
     """The same experiment, with gains that were left out for this world: in its dimension, and small enough for it.
 
     Stiffness and damping that were left out are the largest of their defaults and the halves of these, with which the
-    loop is stable.
+    loop is stable, and would be with a tool whose mobility at the hand is LIGHTER times as large.
     """
     if experiment.alone:
         return experiment
     inertias, controller = coupled_inertias(experiment, start), experiment.controller
+    lighter = inertias.model_copy(update={"tool": tuple(LIGHTER * mobility for mobility in inertias.tool)})
     given = controller.model_fields_set
     planar = [] if inertias.planar else [name for name in _planar_gains(controller) if name not in given]
     controller = controller.model_copy(update={name: in_space(getattr(controller, name)) for name in planar})
@@ -369,7 +373,7 @@ def _with_gains(experiment: Experiment, start: Start) -> Experiment:
         factors = np.repeat([0.5**translation, 0.5**rotation], (2, 1) if inertias.planar else 3)
         gains: dict[str, Any] = {name: tuple((factors * getattr(controller, name)).tolist()) for name in own}
         smaller = controller.model_copy(update=gains)
-        if not _loop_problem(smaller, inertias, experiment.rate):
+        if not (_loop_problem(smaller, inertias, experiment.rate) or _loop_problem(smaller, lighter, experiment.rate)):
             return experiment.model_copy(update={"controller": smaller})
     return experiment.model_copy(update={"controller": controller})
 
