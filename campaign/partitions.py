@@ -1,4 +1,4 @@
-"""Two hosts whose link breaks: the device goes to zero force in time, no energy is made up, and what comes back goes on.
+"""Two hosts whose link breaks: the device has no force in time, no energy is made up, and what comes back goes on.
 
 The hosts are network namespaces (`campaign.hosts`). Relays run on them in realtime and in lockstep, and the system of
 `two_hosts` without an end. At a random instant the link loses all packets, both ways or one way, or the cable is
@@ -11,6 +11,7 @@ import signal
 import subprocess
 import time
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
@@ -82,9 +83,7 @@ def _of_relay(rng: np.random.Generator, folder: Path, hosts: Hosts, mode: str) -
     for side in ("world", "device"):
         (folder / side).mkdir()
         command = ("run", name, "--mode", mode, "--side", side, *arguments, "--out", "trial")
-        sides[side] = start(
-            folder / side, *command, before=lambda side=side: hosts.enter(side), variables=hosts.variables(side)
-        )
+        sides[side] = start(folder / side, *command, before=partial(hosts.enter, side), variables=hosts.variables(side))
     trial = folder / "device" / "trial"
     recorded = trial / "bag" / "bag_0.mcap"
     _waits((recorded.is_file() and recorded.stat().st_size > RUNNING for _ in iter(int, 1)), *sides.values())
@@ -94,7 +93,7 @@ def _of_relay(rng: np.random.Generator, folder: Path, hosts: Hosts, mode: str) -
         if sides["device"].poll() is None:
             sides["device"].send_signal(signal.SIGINT)
     ends = {side: finish(sides[side], folder / side) for side in ("device", "world")}
-    faults = [*faults_of(ends["device"], {0, 1, 130}), *faults_of(ends["world"], {0, 1}), *left_over()]
+    faults = [*faults_of(ends["device"], {0, 1, 130, -signal.SIGINT}), *faults_of(ends["world"], {0, 1}), *left_over()]
     summary, more = summary_of(trial)
     faults += more
     silent = 0
@@ -167,9 +166,7 @@ def _of_system(rng: np.random.Generator, folder: Path, hosts: Hosts) -> Outcome:
     for host, side in (("world", "dynamics"), ("device", "haptics")):
         (folder / side).mkdir()
         command = ("start", "two_hosts", "--side", side, "--out", "log")
-        sides[side] = start(
-            folder / side, *command, before=lambda host=host: hosts.enter(host), variables=hosts.variables(host)
-        )
+        sides[side] = start(folder / side, *command, before=partial(hosts.enter, host), variables=hosts.variables(host))
     said = folder / "haptics" / "err.txt"
     running = ("is running" in said.read_text(errors="replace") for _ in iter(int, 1))
     _waits(running, *sides.values())

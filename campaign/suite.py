@@ -32,9 +32,22 @@ PROBES = {
     "disks": "A full disk is said in a line, and what was recorded can be read",
     "machines": "Clocks that are set, suspension, load, slow and full disks leave the bits, or a reason",
     "strangers": "Foreign messages and parameters leave the bits of a trial as they are, or a reason",
+    "partitions": "A link that breaks takes the force in time and makes no energy; it comes back, or leaves a reason",
     "soak": "Memory, files and threads stay as they are; a world is the same as a whole and in pieces",
 }
-TURNS = ("inputs", "kills", "hands", "machines", "variants", "kills", "disks", "hands", "strangers", "kills")
+TURNS = (
+    "inputs",
+    "kills",
+    "hands",
+    "machines",
+    "variants",
+    "kills",
+    "disks",
+    "hands",
+    "strangers",
+    "kills",
+    "partitions",
+)
 SOAK_EVERY = 5  # rounds of these
 DEADLINE = 900.0  # [s] for a case: it decides nothing but a hang
 

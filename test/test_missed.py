@@ -48,6 +48,14 @@ def test_what_was_missed_decides_about_the_trial(missed: int, samples: int, fail
     assert found.notice(claims=True) == f"{found.notice(claims=False)}, so its claims are undecided"
 
 
+def test_a_foreign_publisher_is_named_in_the_reason() -> None:
+    """While it is there nobody is heard, so that ticks have no answer: found by the campaign."""
+    timing = {"executed": 1000, "missed": 990, "foreign_messages": 465}
+    found = Missed.of(HealthParameters(), timing, 1000)
+    assert found is not None
+    assert found.reason.endswith("of them; its topics had a foreign publisher (465 messages refused)")
+
+
 def test_a_trial_whose_controller_stood_still_has_failed(haptics: Callable[..., Haptics], tmp_path: Path) -> None:
     """Of 10 s it stands until 3 s of ticks have had no answer: more than the fifth that is allowed."""
     out = tmp_path / "out"

@@ -294,6 +294,20 @@ def test_energy_is_that_of_what_the_device_has_rendered(guard: str) -> None:
 
 
 @pytest.mark.parametrize("guard", GUARDED)
+def test_a_device_without_force_pays_no_more_than_it_has(guard: str) -> None:
+    """As while a link is broken: its motion sends waves, whose energy has to come from somewhere."""
+    room = Room(guard, relay(0.004), 600.0, 2.0)
+    for k in range(600):
+        room.limit = 0.0 if k >= 200 else math.inf
+        room.step(1.5 * math.sin(0.03 * k))
+        if k > 200:
+            packet = room.forward
+            assert packet.available[0] >= -1e-12
+            entered = packet.absorbed[0] - packet.delivered[0] + room.backward.paid[0]
+            assert packet.paid[0] <= entered + 1e-12
+
+
+@pytest.mark.parametrize("guard", GUARDED)
 def test_a_device_at_rest_stays_finite_and_at_rest(guard: str) -> None:
     """The velocity is zero, by which nothing may be divided."""
     room = Room(guard, relay(0.01), 100.0)

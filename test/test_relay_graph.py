@@ -19,7 +19,7 @@ from haptic_bench import experiment
 from haptic_bench.running.graph import node_specs
 from haptic_control.nodes import relay
 from haptic_ros.trial import ServoError
-from haptic_sim.messages import DeviceCommand, columns
+from haptic_sim.messages import DeviceCommand, DeviceState, columns
 
 APART = ("relay.delay=0.01", "relay.jitter=0.006", "relay.loss=0.1", "relay.seed=5", "analysis=trial")
 
@@ -128,3 +128,30 @@ def test_the_world_ends_when_the_device_s_host_has_gone(monkeypatch: pytest.Monk
         node.idle()
     node.config.leads_side = False
     assert node.idle() is True, "a driver leads here"
+
+
+def test_the_device_ends_when_the_world_s_host_has_gone() -> None:
+    """The trial would go on without force to its end, while the world's side has given up: found by the campaign."""
+    node = object.__new__(relay.DeviceRelayNode)
+    node.config = SimpleNamespace(patience=10.0, rate=100.0, endless=False, last_tick=10_000)
+    node.realtime, node._begun, node._ended = True, -1, -1
+    state, command = DeviceState(), DeviceCommand()
+
+    def answer_after_tick_7(state: DeviceState, command: DeviceCommand) -> None:
+        command.device_tick = min(state.tick, 7)
+
+    node._directions = (answer_after_tick_7, state, {"relayed_device_command": command}), (None, None, {})
+    sent: list[str] = []
+    node.send = lambda topic, message: sent.append(topic)
+
+    def begin(tick: int) -> None:
+        told = DeviceState()
+        told.stamp(tick, 0)
+        node._begin_tick("device_state", told.to_bytes())
+
+    begin(7 + 1000)
+    with pytest.raises(ServoError, match="the world's side was silent for 10 s, after tick 7"):
+        begin(7 + 1001)
+    node.config.endless = True
+    begin(7 + 1002)
+    assert len(sent) == 3

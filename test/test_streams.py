@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 from conftest import DEADLINE, PACKAGES, answer, python
 
+from haptic_bench.set_up import failures
 from haptic_bench.set_up.failures import LEAST_MEMORY
 
 LIST, HELP = ("list",), ("view", "--help")
@@ -58,6 +59,18 @@ def test_a_limit_on_the_memory_is_named(tmp_path: Path) -> None:
     code = "from haptic_bench.set_up import failures; print(failures.report(MemoryError('much')))"
     _, out, _ = python("-c", code, cwd=tmp_path, before=limit)
     assert out.startswith("MemoryError: much; memory is limited to 1048576 MiB (ulimit -v); details: ")
+
+
+def test_an_error_is_said_without_details_where_these_need_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The name of the system is that of a program, which then cannot be started: found by the campaign."""
+
+    def full() -> str:
+        raise MemoryError
+
+    monkeypatch.setattr("platform.platform", full)
+    monkeypatch.setattr(failures, "memory_limit", lambda: "")
+    said = "MemoryError: much; no memory is left; no details could be written"
+    assert failures.report(MemoryError("much")) == said
 
 
 @pytest.mark.parametrize("limit", [150_000, 400_000])  # [KiB] without which Python starts, and the libraries do not

@@ -138,6 +138,7 @@ class Missed:
     ticks: int
     executed: int
     health: HealthParameters
+    foreign: int = 0  # messages of a foreign publisher, which were refused: while there is one, nobody is heard
 
     @classmethod
     def of(cls, parameters: HealthParameters, timing: Mapping[str, Any], recorded: int) -> Missed | None:
@@ -145,7 +146,8 @@ class Missed:
         executed = timing.get("executed")
         if not executed:
             return None
-        return cls(max(int(timing.get("missed", 0)), executed - recorded), executed, parameters)
+        foreign = int(timing.get("foreign_messages") or 0)
+        return cls(max(int(timing.get("missed", 0)), executed - recorded), executed, parameters, foreign)
 
     @property
     def share(self) -> float:
@@ -175,7 +177,7 @@ class Missed:
         return (
             f"{self.ticks} of {self.executed} ticks had no answer in time or were not recorded: more than "
             f"health.missed_share = {self.health.missed_share:g} of them"
-        )
+        ) + (f"; its topics had a foreign publisher ({self.foreign} messages refused)" if self.foreign else "")
 
 
 def read(directory: Path, rate: float, timing: Mapping[str, Any]) -> Health | None:

@@ -129,19 +129,21 @@ def report(error: BaseException, arguments: Any = ()) -> str:
         frames = traceback.format_exception(type(error), error, error.__traceback__, limit=-40)
     except MemoryError:  # it reads the sources
         frames = []
-    details = [
-        f"time: {time.strftime('%Y-%m-%d %H:%M:%S %z')}",
-        f"arguments: {[str(argument)[:1000] for argument in list(arguments)[:100]]!r}",
-        f"python: {sys.version} ({sys.executable})",
-        f"system: {platform.platform()}",
-        "",
-        *(frame.rstrip()[:4000] for frame in frames),
-        "",
-    ]
     try:
+        details = [
+            f"time: {time.strftime('%Y-%m-%d %H:%M:%S %z')}",
+            f"arguments: {[str(argument)[:1000] for argument in list(arguments)[:100]]!r}",
+            f"python: {sys.version} ({sys.executable})",
+            f"system: {platform.platform()}",
+            "",
+            *(frame.rstrip()[:4000] for frame in frames),
+            "",
+        ]
         handle, path = tempfile.mkstemp(prefix="haptics-error-", suffix=".txt")
         with open(handle, "w", encoding="utf-8", errors="backslashreplace") as file:
             file.write("\n".join(details))
+    except MemoryError:  # the system's name is that of a program
+        return f"{reason}; {memory_limit() or 'no memory is left'}; no details could be written"
     except OSError as full:
         last = traceback.extract_tb(error.__traceback__)[-1:]
         place = f" in {last[0].filename}, line {last[0].lineno}" if last else ""

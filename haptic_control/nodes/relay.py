@@ -141,6 +141,14 @@ class DeviceRelayNode(RelayNode):
             return (core.answer, DeviceState(), forth | back), (core.hear, BackwardPacket(), {})
         return (core.forward, DeviceState(), forth), (core.command, BackwardPacket(), back)
 
+    def _begin_tick(self, topic: str, data: bytes | Message) -> None:
+        """Pass on what a tick begins with; in a trial on the wall clock the world may not be silent for ever."""
+        super()._begin_tick(topic, data)
+        if self.realtime and not self.config.endless:
+            heard = self._directions[0][2]["relayed_device_command"].device_tick
+            if self._begun - heard > self.config.patience * self.config.rate:
+                raise ServoError(f"the world's side was silent for {self.config.patience:g} s, after tick {heard}")
+
 
 class WorldRelayTrialParameters(RelayTrialParameters):
     """What the world's end needs to know of a trial."""

@@ -47,6 +47,7 @@ from haptic_sim.records import array, record, shared, value
 from haptic_sim.spatial import advance_pose, rotation_difference
 
 NONE, PASSIVITY, WAVE, TANK = range(4)
+ROUNDING = 1e-9  # part of an energy by which an account may be off
 
 
 @record
@@ -105,7 +106,8 @@ def settle(packed, pose, twist, operator, rendered):
     """Account at the device's end for the last tick, and foresee the device's displacement in the next.
 
     What was rendered need not be what was commanded, nor the device move as foreseen: what the account then lacks is
-    paid first.
+    paid first. A wave whose energy is not there is sent as far as it is: without force, as while a link is broken, the
+    motion of the device would send b v^2 / 2, which nobody has supplied.
 
     Args:
         pose, twist: of the device (7,), (6,).
@@ -119,7 +121,7 @@ def settle(packed, pose, twist, operator, rendered):
             moved[i] = pose[i] - port.pose[i]
         rotation_difference(pose[3:], port.pose[3:], moved[3:])
         for g in range(2):
-            work, square, played = 0.0, 0.0, 0.0
+            work, square, played, part = 0.0, 0.0, 0.0, 1.0
             b = port.impedance[g]
             root = math.sqrt(2.0 * b)
             for i in range(3 * g, 3 * g + 3):
@@ -127,10 +129,20 @@ def settle(packed, pose, twist, operator, rendered):
                 if port.guard == WAVE:
                     u = (b * moved[i] / period - rendered[i]) / root
                     w = (b * moved[i] / period + rendered[i]) / root
-                    ledger.wave[i] += period * u
                     square += u * u
                     played += w * w
-            _book(port, g, work, 0.5 * period * played, 0.5 * period * square)
+            sent, played = 0.5 * period * square, 0.5 * period * played
+            lacking = played - ledger.available[g]
+            if port.guard == WAVE and lacking > ROUNDING * played:
+                # What was rendered is not what was commanded, and the motion would send more than there is.
+                paid = max(sent - lacking, 0.0)
+                part = math.sqrt(paid / sent) if sent > 0.0 else 0.0
+                played -= sent - paid
+                sent = paid
+            for i in range(3 * g, 3 * g + 3):
+                if port.guard == WAVE:
+                    ledger.wave[i] += part * (period * ((b * moved[i] / period - rendered[i]) / root))
+            _book(port, g, work, played, sent)
     port.started[0] = 1
     port.pose[:] = pose
     for i in range(6):
