@@ -427,6 +427,7 @@ def test_singular_configurations_are_those_of_the_positions():
 
 
 @pytest.mark.long
+@pytest.mark.exhaustive
 def test_the_bicycle_is_told_in_formulas_as_far_as_they_can_be_read():
     form = of_config("bicycle").state_space()
     assert set(equations.STATE_SPACE) <= set(form) and "given up" not in form

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import signal
 import subprocess
 import sys
@@ -46,3 +47,18 @@ def test_a_node_that_compiles_says_so_and_ends_when_it_is_told_to(tmp_path: Path
             assert "Traceback" not in process.stderr.read()
         finally:
             process.kill()
+
+
+def test_what_is_prepared_before_nodes_are_forked_is_not_done_again_in_each(monkeypatch: pytest.MonkeyPatch) -> None:
+    """rclpy's logger asks for the module of the code that logs, and Python for the files of all modules at first."""
+    process, servo = (pytest.importorskip(f"haptic_ros.{name}", reason="needs ROS 2") for name in ("process", "servo"))
+    process.prepare_forks()
+    asked: list[str] = []
+    realpath = inspect.os.path.realpath
+    monkeypatch.setattr(inspect.os.path, "realpath", lambda path: asked.append(path) or realpath(path))
+    servo.find_modules()
+    assert not asked
+    monkeypatch.setattr(inspect, "modulesbyfile", {})
+    monkeypatch.setattr(inspect, "_filesbymodname", {})
+    servo.find_modules()
+    assert len(asked) > 100

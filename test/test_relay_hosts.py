@@ -67,6 +67,7 @@ def run_on(hosts: dict[str, str], mode: str, folder: Path) -> Path:
     return folder / "device"
 
 
+@pytest.mark.exhaustive
 def test_lockstep_on_two_hosts_gives_the_same_bits_as_offline(hosts: dict[str, str], tmp_path: Path) -> None:
     out, offline = run_on(hosts, "lockstep", tmp_path), tmp_path / "offline"
     settings = [part for pair in APART for part in ("--set", pair)]

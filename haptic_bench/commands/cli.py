@@ -19,7 +19,6 @@ from typing import Any
 
 from haptic_bench import experiment
 from haptic_bench.analysis import vector
-from haptic_bench.commands import view
 from haptic_bench.commands.command_line import DONE, FAILED, KINDS
 from haptic_bench.commands.options import number, whole
 from haptic_bench.experiment import reference
@@ -154,6 +153,8 @@ def _viewing(options: argparse.Namespace, mode: str, trials: Sequence[experiment
         return None
     if trials[0].label:
         raise ParameterError(["--view: shows one trial; give no list of values"])
+    from haptic_bench.commands import view  # takes a while to import, for trials that are shown
+
     view.check(trials[0], mode)
     return view.place(options)
 

@@ -344,7 +344,7 @@ class _Starter:
     """Starts the nodes of a graph; arguments as of `run`. `changed` is set when one has ended."""
 
     def __init__(self, specs: Sequence[NodeSpec], directory: Path, namespace: str, changed: threading.Event):
-        from haptic_ros.process import load_messages  # needs ROS
+        from haptic_ros.process import prepare_forks  # needs ROS
 
         self._log, self._parameters = directory / "log", directory / "parameters.yaml"
         self._namespace, self._changed = namespace, changed
@@ -352,7 +352,7 @@ class _Starter:
         write_parameters(list(specs), self._parameters, namespace)
         for spec in specs:
             importlib.import_module(spec.module)
-        load_messages()
+        prepare_forks()
 
     def __call__(self, spec: NodeSpec, line: Callable[[str], object]) -> Process:
         """A node as a process, not watched yet."""

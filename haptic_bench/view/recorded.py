@@ -236,9 +236,15 @@ class SampledFrames:
             places = self._world.poses[:, :, :3]
             paths += list(places[:, np.ptp(places, axis=0).any(axis=1)].swapaxes(0, 1))
         self.scene = build_scene(trial, np.concatenate([path[:: max(1, len(path) // 500)] for path in paths]))
+        self._known: dict[int, Frame] = {}  # each picture asks for the same several hundred
 
     def frame(self, index: int) -> Frame:
         """One of the frames."""
+        if index not in self._known:
+            self._known[index] = self._frame(index)
+        return self._known[index]
+
+    def _frame(self, index: int) -> Frame:
         samples, row = self._samples, int(self._rows[index])
         hands = tuple(self._hand(f"{name}_" if name else "", row) for name in self._names)
         tick, time = int(samples["tick"][row]), float(self.times[index])
