@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from haptic_sim.contact.friction_models import NONE
-from haptic_sim.contact.groups import find_root, group_of
+from haptic_sim.contact.groups import find_root
 from haptic_sim.contact.solvers.frictional_impulses import (
     FrictionalMemory,
     choose_effort,
@@ -58,7 +58,7 @@ def collide_without_friction(packed, count):
             continue
         n = 0
         for i in range(count):
-            if m.collides[i] and group_of(a.scaled, i, group) == g:
+            if m.collides[i] and m.root[i] == g:
                 index[n] = i
                 m.chosen_v_n[n], m.chosen_restitution[n] = m.v_n[i], a.rows.restitution[i]
                 if m.owed[i] >= 0.0:  # a wall that recedes with what is owed
