@@ -96,7 +96,7 @@ def contact_velocities(count, contacts, u, velocity):
         velocity[i, 0], velocity[i, 1], velocity[i, 2] = v0, v1, v2
 
 
-@kernel
+@kernel(inline="always")
 def _times(W, i, side, n, first, u):
     """The three rows of one side of contact i times u."""
     v0 = v1 = v2 = 0.0
@@ -125,7 +125,7 @@ def apply_impulses(count, contacts, p, u):
                     _add_rows(W, i, side, size[t], start[t], p0, p1, p2, u)
 
 
-@kernel
+@kernel(inline="always")
 def _add_rows(W, i, side, n, first, p0, p1, p2, u):
     """Add the three rows of one side of contact i, times p, to u."""
     for k in range(n):
@@ -204,7 +204,7 @@ def assemble(count, rows, J_W, support, tree_of, L, u, contacts, tangent):
         offset[i, 1] = offset[i, 2] = 0.0
 
 
-@kernel
+@kernel(inline="always")
 def _find_tangent(nx, ny, nz, cx, cy, cz):
     """The first tangent of a contact with this normal and velocity."""
     s = nx * cx + ny * cy + nz * cz
