@@ -100,7 +100,7 @@ def to_velocity(L, start, size, u, v):
             _solve_transposed(L, start[tree], start[tree] + size[tree], u, v)
 
 
-@kernel
+@kernel(inline="always")
 def _solve_transposed(L, first, end, u, v):
     """As `to_velocity`, of the coordinates of one tree."""
     for j in range(end - 1, first - 1, -1):
