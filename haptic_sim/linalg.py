@@ -59,6 +59,39 @@ def backward(L, n, x):
 
 
 @kernel
+def cholesky_within(L, envelope, n):
+    """As `cholesky`, in place and bit by bit, of a matrix whose row i begins with zeros, up to column envelope[i]."""
+    for i in range(n):
+        for j in range(envelope[i], i + 1):
+            s = L[i, j]
+            for k in range(max(envelope[i], envelope[j]), j):
+                s -= L[i, k] * L[j, k]
+            if i == j:
+                if not s > 0.0:
+                    return False
+                L[i, i] = math.sqrt(s)
+            else:
+                L[i, j] = s / L[j, j]
+    return True
+
+
+@kernel
+def solve_within(L, envelope, n, x):
+    """As `cholesky_solve`, with a factor of `cholesky_within`."""
+    for i in range(n):
+        s = x[i]
+        for k in range(envelope[i], i):
+            s -= L[i, k] * x[k]
+        x[i] = s / L[i, i]
+    for i in range(n - 1, -1, -1):
+        s = x[i]
+        for k in range(i + 1, n):
+            if envelope[k] <= i:
+                s -= L[k, i] * x[k]
+        x[i] = s / L[i, i]
+
+
+@kernel
 def to_velocity(L, start, size, u, v):
     """Fill v with L^-T u."""
     for tree in range(start.shape[0]):
@@ -68,7 +101,7 @@ def to_velocity(L, start, size, u, v):
             _solve_transposed(L, start[tree], start[tree] + size[tree], u, v)
 
 
-@kernel
+@kernel(inline="always")
 def _solve_transposed(L, first, end, u, v):
     """As `to_velocity`, of the coordinates of one tree."""
     for j in range(end - 1, first - 1, -1):

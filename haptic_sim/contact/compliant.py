@@ -32,7 +32,7 @@ from haptic_sim.contact.friction import (
     tangential_norms,
 )
 from haptic_sim.contact.friction_models import COULOMB, FOREIGN, NONE, STICKS
-from haptic_sim.contact.groups import find_place, find_root, group_of
+from haptic_sim.contact.groups import find_groups, find_place, find_root
 from haptic_sim.contact.impacts import (
     Impacts,
     collide_with_friction,
@@ -111,6 +111,7 @@ class CompliantArrays(NamedTuple):
     bonds: tuple[Bonds, Bonds] = part(Bonds, "bonds of this step and of the one before, in turn", copies=2)
 
     group: np.ndarray = array("union-find forest of the trees", "trees", dtype=np.int64)
+    root: np.ndarray = array("group of each contact, see `find_groups`", "contacts", dtype=np.int64)
     colliding: np.ndarray = array("whether the group of a root collides", "trees", dtype=np.bool_)
     ratios: np.ndarray = array("two sums of each group, see `find_ratios`", 2, "trees")
     gains: np.ndarray = array("what contacts gain in a step, by group, see `find_gains`", 2, "trees", unit="J")
@@ -290,7 +291,7 @@ def _divide_implicit_impulses(packed, count, period):
     a = packed.arrays
     m, spring = a.method, a.impulses.spring
     for i in range(count):
-        if spring[i] != 0.0 and m.share[i] > 0.0 and m.implicitly[group_of(a.scaled, i, m.group)]:
+        if spring[i] != 0.0 and m.share[i] > 0.0 and m.implicitly[m.root[i]]:
             left = max(0.0, m.springs.strain[i] - period * a.after[i, 0])
             spring[i] = period * a.material.stiffness / m.share[i] * left
 
@@ -374,7 +375,7 @@ def _find_colliding(packed, count, period, impulsive):
     a = packed.arrays
     rows, contacts, impulses, counts, m = a.rows, a.scaled, a.impulses, a.counts, a.method
     p, group, colliding, old, old_count = impulses.p, m.group, m.colliding, m.old_id, counts[REMEMBERED]
-    v_n, collides, owed, before = m.v_n, m.collides, m.owed, a.before
+    v_n, collides, owed, before, root = m.v_n, m.collides, m.owed, a.before, m.root
     for tree in range(group.shape[0]):
         group[tree] = tree
         colliding[tree] = False
@@ -394,6 +395,7 @@ def _find_colliding(packed, count, period, impulsive):
             if one >= 0 and other >= 0:
                 group[find_root(group, one)] = find_root(group, other)
     counts[CONTACTS] = touching
+    find_groups(count, tree_of, group, root)
     if not impulsive:
         return False
     if counts[PENDING] != 0 and a.body.hand_tree >= 0:
@@ -405,25 +407,25 @@ def _find_colliding(packed, count, period, impulsive):
                     owed[i] = m.old_owed[k]
     for i in range(count):
         if separation[i] < 0.0 and v_n[i] < 0.0:
-            g = group_of(contacts, i, group)
+            g = root[i]
             if g >= 0 and not colliding[g] and find_place(id[i], old, old_count, i) < 0:
                 free = a.material.begins_free
                 colliding[g] = not free or not replaces(i, rows, v_n[i], m.springs, old_count, period)
     some = False
     for i in range(count):
         if rows.separation[i] < 0.0 and v_n[i] < max(owed[i], 0.0):
-            g = group_of(contacts, i, group)
+            g = root[i]
             if g >= 0 and colliding[g]:
                 collides[i] = some = True
     for tree in range(group.shape[0]):
         colliding[tree] = False
     for i in range(count):
         if collides[i]:
-            colliding[group_of(contacts, i, group)] = True
+            colliding[root[i]] = True
     if some:
         for i in range(count):
             if rows.separation[i] < 0.0 and 0.0 <= v_n[i] - max(owed[i], 0.0) <= _STILL:
-                g = group_of(contacts, i, group)
+                g = root[i]
                 if g >= 0 and colliding[g]:
                     collides[i] = True
         for i in range(count):
@@ -456,7 +458,7 @@ def _find_springs(packed, count, period):
         strain[i], stiffness[i] = -separation[i], material.stiffness / share_of[i]
     if material.begins_free:
         old_count = a.counts[REMEMBERED]
-        find_strains(count, rows, a.scaled, m.group, m.springs, m.old_id, old_count, a.after, period)
+        find_strains(count, rows, m.root, m.group, m.springs, m.old_id, old_count, a.after, period)
         give_back(count, m.springs, period, a.flows[DAMPING] + a.flows[FRICTION] + a.flows[IMPACT])
         a.counts[REMEMBERED] = remember(count, rows, a.scaled, m.springs, m.old_id)
         return
@@ -483,7 +485,7 @@ def _fill_penalties(packed, count, period, collide):
             continue
         s = -strain[i]
         stored += 0.5 * stiffness / share * s * s
-        g = group_of(a.scaled, i, m.group) if collide else -1
+        g = m.root[i] if collide else -1
         if g >= 0 and m.colliding[g]:
             m.spring_sharers[i] = share
             if m.consistent:
@@ -560,7 +562,7 @@ def _penalize_implicitly(packed, g, count, period, share, damper, explicit):
                 apply_impulse(a.scaled, i, d, p[i, d], m.u)
     n, some = 0, False
     for i in range(count):
-        if share[i] > 0.0 and group_of(a.scaled, i, m.group) == g:
+        if share[i] > 0.0 and m.root[i] == g:
             stiffness, damping = a.material.stiffness / share[i], damper / share[i]
             m.chosen[n] = i
             v_free[n] = contact_velocity(a.scaled, i, 0, m.u)

@@ -452,13 +452,19 @@ def _apply_printed_law(law, i, normal, velocity, static, kinetic, h, bonds, rubb
 @kernel
 def _side_block(contacts, i, side):
     """Entries 11, 12 and 22 of W W^T for the two tangential rows of one side of contact i [1/kg]."""
+    t = contacts.tree[i, side]
+    return _block(contacts.W, i, side, contacts.size[t]) if t >= 0 else (0.0, 0.0, 0.0)
+
+
+@kernel(inline="always")
+def _block(W, i, side, size):
+    """As `_side_block`, of a side with so many coordinates."""
     a = b = c = 0.0
-    if contacts.tree[i, side] >= 0:
-        for k in range(contacts.size[contacts.tree[i, side]]):
-            x, y = contacts.W[i, 1, side, k], contacts.W[i, 2, side, k]
-            a += x * x
-            b += x * y
-            c += y * y
+    for k in range(size):
+        x, y = W[i, 1, side, k], W[i, 2, side, k]
+        a += x * x
+        b += x * y
+        c += y * y
     return a, b, c
 
 
@@ -468,13 +474,6 @@ def _tangential_block(contacts, i):
     a, b, c = _side_block(contacts, i, 0)
     d, e, f = _side_block(contacts, i, 1)
     return a + d, b + e, c + f
-
-
-@kernel
-def _tangential_norm(contacts, i, side):
-    """Largest singular value of the two tangential rows of a side [kg^-1/2]."""
-    a, b, c = _side_block(contacts, i, side)
-    return math.sqrt(0.5 * (a + c) + math.sqrt(0.25 * (a - c) * (a - c) + b * b))
 
 
 @kernel
@@ -572,11 +571,16 @@ def bond_energy(count, bonds, energy):
 @kernel
 def tangential_norms(contacts, count, norms):
     """Fill `norms` (C, 2) with the largest singular value of the tangential rows of each side [kg^-1/2]."""
-    tree = contacts.tree
+    W, tree, size = contacts.W, contacts.tree, contacts.size
     for i in range(count):
         for side in range(2):
-            if tree[i, side] >= 0:
-                norms[i, side] = _tangential_norm(contacts, i, side)
+            t = tree[i, side]
+            if t >= 0:
+                if size[t] == 6:  # the compiler unrolls the loop
+                    a, b, c = _block(W, i, side, 6)
+                else:
+                    a, b, c = _block(W, i, side, size[t])
+                norms[i, side] = math.sqrt(0.5 * (a + c) + math.sqrt(0.25 * (a - c) * (a - c) + b * b))
 
 
 @kernel

@@ -5,7 +5,7 @@ from __future__ import annotations
 from haptic_sim.kernels import kernel
 
 
-@kernel
+@kernel(inline="always")
 def find_root(group, tree):
     """The tree that stands for the group of a tree; `group`: union-find forest, (trees,) int64."""
     while group[tree] != tree:
@@ -14,20 +14,22 @@ def find_root(group, tree):
 
 
 @kernel
-def group_of(contacts, i, group):
-    """Group of a contact: of the tree on its side B, else on its side A; -1 if neither moves."""
-    if contacts.tree[i, 1] >= 0:
-        return find_root(group, contacts.tree[i, 1])
-    if contacts.tree[i, 0] >= 0:
-        return find_root(group, contacts.tree[i, 0])
-    return -1
+def find_groups(count, tree, group, root):
+    """Fill `root` (C,) with the groups of the contacts: of the tree on side B, else on side A; -1 if neither moves."""
+    for i in range(count):
+        t = tree[i, 1] if tree[i, 1] >= 0 else tree[i, 0]
+        root[i] = find_root(group, t) if t >= 0 else -1
+
+
+@kernel(inline="always")
+def find_place(id, old, count, hint):
+    """Place of an identity among the old ones, or -1; looks first where it would be had nothing changed."""
+    return hint if hint < count and old[hint] == id else _search(id, old, count, hint)
 
 
 @kernel
-def find_place(id, old, count, hint):
-    """Place of an identity among the old ones, or -1; looks first where it would be had nothing changed."""
-    if hint < count and old[hint] == id:
-        return hint
+def _search(id, old, count, hint):
+    """As `find_place`."""
     for m in range(count):
         if old[(m + hint) % count] == id:
             return (m + hint) % count

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from haptic_sim.contact.friction_models import NONE
-from haptic_sim.contact.groups import find_root, group_of
+from haptic_sim.contact.groups import find_root
 from haptic_sim.contact.solvers.frictional_impulses import (
     FrictionalMemory,
     choose_effort,
@@ -58,7 +58,7 @@ def collide_without_friction(packed, count):
             continue
         n = 0
         for i in range(count):
-            if m.collides[i] and group_of(a.scaled, i, group) == g:
+            if m.collides[i] and m.root[i] == g:
                 index[n] = i
                 m.chosen_v_n[n], m.chosen_restitution[n] = m.v_n[i], a.rows.restitution[i]
                 if m.owed[i] >= 0.0:  # a wall that recedes with what is owed
@@ -108,15 +108,15 @@ def number_columns(packed, g):
 def gather(packed, n, W):
     """Fill W with the normal rows of the first n contacts that are chosen."""
     a = packed.arrays
-    contacts, column = a.scaled, a.method.column
+    rows, tree, size, column, chosen = a.scaled.W, a.scaled.tree, a.scaled.size, a.method.column, a.method.chosen
     W[:, :] = 0.0
     for k in range(n):
-        i = a.method.chosen[k]
+        i = chosen[k]
         for side in range(2):
-            tree = contacts.tree[i, side]
-            if tree >= 0:
-                for j in range(contacts.size[tree]):
-                    W[k, column[tree] + j] = contacts.W[i, 0, side, j]
+            t = tree[i, side]
+            if t >= 0:
+                for j in range(size[t]):
+                    W[k, column[t] + j] = rows[i, 0, side, j]
 
 
 @kernel
@@ -225,7 +225,7 @@ def copy_contact(contacts, i, some, m):
         some.offset[m, d] = contacts.offset[i, d]
 
 
-@kernel
+@kernel(inline="always")
 def _copy_rows(W, i, target, m, side, size):
     """Copy the rows of a side of contact i."""
     for d in range(3):

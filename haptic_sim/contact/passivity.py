@@ -52,7 +52,7 @@ energy rises by no more than this part, and a light body between bonds that are 
 from __future__ import annotations
 
 from haptic_sim.contact.friction_models import STICKS
-from haptic_sim.contact.groups import find_root, group_of
+from haptic_sim.contact.groups import find_root
 from haptic_sim.contact.response import NOW, foresee
 from haptic_sim.dynamics.joints import work_of_laws
 from haptic_sim.kernels import kernel
@@ -66,27 +66,28 @@ TOLERANCE = 1e-8  # of the energy of the springs: rounding, at rest
 @kernel
 def foresee_bonds(count, bonds, a, period, storage, held):
     """Fill the storage of all bonds (C,) [J] and the impulses that they will give if they stick (C, 2) [N s]."""
-    z, K, v, normal, t = bonds.strain, bonds.stiffness, a.before, a.rows.normal, a.tangent
+    z, K, sliding, v, normal, t = bonds.strain, bonds.stiffness, bonds.sliding, a.before, a.rows.normal, a.tangent
     for i in range(count):
         storage[i] = held[i, 0] = held[i, 1] = 0.0
         if not K[i] > 0.0:
             continue
-        z_1, z_2 = _along_tangents(z[i], normal[i], t[i])
+        z_1, z_2 = _along_tangents(z, normal, t, i)
         d_1, d_2 = period * v[i, 1], period * v[i, 2]
         square = z[i, 0] * z[i, 0] + z[i, 1] * z[i, 1] + z[i, 2] * z[i, 2]
         storage[i] = 0.5 * K[i] * (square + z_1 * d_1 + z_2 * d_2)
-        if bonds.sliding[i] == STICKS:
+        if sliding[i] == STICKS:
             z_1, z_2 = z_1 + d_1, z_2 + d_2
         held[i, 0], held[i, 1] = -period * K[i] * z_1, -period * K[i] * z_2
 
 
-@kernel
-def _along_tangents(z, normal, t):
-    """Components of z along both tangents."""
-    u_x = normal[1] * t[2] - normal[2] * t[1]
-    u_y = normal[2] * t[0] - normal[0] * t[2]
-    u_z = normal[0] * t[1] - normal[1] * t[0]
-    return z[0] * t[0] + z[1] * t[1] + z[2] * t[2], z[0] * u_x + z[1] * u_y + z[2] * u_z
+@kernel(inline="always")
+def _along_tangents(z, normal, t, i):
+    """Components of row i of z along both tangents."""
+    z_x, z_y, z_z = z[i, 0], z[i, 1], z[i, 2]
+    n_x, n_y, n_z = normal[i, 0], normal[i, 1], normal[i, 2]
+    t_x, t_y, t_z = t[i, 0], t[i, 1], t[i, 2]
+    u_x, u_y, u_z = n_y * t_z - n_z * t_y, n_z * t_x - n_x * t_z, n_x * t_y - n_y * t_x
+    return z_x * t_x + z_y * t_y + z_z * t_z, z_x * u_x + z_y * u_y + z_z * u_z
 
 
 @kernel
@@ -126,21 +127,24 @@ def find_gains(packed, count, period, rubs, part):
 def _count_penalties(a, count, period):
     """Count what normal impulses and springs gain, and the energy of the springs."""
     m, p, before, after = a.method, a.impulses.p, a.before, a.after
-    strain, share = m.springs.strain, m.share
+    strain, share, root, gains, elastic = m.springs.strain, m.share, m.root, m.gains, m.elastic
+    stiffness, damping = a.material.stiffness, a.material.damping
     for i in range(count):
-        g = group_of(a.scaled, i, m.group)
+        g = root[i]
         if g < 0:
             continue
-        gain, taken = 0.5 * p[i, 0] * (before[i, 0] + after[i, 0]), 0.0
+        push, v = p[i, 0], before[i, 0]
+        gain, taken = 0.5 * push * (v + after[i, 0]), 0.0
         if share[i] > 0.0:
-            energy = 0.5 * a.material.stiffness / share[i] * strain[i] * strain[i]
+            k = 0.5 * stiffness / share[i]
+            energy = k * strain[i] * strain[i]
             moved = max(0.0, strain[i] - period * after[i, 0])
-            gain += 0.5 * a.material.stiffness / share[i] * moved * moved - (1.0 + TOLERANCE) * energy
-            m.elastic[g] += energy
-            if p[i, 0] > 0.0:
-                taken = 0.5 * period * a.material.damping / share[i] * before[i, 0] * before[i, 0]
-        m.gains[0, g] += gain + taken
-        m.gains[1, g] += gain
+            gain += k * moved * moved - (1.0 + TOLERANCE) * energy
+            elastic[g] += energy
+            if push > 0.0:
+                taken = 0.5 * period * damping / share[i] * v * v
+        gains[0, g] += gain + taken
+        gains[1, g] += gain
 
 
 @kernel
@@ -158,23 +162,27 @@ def _count_laws(a):
 def _count_friction(a, count, period, rubs, part):
     """Count what tangential impulses and bonds gain, and how far energy and storage of the bonds differ."""
     m, p, before, after, rubbed = a.method, a.impulses.p, a.before, a.after, a.method.rubbed
-    z, K = m.bonds[a.counts[NOW]].strain, m.bonds[a.counts[NOW]].stiffness
+    bonds = m.bonds[a.counts[NOW]]
+    z, K, normal, tangent = bonds.strain, bonds.stiffness, a.rows.normal, a.tangent
+    root, gains, elastic, late, ahead, behind = m.root, m.gains, m.elastic, m.late, m.ahead, m.behind
+    stored, energy = m.stored, m.energy
     for i in range(count):
-        g = group_of(a.scaled, i, m.group)
+        g = root[i]
         if g < 0:
             continue
-        gain = 0.5 * (p[i, 1] * (before[i, 1] + after[i, 1]) + p[i, 2] * (before[i, 2] + after[i, 2]))
-        m.late[g] += 0.5 * (rubbed[i, 0] * (after[i, 1] - before[i, 1]) + rubbed[i, 1] * (after[i, 2] - before[i, 2]))
+        v_1, v_2, w_1, w_2 = before[i, 1], before[i, 2], after[i, 1], after[i, 2]
+        gain = 0.5 * (p[i, 1] * (v_1 + w_1) + p[i, 2] * (v_2 + w_2))
+        late[g] += 0.5 * (rubbed[i, 0] * (w_1 - v_1) + rubbed[i, 1] * (w_2 - v_2))
         if rubs:
-            gain -= m.stored[i]
-            m.behind[g] += m.stored[i] - m.energy[i]
-            m.elastic[g] += m.energy[i]
+            gain -= stored[i]
+            behind[g] += stored[i] - energy[i]
+            elastic[g] += energy[i]
             if K[i] > 0.0:
-                z_1, z_2 = _along_tangents(z[i], a.rows.normal[i], a.tangent[i])
-                growth = 0.5 * K[i] * part * period * (z_1 * after[i, 1] + z_2 * after[i, 2])
+                z_1, z_2 = _along_tangents(z, normal, tangent, i)
+                growth = 0.5 * K[i] * part * period * (z_1 * w_1 + z_2 * w_2)
                 gain += 0.5 * K[i] * part * part * (z_1 * z_1 + z_2 * z_2) + growth
-                m.ahead[g] -= growth
-        m.gains[1, g] += gain
+                ahead[g] -= growth
+        gains[1, g] += gain
 
 
 @kernel
@@ -190,7 +198,7 @@ def keep_friction_passive(packed, count, period, least):
     for g in range(acting.shape[0]):
         acting[g] = gains[1, g]
     for i in range(count):
-        g = group_of(a.scaled, i, m.group)
+        g = m.root[i]
         if g >= 0 and acting[g] > 0.0:
             p[i, 1], p[i, 2] = p[i, 1] - (1.0 - least) * rubbed[i, 0], p[i, 2] - (1.0 - least) * rubbed[i, 1]
     foresee(packed, count, period)
@@ -203,7 +211,7 @@ def keep_friction_passive(packed, count, period, least):
         else:
             acting[g] = -1.0  # it is whole
     for i in range(count):
-        g = group_of(a.scaled, i, m.group)
+        g = m.root[i]
         if g >= 0 and acting[g] >= 0.0:
             part = acting[g] if enough else 1.0
             p[i, 1], p[i, 2] = p[i, 1] + (part - least) * rubbed[i, 0], p[i, 2] + (part - least) * rubbed[i, 1]

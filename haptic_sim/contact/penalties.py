@@ -67,7 +67,7 @@ import numpy as np
 
 from haptic_sim.dynamics.scaled import apply_impulse
 from haptic_sim.kernels import kernel
-from haptic_sim.linalg import cholesky, cholesky_solve
+from haptic_sim.linalg import cholesky_within, solve_within
 from haptic_sim.records import array, record
 
 STABLE = 2.0  # limit of the ratio, up to which a step is explicit
@@ -94,6 +94,9 @@ class ImplicitPenalties(NamedTuple):
     x: np.ndarray = array("change of the scaled velocity by the impulses", "nv", unit="kg^1/2 m/s")
     g: np.ndarray = array("gradient, and step of Newton's method", "nv", unit="kg^1/2 m/s")
     K: np.ndarray = array("Hessian and its factor", "nv", "nv")
+    envelope: np.ndarray = array("first column of each row of K that is not zero", "nv", dtype=np.int64)
+    begin: np.ndarray = array("first column of each row of W that is not zero", "rows", dtype=np.int64)
+    end: np.ndarray = array("column after the last such one", "rows", dtype=np.int64)
 
 
 @kernel
@@ -179,6 +182,7 @@ def push_implicitly(n, laws, W, problem):
     x, p0, p = problem.x, problem.p0, problem.p
     for j in range(W.shape[1]):
         x[j] = 0.0
+    _find_envelope(n, W, problem.envelope, problem.begin, problem.end)
     ended = _minimise(n, W, problem)
     if laws > 0:
         for i in range(n - laws, n):
@@ -188,6 +192,21 @@ def push_implicitly(n, laws, W, problem):
 
 
 @kernel
+def _find_envelope(n, W, envelope, begin, end):
+    """Fill `begin` and `end` with what of each row of W is not zero, and `envelope` with what of K can be."""
+    columns = W.shape[1]
+    for j in range(columns):
+        envelope[j] = j
+    for i in range(n):
+        begin[i] = end[i] = 0
+        for j in range(columns):
+            if W[i, j] != 0.0:
+                begin[i] = j if end[i] == 0 else begin[i]
+                end[i] = j + 1
+                envelope[j] = min(envelope[j], begin[i])
+
+
+@kernel(inline="always")
 def _law(raw, least, most):
     """The impulse of a row."""
     return min(max(least, raw), most)
@@ -198,17 +217,18 @@ def _minimise(n, W, problem):
     """Minimise f by Newton's method from problem.x on; returns as `push_implicitly`."""
     v_free, p0, c, p, v, w = problem.v_free, problem.p0, problem.c, problem.p, problem.v, problem.w
     least, most, piece, x, g, K = problem.least, problem.most, problem.piece, problem.x, problem.g, problem.K
+    envelope, begin, end = problem.envelope, problem.begin, problem.end
     columns = W.shape[1]
     for i in range(n):
         v[i] = v_free[i]
-        for j in range(columns):
+        for j in range(begin[i], end[i]):
             v[i] += W[i, j] * x[j]
         p[i] = _law(p0[i] - c[i] * v[i], least[i], most[i])
         piece[i] = -1
     for _ in range(_STEPS):
         same = True
         for j in range(columns):
-            for k in range(j):
+            for k in range(envelope[j], j):
                 K[j, k] = 0.0
             K[j, j] = 1.0
             g[j] = -x[j]
@@ -217,23 +237,25 @@ def _minimise(n, W, problem):
             same = same and now == piece[i]
             piece[i] = now
             if p[i] != 0.0:
-                for j in range(columns):
+                for j in range(begin[i], end[i]):
                     if W[i, j] != 0.0:
                         g[j] += W[i, j] * p[i]
             if now == 1:
-                for j in range(columns):
+                for j in range(begin[i], end[i]):
                     if W[i, j] != 0.0:
-                        for k in range(j + 1):
-                            K[j, k] += c[i] * W[i, j] * W[i, k]
+                        row = c[i] * W[i, j]
+                        for k in range(begin[i], j + 1):
+                            K[j, k] += row * W[i, k]
         if same:  # the step before led to the minimum of this piece
             return True
-        if not cholesky(K, columns, K):  # in place: an entry is read before it is written
+        if not cholesky_within(K, envelope, columns):
             return False
-        cholesky_solve(K, columns, g)
+        solve_within(K, envelope, columns, g)
         for i in range(n):
-            w[i] = 0.0
-            for j in range(columns):
-                w[i] += W[i, j] * g[j]
+            s = 0.0
+            for j in range(begin[i], end[i]):
+                s += W[i, j] * g[j]
+            w[i] = s
         part = _line_search(n, columns, problem)
         square = change = 0.0
         for j in range(columns):
@@ -241,10 +263,11 @@ def _minimise(n, W, problem):
             square += x[j] * x[j]
             change += g[j] * g[j]
         for i in range(n):
-            v[i] = v_free[i]
-            for j in range(columns):
-                v[i] += W[i, j] * x[j]
-            p[i] = _law(p0[i] - c[i] * v[i], least[i], most[i])
+            s = v_free[i]
+            for j in range(begin[i], end[i]):
+                s += W[i, j] * x[j]
+            v[i] = s
+            p[i] = _law(p0[i] - c[i] * s, least[i], most[i])
             if part < 1.0:
                 piece[i] = -1
         if change <= _SMALL * _SMALL * square:

@@ -33,7 +33,7 @@ from __future__ import annotations
 
 import math
 
-from haptic_sim.contact.groups import find_root, group_of
+from haptic_sim.contact.groups import find_root
 from haptic_sim.contact.response import PENDING
 from haptic_sim.dynamics.scaled import apply_impulse, contact_velocity
 from haptic_sim.hand.held import find_wrench
@@ -88,7 +88,7 @@ def _bound_restitution(packed, count, part):
     work = square = 0.0
     begins = False
     for i in range(count):
-        if a.impulses.impact[i] and group_of(a.scaled, i, m.group) == find_root(m.group, a.body.hand_tree):
+        if a.impulses.impact[i] and m.root[i] == find_root(m.group, a.body.hand_tree):
             begins = begins or m.owed[i] < 0.0
             for d in range(3):
                 work += p[i, d] * contact_velocity(a.scaled, i, d, a.body.u)
@@ -113,7 +113,7 @@ def _remember_restitution(packed, count):
     for i in range(count):
         if a.rows.separation[i] < 0.0:
             owed = m.owed[i]
-            collides = m.collides[i] and group_of(a.scaled, i, m.group) == find_root(m.group, a.body.hand_tree)
+            collides = m.collides[i] and m.root[i] == find_root(m.group, a.body.hand_tree)
             if owed < 0.0 and collides:
                 owed = a.rows.restitution[i] * max(-m.v_n[i], 0.0)
             m.old_owed[n] = owed
@@ -126,9 +126,7 @@ def _scale(packed, count, part):
     a = packed.arrays
     if part < 1.0:
         for i in range(count):
-            if a.impulses.impact[i] and group_of(a.scaled, i, a.method.group) == find_root(
-                a.method.group, a.body.hand_tree
-            ):
+            if a.impulses.impact[i] and a.method.root[i] == find_root(a.method.group, a.body.hand_tree):
                 for d in range(3):
                     a.impulses.p[i, d] *= part
 

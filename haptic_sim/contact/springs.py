@@ -28,7 +28,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from haptic_sim.contact.groups import find_place, find_root, group_of
+from haptic_sim.contact.groups import find_place, find_root
 from haptic_sim.kernels import kernel
 from haptic_sim.records import array, record
 
@@ -60,12 +60,12 @@ class Springs(NamedTuple):
 
 
 @kernel
-def find_strains(count, rows, contacts, group, springs, old_id, old_count, after, period):
+def find_strains(count, rows, root, group, springs, old_id, old_count, after, period):
     """Fill strain and offset of the contacts with a stiffness.
 
     Args:
         rows: `RowArrays`.
-        contacts: `ScaledContacts` of the rows.
+        root: groups of the contacts, see `find_groups`, (C,).
         group: union-find forest of the trees.
         springs: `Springs`, with the stiffness of this step.
         old_id, old_count: identities of the contacts of the step before.
@@ -74,7 +74,7 @@ def find_strains(count, rows, contacts, group, springs, old_id, old_count, after
     strain, offset, stiffness, separation = springs.strain, springs.offset, springs.stiffness, rows.separation
     paid, place, lasts, freed, wanted = springs.paid, springs.place, springs.lasts, springs.freed, springs.wanted
     old_strain, old_offset, old_stiffness = springs.old_strain, springs.old_offset, springs.old_stiffness
-    old_row, id = springs.old_row, rows.id
+    old_row, old_tree, id = springs.old_row, springs.old_tree, rows.id
     first = springs.steps[0] == 0
     springs.steps[0] = 1
     for g in range(freed.shape[0]):
@@ -98,7 +98,7 @@ def find_strains(count, rows, contacts, group, springs, old_id, old_count, after
             lasts[k] = True
             kept += 1
             gain -= paid[k]
-        g = group_of(contacts, i, group)
+        g = root[i]
         if g < 0:
             continue
         if gain > 0.0:
@@ -109,15 +109,16 @@ def find_strains(count, rows, contacts, group, springs, old_id, old_count, after
         return
     if kept < old_count:
         for k in range(old_count):
-            if not lasts[k] and springs.old_tree[k] >= 0:
-                freed[find_root(group, springs.old_tree[k])] += paid[k]
-    _exchange(count, rows, contacts, group, springs)
+            if not lasts[k] and old_tree[k] >= 0:
+                freed[find_root(group, old_tree[k])] += paid[k]
+    _exchange(count, separation, root, springs)
 
 
 @kernel
-def _exchange(count, rows, contacts, group, springs):
+def _exchange(count, separation, root, springs):
     """Give springs what has been paid for, and what others of their group have left of theirs."""
     strain, stiffness, freed, wanted = springs.strain, springs.stiffness, springs.freed, springs.wanted
+    place, paid, offset = springs.place, springs.paid, springs.offset
     left, lacks = 0.0, False
     for g in range(freed.shape[0]):
         left += max(0.0, freed[g] - wanted[g])
@@ -127,17 +128,17 @@ def _exchange(count, rows, contacts, group, springs):
     if not lacks:
         return
     for i in range(count):
-        g = group_of(contacts, i, group)
+        g = root[i]
         if not stiffness[i] > 0.0 or g < 0:
             continue
         part = wanted[g]
         if part < 1.0:
-            k = springs.place[i]
-            before = springs.paid[k] if k >= 0 else 0.0
+            k = place[i]
+            before = paid[k] if k >= 0 else 0.0
             gain = 0.5 * stiffness[i] * strain[i] * strain[i] - before
             if gain > 0.0:
                 strain[i] = min(strain[i], math.sqrt(2.0 * (before + part * gain) / stiffness[i]))
-                springs.offset[i] = -rows.separation[i] - strain[i]
+                offset[i] = -separation[i] - strain[i]
 
 
 @kernel
@@ -168,12 +169,14 @@ def give_back(count, springs, period, dissipated):
         return
     spare = SHARE * dissipated - springs.returned[0]
     part *= max(0.0, min(1.0, spare / cost))
+    returned = springs.returned[0]
     for i in range(count):
         if offset[i] > 0.0:
             x = part * offset[i]
-            springs.returned[0] += stiffness[i] * (strain[i] + 0.5 * x) * x
+            returned += stiffness[i] * (strain[i] + 0.5 * x) * x
             strain[i] += x
             offset[i] -= x
+    springs.returned[0] = returned
 
 
 @kernel

@@ -577,7 +577,7 @@ def push_scaled(L, start, size, J_H, bias, wrench, period, du):
             _push_tree(L, start[tree], start[tree] + size[tree], J_H, bias, wrench, period, du)
 
 
-@kernel
+@kernel(inline="always")
 def _push_tree(L, first, end, J_H, bias, wrench, period, du):
     """As `push_scaled`, of the coordinates of one tree."""
     f0, f1, f2, f3, f4, f5 = wrench[0], wrench[1], wrench[2], wrench[3], wrench[4], wrench[5]
@@ -885,7 +885,7 @@ def _refresh_hand(a):
         _find_rows(J_H, L, v, first, end, twist, W_H, inverse_inertia)
 
 
-@kernel
+@kernel(inline="always")
 def _find_rows(J_H, L, v, first, end, twist, W_H, inverse_inertia):
     """Fill the twist J_H v, W_H = J_H L^-T, and W_H W_H^T."""
     for i in range(6):

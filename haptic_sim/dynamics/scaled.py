@@ -54,25 +54,46 @@ class ScaledContacts(NamedTuple):
 @kernel
 def contact_velocity(contacts, i, d, u):
     """Velocity of contact i in direction d [m/s]."""
+    W, tree, start, size = contacts.W, contacts.tree, contacts.start, contacts.size
     s = contacts.offset[i, d]
     for side in range(2):
-        tree = contacts.tree[i, side]
-        if tree >= 0:
-            first = contacts.start[tree]
-            for k in range(contacts.size[tree]):
-                s += contacts.W[i, d, side, k] * u[first + k]
+        t = tree[i, side]
+        if t >= 0:
+            # of a free body the compiler knows the number of coordinates, and unrolls the loop
+            s = (
+                _row_times(W, i, d, side, 6, start[t], u, s)
+                if size[t] == 6
+                else (_row_times(W, i, d, side, size[t], start[t], u, s))
+            )
+    return s
+
+
+@kernel(inline="always")
+def _row_times(W, i, d, side, size, first, u, s):
+    """s plus one row of a side times u."""
+    for k in range(size):
+        s += W[i, d, side, k] * u[first + k]
     return s
 
 
 @kernel
 def apply_impulse(contacts, i, d, p, u):
     """Change u by an impulse p [N s] at contact i in direction d."""
+    W, tree, start, size = contacts.W, contacts.tree, contacts.start, contacts.size
     for side in range(2):
-        tree = contacts.tree[i, side]
-        if tree >= 0:
-            first = contacts.start[tree]
-            for k in range(contacts.size[tree]):
-                u[first + k] += contacts.W[i, d, side, k] * p
+        t = tree[i, side]
+        if t >= 0:
+            if size[t] == 6:
+                _add_row(W, i, d, side, 6, start[t], p, u)
+            else:
+                _add_row(W, i, d, side, size[t], start[t], p, u)
+
+
+@kernel(inline="always")
+def _add_row(W, i, d, side, size, first, p, u):
+    """Add one row of a side, times p, to u."""
+    for k in range(size):
+        u[first + k] += W[i, d, side, k] * p
 
 
 @kernel
@@ -87,7 +108,6 @@ def contact_velocities(count, contacts, u, velocity):
         for side in range(2):
             t = tree[i, side]
             if t >= 0:
-                # of a free body the compiler knows the number of coordinates, and unrolls the loop
                 if size[t] == 6:
                     a, b, c = _times(W, i, side, 6, start[t], u)
                 else:
@@ -96,7 +116,7 @@ def contact_velocities(count, contacts, u, velocity):
         velocity[i, 0], velocity[i, 1], velocity[i, 2] = v0, v1, v2
 
 
-@kernel
+@kernel(inline="always")
 def _times(W, i, side, n, first, u):
     """The three rows of one side of contact i times u."""
     v0 = v1 = v2 = 0.0
@@ -125,7 +145,7 @@ def apply_impulses(count, contacts, p, u):
                     _add_rows(W, i, side, size[t], start[t], p0, p1, p2, u)
 
 
-@kernel
+@kernel(inline="always")
 def _add_rows(W, i, side, n, first, p0, p1, p2, u):
     """Add the three rows of one side of contact i, times p, to u."""
     for k in range(n):
@@ -192,19 +212,32 @@ def assemble(count, rows, J_W, support, tree_of, L, u, contacts, tangent):
         for side in range(2):
             t = tree[i, side]
             if t >= 0:
-                for k in range(size[t]):
-                    wx, wy, wz = S[side, 3, k], S[side, 4, k], S[side, 5, k]
-                    gx = S[side, 0, k] + wy * z - wz * y
-                    gy = S[side, 1, k] + wz * x - wx * z
-                    gz = S[side, 2, k] + wx * y - wy * x
-                    W[i, 0, side, k] = nx * gx + ny * gy + nz * gz
-                    W[i, 1, side, k] = tx * gx + ty * gy + tz * gz
-                    W[i, 2, side, k] = bx * gx + by * gy + bz * gz
+                if size[t] == 6:  # the compiler unrolls the loop
+                    _fill_side(S, W, i, side, 6, (x, y, z), (nx, ny, nz), (tx, ty, tz), (bx, by, bz))
+                else:
+                    _fill_side(S, W, i, side, size[t], (x, y, z), (nx, ny, nz), (tx, ty, tz), (bx, by, bz))
         offset[i, 0] = -rows.velocity[i]
         offset[i, 1] = offset[i, 2] = 0.0
 
 
-@kernel
+@kernel(inline="always")
+def _fill_side(S, W, i, side, size, point, normal, tangent, other):
+    """Fill the three rows of a side of contact i, at this point and in these directions."""
+    x, y, z = point
+    nx, ny, nz = normal
+    tx, ty, tz = tangent
+    bx, by, bz = other
+    for k in range(size):
+        wx, wy, wz = S[side, 3, k], S[side, 4, k], S[side, 5, k]
+        gx = S[side, 0, k] + wy * z - wz * y
+        gy = S[side, 1, k] + wz * x - wx * z
+        gz = S[side, 2, k] + wx * y - wy * x
+        W[i, 0, side, k] = nx * gx + ny * gy + nz * gz
+        W[i, 1, side, k] = tx * gx + ty * gy + tz * gz
+        W[i, 2, side, k] = bx * gx + by * gy + bz * gz
+
+
+@kernel(inline="always")
 def _find_tangent(nx, ny, nz, cx, cy, cz):
     """The first tangent of a contact with this normal and velocity."""
     s = nx * cx + ny * cy + nz * cz
@@ -221,7 +254,7 @@ def _find_tangent(nx, ny, nz, cx, cy, cz):
     return cx * inverse, cy * inverse, cz * inverse
 
 
-@kernel
+@kernel(inline="always")
 def _six(W, r):
     """A row as numbers, which no store changes: so the compiler computes several at once."""
     return W[r, 0], W[r, 1], W[r, 2], W[r, 3], W[r, 4], W[r, 5]
@@ -259,7 +292,7 @@ def find_frames(count, rows, W_H, p_WH, u, contacts, tangent):
     return True
 
 
-@kernel
+@kernel(inline="always")
 def twist_of(W_H, u):
     """The twist of the hand with the scaled velocity u (6,), six numbers [m/s, rad/s]."""
     ax = ay = az = bx = by = bz = 0.0
@@ -351,10 +384,19 @@ def _find_spatial_rows(contacts, side, tree, plus, minus, J_W, support, L, u):
     triangular system is solved once for each joint, not for each contact.
     """
     S, V = contacts.spatial, contacts.twist
-    first = contacts.start[tree]
+    first, size = contacts.start[tree], contacts.size[tree]
+    if size == 6:  # the compiler unrolls the loops
+        _solve_spatial_rows(S, V, side, first, 6, plus, minus, J_W, support, L, u)
+    else:
+        _solve_spatial_rows(S, V, side, first, size, plus, minus, J_W, support, L, u)
+
+
+@kernel(inline="always")
+def _solve_spatial_rows(S, V, side, first, size, plus, minus, J_W, support, L, u):
+    """As `_find_spatial_rows`, of the tree with these coordinates."""
     for r in range(6):
         V[side, r] = 0.0
-    for k in range(contacts.size[tree]):
+    for k in range(size):
         j = first + k
         moves = 0.0
         if plus >= 0 and support[plus, j]:

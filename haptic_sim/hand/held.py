@@ -235,7 +235,7 @@ def refresh_hand(packed):
         _find_drift(body.nle, body.L, body.W_H, a.first, a.end, a.convective, a.forces, a.drift)
 
 
-@kernel
+@kernel(inline="always")
 def _find_drift(nle, L, W_H, first, end, convective, y, drift):
     """Fill `drift` with the convective acceleration less J D^-1 B = W L^-1 B; y: memory (nv,)."""
     for j in range(first, end):

@@ -201,7 +201,7 @@ def _principal_axes(n, contacts, work):
         turned_offset[i, 2] = cos * z - sin * y
 
 
-@kernel(error_model="numpy")
+@kernel(error_model="numpy", inline="always")
 def _alone(m, mu, g1, g2, push, guess, roughly):
     """Impulse (p_n, p_1, p_2) of a contact by itself, and lambda, 0 if it sticks.
 
@@ -249,7 +249,7 @@ def _alone(m, mu, g1, g2, push, guess, roughly):
     return p_n, shrink * p1, shrink * p2, x
 
 
-@kernel(error_model="numpy")
+@kernel(error_model="numpy", inline="always")
 def _slide(m, mu, g1, g2, push, x):
     """For lambda = x: p_n, p_1, p_2, |p_t|, and lambda after a Newton step on 1 / |p_t| - 1 / (mu p_n), or -1."""
     e1, e2 = 1.0 / (m.s_1 + x), 1.0 / (m.s_2 + x)

@@ -220,7 +220,7 @@ def _slide(b, q_n, r_1, r_2):
     return p_n, part * p_1, part * p_2
 
 
-@kernel
+@kernel(inline="always")
 def _visit(i, tree, start, size, V, block, u, p, change):
     """Residual of contact i [m/s]; with `change`, solve its law as well and update p and u.
 
@@ -237,12 +237,10 @@ def _visit(i, tree, start, size, V, block, u, p, change):
     for side in range(2):
         t = tree[i, side]
         if t >= 0:
-            first = start[t]
-            for k in range(size[t]):
-                x = u[first + k]
-                c_n += V[i, side, k, 0] * x
-                c_1 += V[i, side, k, 1] * x
-                c_2 += V[i, side, k, 2] * x
+            if size[t] == 6:  # the compiler unrolls the loop
+                c_n, c_1, c_2 = _add_velocity(V, i, side, 6, start[t], u, c_n, c_1, c_2)
+            else:
+                c_n, c_1, c_2 = _add_velocity(V, i, side, size[t], start[t], u, c_n, c_1, c_2)
     if p_n == 0.0 and c_n >= 0.0:
         return 0.0
     mu = b.mu
@@ -270,10 +268,29 @@ def _visit(i, tree, start, size, V, block, u, p, change):
     for side in range(2):
         t = tree[i, side]
         if t >= 0:
-            first = start[t]
-            for k in range(size[t]):
-                u[first + k] += V[i, side, k, 0] * x_n + V[i, side, k, 1] * x_1 + V[i, side, k, 2] * x_2
+            if size[t] == 6:
+                _add_impulse(V, i, side, 6, start[t], x_n, x_1, x_2, u)
+            else:
+                _add_impulse(V, i, side, size[t], start[t], x_n, x_1, x_2, u)
     return residual
+
+
+@kernel(inline="always")
+def _add_velocity(V, i, side, size, first, u, c_n, c_1, c_2):
+    """Velocity of contact i with that of a side."""
+    for k in range(size):
+        x = u[first + k]
+        c_n += V[i, side, k, 0] * x
+        c_1 += V[i, side, k, 1] * x
+        c_2 += V[i, side, k, 2] * x
+    return c_n, c_1, c_2
+
+
+@kernel(inline="always")
+def _add_impulse(V, i, side, size, first, p_n, p_1, p_2, u):
+    """Change u by an impulse at a side of contact i."""
+    for k in range(size):
+        u[first + k] += V[i, side, k, 0] * p_n + V[i, side, k, 1] * p_1 + V[i, side, k, 2] * p_2
 
 
 @kernel
@@ -323,15 +340,15 @@ def _velocity(n, contacts, memory, u):
     for k in range(u.shape[0]):
         u[k] = u_free[k]
     for i in range(n):
-        if p[i, 0] != 0.0:
+        p_n, p_1, p_2 = p[i, 0], p[i, 1], p[i, 2]
+        if p_n != 0.0:
             for side in range(2):
                 t = tree[i, side]
                 if t >= 0:
-                    first = start[t]
-                    for k in range(size[t]):
-                        u[first + k] += (
-                            V[i, side, k, 0] * p[i, 0] + V[i, side, k, 1] * p[i, 1] + V[i, side, k, 2] * p[i, 2]
-                        )
+                    if size[t] == 6:
+                        _add_impulse(V, i, side, 6, start[t], p_n, p_1, p_2, u)
+                    else:
+                        _add_impulse(V, i, side, size[t], start[t], p_n, p_1, p_2, u)
 
 
 @kernel
