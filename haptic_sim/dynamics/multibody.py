@@ -667,7 +667,7 @@ def free_rotation(inertia, period, omega, turn):
 
 @kernel
 def _evaluate_loose(packed):
-    """See `evaluate_loose`."""
+    """Fill in what is known of loose bodies, as `evaluate_loose`."""
     evaluate_loose(packed.arrays)
 
 
