@@ -12,6 +12,7 @@ from scipy.spatial.transform import Rotation
 from haptic_sim.dynamics import loose
 from haptic_sim.dynamics.loose import first_loose, joint_placements, part_of
 from haptic_sim.dynamics.multibody import Multibody, free_joint
+from haptic_sim.geometry.collision.narrow_phase import NarrowPhase
 from haptic_sim.parameters import ParameterError
 from haptic_sim.simulation import Model, World
 from haptic_sim.tool.surroundings import WorldSurroundings
@@ -189,3 +190,14 @@ def test_local_models_are_not_for_large_worlds() -> None:
         ParameterError, match="246 velocities: must be at most 240 with a local model; leave bodies out"
     ):
         WorldSurroundings(model.start, model.sections.contact, epsilon=0.01)
+
+
+def test_what_is_loaded_before_a_trial_measures_no_more_pairs_than_coal_has_memory_for(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setitem(NarrowPhase.__init__.__kwdefaults__, "slots", 16)
+    for count, all_near in ((3, True), (60, False)):
+        core = World(scattered(count, 7), environment={"method": "constraint"})._core
+        core.warm_up()  # type: ignore[attr-defined]
+        narrow = core._detector._narrow  # type: ignore[attr-defined]
+        assert narrow.has_all == all_near and len(narrow.witness) <= 16

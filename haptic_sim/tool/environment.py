@@ -145,7 +145,7 @@ class Environment:
 
     def warm_up(self) -> None:
         """Call every kernel once, so that none is loaded during a trial; the state is of no use afterwards."""
-        self._detector.detect(self._tool.body.data, 1e3, self._tool.rows, self._tool.body.q)
+        self._detector.detect(self._tool.body.data, self._detector.warming_margin, self._tool.rows, self._tool.body.q)
         self._tool.warm_up()
 
     @cached_property

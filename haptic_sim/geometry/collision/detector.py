@@ -158,6 +158,11 @@ class CollisionDetector:
         """Contacts of the last detection that there was no row for; the deepest are kept."""
         return int(self._sink.dropped[0] + self._single.dropped[0])
 
+    @property
+    def warming_margin(self) -> float:
+        """Margin with which a detection calls what a trial calls [m]: all pairs are near, unless they are too many."""
+        return 1e3 if self._narrow.has_all else 1e-3
+
     def set_materials(self, restitution: np.ndarray, friction: np.ndarray) -> None:
         """Take other coefficients of the pairs, (P,) and (P, 2), from the next detection on."""
         pairs = self._arrays.pairs

@@ -73,6 +73,11 @@ class NarrowPhase:
         self._active = self._data.activeCollisionPairs
 
     @property
+    def has_all(self) -> bool:
+        """Whether there is memory for all pairs at a time."""
+        return self._all
+
+    @property
     def shared(self) -> bool:
         """Whether results are read in place."""
         return not (self._copy_placement or self._copy_witness)
