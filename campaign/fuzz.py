@@ -43,7 +43,7 @@ class Target(NamedTuple):
 
 
 def _formula(data: bytes, folder: Path) -> None:
-    from haptic_sim.constraints import formulas
+    from haptic_sim.constraints import formulas  # watched by atheris from here on
 
     tree = formulas.parse(data.decode("utf-8", "surrogateescape"), ("x", "y", "t"))
     with np.errstate(all="ignore"):
@@ -51,28 +51,28 @@ def _formula(data: bytes, folder: Path) -> None:
 
 
 def _yaml(data: bytes, folder: Path) -> None:
-    from haptic_sim import inputs
+    from haptic_sim import inputs  # watched by atheris from here on
 
     (folder / "one.yaml").write_bytes(data)
     inputs.read_mapping(folder / "one.yaml")
 
 
 def _json(data: bytes, folder: Path) -> None:
-    from haptic_sim import inputs
+    from haptic_sim import inputs  # watched by atheris from here on
 
     (folder / "one.json").write_bytes(data)
     inputs.read_json(inputs.read_text(folder / "one.json"))
 
 
 def _table(data: bytes, folder: Path) -> None:
-    from haptic_drivers.operators import FileParameters
+    from haptic_drivers.operators import FileParameters  # watched by atheris from here on
 
     lines = io.TextIOWrapper(io.BytesIO(data), encoding="utf-8", errors="surrogateescape")
     FileParameters(path="hand.csv").read_file(lines, "hand.csv")
 
 
 def _model(data: bytes, folder: Path) -> None:
-    from haptic_sim.worlds.model_files import load_trees
+    from haptic_sim.worlds.model_files import load_trees  # watched by atheris from here on
 
     path = folder / ("one.xml" if b"<mujoco" in data else "one.urdf")
     path.write_bytes(data)
@@ -80,7 +80,7 @@ def _model(data: bytes, folder: Path) -> None:
 
 
 def _mesh(data: bytes, folder: Path) -> None:
-    from haptic_sim.geometry.meshes import read_mesh
+    from haptic_sim.geometry.meshes import read_mesh  # watched by atheris from here on
 
     path = folder / ("one.stl" if data[:1] in b"s\0" else "one.ply" if data[:1] == b"p" else "one.obj")
     path.write_bytes(data)
@@ -88,7 +88,7 @@ def _mesh(data: bytes, folder: Path) -> None:
 
 
 def _bag(data: bytes, folder: Path) -> None:
-    from haptic_bench.recording import bag
+    from haptic_bench.recording import bag  # watched by atheris from here on
 
     (folder / "bag").mkdir()
     (folder / "bag" / "bag_0.mcap").write_bytes(data)
@@ -100,8 +100,8 @@ def _bag(data: bytes, folder: Path) -> None:
 
 
 def _message(data: bytes, folder: Path) -> None:
-    from haptic_bench.recording.trial_bag import read_event
-    from haptic_sim.messages import TOPICS, MessageError, stamp_of
+    from haptic_bench.recording.trial_bag import read_event  # watched by atheris from here on
+    from haptic_sim.messages import TOPICS, MessageError, stamp_of  # watched by atheris from here on
 
     faults = 0
     for read in (*(layout().load for layout in TOPICS.values()), read_event, stamp_of):
@@ -113,8 +113,8 @@ def _message(data: bytes, folder: Path) -> None:
 
 def _board(data: bytes, folder: Path) -> None:
     """What a Haply 2diy answers, of which each answer is the next nine bytes."""
-    from haptic_bench.experiment.devices import read_device
-    from haptic_drivers.devices.haply_2diy import Connection, Haply2diy
+    from haptic_bench.experiment.devices import read_device  # watched by atheris from here on
+    from haptic_drivers.devices.haply_2diy import Connection, Haply2diy  # watched by atheris from here on
 
     ours, board = socket.socketpair()
     with ours, board:
@@ -130,7 +130,7 @@ def _board(data: bytes, folder: Path) -> None:
 
 def _service(data: bytes, folder: Path) -> None:
     """What Haply's service says of an Inverse3."""
-    from haptic_drivers.devices import haply
+    from haptic_drivers.devices import haply  # watched by atheris from here on
 
     haply._content(data.decode("utf-8", "surrogateescape"))
 
