@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 import yaml
 
+from campaign import fuzz
 from campaign.cases import Outcome
 from haptic_bench import experiment
 from haptic_bench.catalogue import catalogue
@@ -45,8 +46,10 @@ HOSTILE: tuple[Any, ...] = (
 
 
 def case(number: int, folder: Path) -> Outcome:
-    """Some files, each changed in a few places."""
+    """Some files, each changed in a few places; in every sixth case kept inputs of readers (`fuzz`)."""
     rng = np.random.default_rng([3, number])
+    if number % 6 == 5:
+        return _kept(rng)
     kinds: tuple[Callable[[np.random.Generator, Path], tuple[str, ...]], ...] = (
         _experiment,
         _bytes,
@@ -66,6 +69,18 @@ def case(number: int, folder: Path) -> Outcome:
         else:
             shutil.rmtree(place)
     return Outcome(f"{BATCH} of {kind.__name__.strip('_')}", faults, BATCH)
+
+
+def _kept(rng: np.random.Generator) -> Outcome:
+    """Kept inputs of readers, damaged; one with a fault is kept, too."""
+    faults = []
+    for _ in range(BATCH):
+        name = str(rng.choice(list(fuzz.TARGETS)))
+        paths = list(fuzz.kept(name))
+        data = damaged(rng, paths[int(rng.integers(len(paths)))].read_bytes())
+        if fault := fuzz.fault_of(name, data):
+            faults.append(f"{name}: {fault}; kept in {fuzz.keep(name, data)}")
+    return Outcome(f"{BATCH} of kept inputs", faults, BATCH)
 
 
 def call(*arguments: str) -> str:

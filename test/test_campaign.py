@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from conftest import ROOT, Haptics, answer
 
-from campaign import cases, disks, hands, inputs, kills, machines, soak, strangers, suite, variants
+from campaign import cases, disks, fuzz, hands, inputs, kills, machines, soak, strangers, suite, variants
 from campaign.cases import Ended, Outcome, faults_of, summary_of
 
 
@@ -49,7 +49,7 @@ def test_a_process_that_is_left_is_found_and_ended() -> None:
 
 def test_a_case_of_files_refuses_them_all_and_repeats(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(inputs, "BATCH", 4)
-    for number in range(5):
+    for number in range(6):
         folder = tmp_path / str(number)
         folder.mkdir()
         outcome = inputs.case(number, folder)
@@ -137,3 +137,18 @@ def test_a_page_names_each_fault(tmp_path: Path) -> None:
 def test_wrong_arguments(haptics: Haptics) -> None:
     found = answer("campaign", "nothing", "--out", "x")
     assert (found.status, "campaign nothing: must be of inputs, kills" in found.err) == (2, True)
+
+
+@pytest.mark.parametrize("name", fuzz.TARGETS)
+def test_what_is_kept_is_taken_or_refused_in_words(name: str) -> None:
+    inputs = list(fuzz.kept(name))
+    assert inputs
+    assert {path.name: fault for path in inputs if (fault := fuzz.fault_of(name, path.read_bytes()))} == {}
+
+
+def test_a_reader_with_a_fault_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fails(data: bytes, folder: Path) -> None:
+        raise KeyError(data.decode())
+
+    monkeypatch.setitem(fuzz.TARGETS, "yaml", fuzz.Target(fails, ()))
+    assert fuzz.fault_of("yaml", b"x") == "KeyError: 'x'"
