@@ -57,7 +57,7 @@ BICYCLE_STEP = 150.0  # [us]
 PINOCCHIO = "peaucellier: Pinocchio, one acceleration"
 EXPERIMENTS = (*FAULRING, "rolling_spheres", "two_link_closed_loop")
 LOPSIDED = "scene.inertia=[0.0025,0.0030,0.0041]"
-ALONE = ("device.type=none", "controller.type=none")
+WITHOUT_DEVICE = ("device.type=none", "controller.type=none")
 Row = Callable[[str, float, str, str, bool | None], dict[str, Any]]
 
 
@@ -177,7 +177,7 @@ def step_contestants() -> dict[str, Contestant]:
     """Solver and tool of every experiment, YUN's stabilised as they are, and the yardstick."""
     contestants = {YARDSTICK: _all_terms(*arm())}
     for name in EXPERIMENTS:
-        trial = on_its_constraints(name, *ALONE) if name in FAULRING else _as_published(name)
+        trial = on_its_constraints(name, *WITHOUT_DEVICE) if name in FAULRING else _as_published(name)
         one = trial.experiment
         solver = build_solver(build_setup(one.scene, one.constraint), one.constraint, RATE)
         solver.wrench[:] = 0.01
@@ -256,12 +256,12 @@ def _all_terms(model: pin.Model, _: int) -> Contestant:
 def hand_contestants(model: pin.Model, hand: int) -> dict[str, Contestant]:
     """The hand's quantities, these with those of the body, and the yardstick on the same model."""
     bodies = [Multibody(model, hand, pin.neutral(model), np.zeros(model.nv)) for _ in range(2)]
-    (alone, hand_alone), (both, hand_both) = ((body, Hand(body)) for body in bodies)
+    (free, hand_free), (both, hand_both) = ((body, Hand(body)) for body in bodies)
     moves = [_Moves(model, body.q, body.v) for body in bodies]
 
     def move() -> None:
         moves[0]()
-        alone.refresh()
+        free.refresh()
 
     def refresh() -> None:
         both.refresh()
@@ -269,7 +269,7 @@ def hand_contestants(model: pin.Model, hand: int) -> dict[str, Contestant]:
 
     return {
         YARDSTICK: _all_terms(model, hand),
-        "hand": Contestant(hand_alone.refresh, move),
+        "hand": Contestant(hand_free.refresh, move),
         "body and hand": Contestant(refresh, moves[1]),
     }
 
@@ -293,11 +293,11 @@ def measure(row: Row) -> list[dict[str, Any]]:
     """Run all of it; `row` makes a line of the table from name, value, unit, target and whether that is met."""
     table = Table(row)
     for name in EXPERIMENTS:
-        worst = largest_residual(on_its_constraints(name, *ALONE), MINUTE)
+        worst = largest_residual(on_its_constraints(name, *WITHOUT_DEVICE), MINUTE)
         table.add(f"{name}: residual, {MINUTE:g} s", worst, "m, rad", RESIDUAL, below=True)
     for title, (name, settings) in UNDRIVEN.items():
         for speed in SPEEDS:
-            error = energy_error(on_its_constraints(name, *ALONE, *settings), speed, TEN, 5)
+            error = energy_error(on_its_constraints(name, *WITHOUT_DEVICE, *settings), speed, TEN, 5)
             table.add(f"{title}: energy, {TEN:g} s at {speed:g} rad/s", error, "", ENERGY, below=True)
     steps = race(step_contestants())
     for name, one in steps.items():

@@ -361,7 +361,7 @@ class Table:
         names = [name for name in names if self._hopeful(scene, name)]
         for name, one in race(scene, names).items():
             self.figures[scene.name, scene.contacts, name] = one
-            _say(scene, name, one)
+            _notify(scene, name, one)
             title = f"{scene.name}, {scene.contacts} contacts: {name}"
             self.rows.append({**self._row(title, one["tight_p50"], "us", "", None), "figures": one})
 
@@ -445,7 +445,7 @@ def _last(values: Iterable[int]) -> int:
     return max(values, default=0)
 
 
-def _say(scene: Scene, name: str, one: Figures) -> None:
+def _notify(scene: Scene, name: str, one: Figures) -> None:
     def times(kind: str) -> str:
         if f"{kind}_p50" not in one:
             return ""

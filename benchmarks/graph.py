@@ -84,11 +84,11 @@ def measure(row: Row) -> list[dict[str, Any]]:
                     ratios.setdefault((rate, name), []).append(value / (1e6 * empty[f"round_trip_{name}"]))
                 for role, value in empty["cpu"].items() if rate == 1000 else ():
                     idle.setdefault(role, []).append(value)
-                _say(f"{rate} Hz", measured)
-                _say_empty(rate, empty)
+                _notify(f"{rate} Hz", measured)
+                _notify_empty(rate, empty)
             for rate, measured in composed.items():
                 measured.add(*_trial(rate, interruption, composed=True))
-                _say(f"{rate} Hz composed", measured)
+                _notify(f"{rate} Hz composed", measured)
     return [*_split_rows(row, split, ratios, idle), *_composed_rows(row, composed)]
 
 
@@ -133,7 +133,7 @@ def _composed_rows(row: Row, composed: Mapping[int, Measured]) -> list[dict[str,
     return rows
 
 
-def _say(name: str, measured: Measured) -> None:
+def _notify(name: str, measured: Measured) -> None:
     print(
         f"    {name}: round trip {measured.p50[-1]:.0f} / {measured.p99[-1]:.0f} us, "
         f"{measured.in_time[-1]:.2f} % within the period, {measured.lost[-1]} messages lost",
@@ -141,7 +141,7 @@ def _say(name: str, measured: Measured) -> None:
     )
 
 
-def _say_empty(rate: int, empty: Mapping[str, float]) -> None:
+def _notify_empty(rate: int, empty: Mapping[str, float]) -> None:
     p50, p99 = (1e6 * empty[f"round_trip_{name}"] for name in ("p50", "p99"))
     print(
         f"    {rate} Hz, empty chain: round trip {p50:.0f} / {p99:.0f} us, {empty['missed']} ticks missed", flush=True

@@ -29,15 +29,15 @@ contact = ContactParameters(stiffness=STIFFNESS, damping=30.0, per="wall")
 curves = {}
 for method in ("penalty", "impulse_augmented", "constraint"):
     environment = Environment(world, contact, method, rate=1000.0)
-    times, depths, met = [], [], None
+    times, depths, touched = [], [], None
     while environment.time < 4.0:
         tool = environment.advance([FORCE, 0, 0, 0, 0, 0])
-        if met is None and environment.contacts:
-            met = environment.time
+        if touched is None and environment.contacts:
+            touched = environment.time
         times.append(environment.time)
         depths.append(tool.pose[0] - GAP)
     print(
-        f"{method}: met the wall at {met:.3f} s, deepest {1e6 * max(depths):.1f} um, rests at {1e6 * depths[-1]:.1f} um"
+        f"{method}: touches at {touched:.3f} s, deepest {1e6 * max(depths):.1f} um, rests at {1e6 * depths[-1]:.1f} um"
     )
     curves[method] = (times, [1e3 * depth for depth in depths])
 

@@ -28,8 +28,8 @@ def reaches(x: float, y: float) -> bool:
 
 
 edge = []
-for way in turns:
-    steps = (r for r in np.arange(0.0, 0.2, 0.001) if not reaches(r * math.cos(way), r * math.sin(way)))
+for direction in turns:
+    steps = (r for r in np.arange(0.0, 0.2, 0.001) if not reaches(r * math.cos(direction), r * math.sin(direction)))
     edge.append(next(steps) - 0.001)
 print(f"every angle within {1e3 * min(edge):.0f} mm of the middle")
 
@@ -44,7 +44,9 @@ def links(x: float, y: float, angle: float) -> tuple[np.ndarray, np.ndarray]:
     return tuple(1e3 * np.array(line).T)
 
 
-around = np.array([[r * math.cos(way), r * math.sin(way)] for r, way in zip(edge, turns, strict=True)])
+around = np.array(
+    [[r * math.cos(direction), r * math.sin(direction)] for r, direction in zip(edge, turns, strict=True)]
+)
 curves = {
     "in the middle": links(0.0, 0.0, 0.0),
     "at (30, \u221260) mm, turned by 120\u00b0": links(0.03, -0.06, math.radians(120.0)),

@@ -143,7 +143,7 @@ class Admittance:
 
 
 def admittance_loop(
-    gains: np.ndarray, force_scale: float, inertias: CoupledInertias, rate: float, alone: int | None = None
+    gains: np.ndarray, force_scale: float, inertias: CoupledInertias, rate: float, direction: int | None = None
 ) -> np.ndarray:
     """The sampled loop, for small motions and without the limit of the integral, as a map of (e, w, z[, a, v_tool]).
 
@@ -158,15 +158,15 @@ def admittance_loop(
         force_scale: s.
         inertias: of tool and device.
         rate: of the servo [Hz].
-        alone: one of the six directions, without the force sensor, which couples them; otherwise all that move.
+        direction: one of the six directions, without the force sensor, which couples them; otherwise all that move.
     """
-    T, axes = 1.0 / rate, inertias.axes if alone is None else np.array([alone])
+    T, axes = 1.0 / rate, inertias.axes if direction is None else np.array([direction])
     n = axes.size
     one, zero, block = np.eye(n), np.zeros((n, n)), np.ix_(axes, axes)
     obeyed, drag = (np.diag(np.repeat(pair, 3)[axes]) for pair in (inertias.obeyed, inertias.drag))
     Kp, Ki, Kd = (np.diag(row[axes]) for row in gains)
     W, E = (np.array(matrix).reshape(6, 6)[block] for matrix in (inertias.tool, inertias.felt))
-    E = E if alone is None else zero
+    E = E if direction is None else zero
     follow = W @ (force_scale * E)  # a of the tool for a(k-1) of the device
     back = E / np.repeat(inertias.device or (1.0, 1.0), 3)[axes][:, None]
     z = np.hstack([Ki * T, zero, one, zero, zero])

@@ -222,7 +222,7 @@ class FourChannelArrays(NamedTuple):
     device_scale: np.ndarray = array("S: of positions to the tool, of forces to the device", 6)
     environment_scale: float = value("C2")
     scaled: bool = value("whether positions are scaled")
-    apart: bool = value("whether K1, B1 are not K, B")
+    tool_gains: bool = value("whether K1, B1 are not K, B")
     local: bool = value("whether there are local controllers")
     z: np.ndarray = array("wrench of the integral", 6, unit="N, N m")
     coordination: np.ndarray = array("wrench Fc of the tool on the device", 6, unit="N, N m")
@@ -240,7 +240,7 @@ class FourChannel:
     """
 
     def __init__(self, parameters: Any, rate: float):
-        scalars = dict.fromkeys(("environment_scale", "scaled", "apart", "local"))  # see `configure`
+        scalars = dict.fromkeys(("environment_scale", "scaled", "tool_gains", "local"))  # see `configure`
         self._channels = allocate(FourChannelArrays, **scalars)
         self._coordination = self._channels.coordination
         self._operator = OperatorWrench(parameters, rate)
@@ -290,7 +290,7 @@ class FourChannel:
             a._replace(
                 environment_scale=p.environment_scale,
                 scaled=p.position_scale != 1.0,
-                apart=p.tool_stiffness is not None or p.tool_damping is not None,
+                tool_gains=p.tool_stiffness is not None or p.tool_damping is not None,
                 local=bool(a.device_stiffness.any() or a.device_damping.any() or a.to_ground.any()),
             )
         )
@@ -362,7 +362,7 @@ def _coordinate(packed, device, operator, tool, elapsed, follows, command):
         r = x_tool[i] - x if i < 3 else rotation[i - 3]
         u = v_tool[i] - v
         wrench = a.stiffness[i] * r + a.damping[i] * u
-        on_tool = a.tool_stiffness[i] * r + a.tool_damping[i] * u if a.apart else wrench
+        on_tool = a.tool_stiffness[i] * r + a.tool_damping[i] * u if a.tool_gains else wrench
         if a.integral[i] > 0.0:
             more = a.integral[i] * r * elapsed
             short = a.commanded[i] - rendered[i] if follows else 0.0

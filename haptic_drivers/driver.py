@@ -27,7 +27,7 @@ from haptic_drivers.parameters import (
     HandParameters,
 )
 from haptic_drivers.pointer import mobility_of
-from haptic_drivers.readings import JUMPED, NO_ORIENTATION, NOT_FINITE, TOO_FAST, judge_alone
+from haptic_drivers.readings import JUMPED, NO_ORIENTATION, NOT_FINITE, TOO_FAST, judge_reading
 from haptic_sim.kernels import bind, kernel
 from haptic_sim.messages import (
     ENABLED,
@@ -189,7 +189,7 @@ class Driver:
         state.reading_age = (tick - self._reading_tick) * self._period
         state.state, state.reason = FAULT if self.fault else ENABLED, self.reason
         if hardware is not None:
-            hardware.tell(state)
+            hardware.fill_state(state)
             if not hardware.lets_through:
                 reset_port(device.port)  # the last tick with force has been counted
                 hardware.forget()
@@ -255,8 +255,8 @@ class Driver:
         """Why a command is not followed that is not current."""
         if self.fault:
             return Reason.FAILED
-        told = command.mode != NOTHING and command.tick >= self._first
-        return Reason.WATCHDOG if told and command.tick < self._tick else Reason.NO_COMMAND
+        commanded = command.mode != NOTHING and command.tick >= self._first
+        return Reason.WATCHDOG if commanded and command.tick < self._tick else Reason.NO_COMMAND
 
     def _reason_with(self, command: DeviceCommand, limited: bool) -> Reason:
         """Why a command that is followed renders nothing; NONE: it renders something."""
@@ -348,7 +348,7 @@ def _accept(packed_port, packed_state, wrong, fastest, elapsed, again):
 
 @kernel
 def _judge(port, state, fastest, elapsed):
-    wrong = judge_alone(state.pose, state.twist, fastest)
+    wrong = judge_reading(state.pose, state.twist, fastest)
     if wrong:
         return wrong
     for i in range(6):

@@ -100,9 +100,9 @@ class HardwareDeviceParameters(HardwareParameters, PhysicalDeviceParameters):  #
 
     type: Literal["hardware"] = "hardware"
 
-    def connect(self, rate: float, say: Callable[[str], None]) -> Link:
+    def connect(self, rate: float, notify: Callable[[str], None]) -> Link:
         """The open connection to hardware at a servo rate [Hz], for `DeviceContext.source`; None: it is simulated."""
-        link = Link(build_hardware(self), self, 1.0 / rate, say=say)
+        link = Link(build_hardware(self), self, 1.0 / rate, notify=notify)
         try:
             link.open()
         except DeviceError as error:

@@ -13,7 +13,7 @@ from pydantic import AfterValidator
 
 from haptic_drivers.events import EVENT_COLUMNS, Bodies, Events, read_events, write_events
 from haptic_drivers.noise import Tremor
-from haptic_drivers.pointer import Look, Pointer, SpringParameters
+from haptic_drivers.pointer import Observer, Pointer, SpringParameters
 from haptic_sim import inputs
 from haptic_sim.kernels import kernel
 from haptic_sim.packed import Packed
@@ -44,7 +44,7 @@ class Held(NamedTuple):
     table: np.ndarray | None = None
     events: Events | None = None
     mobility: np.ndarray | None = None
-    look: Look | None = None
+    observe_body: Observer | None = None
 
 
 class OperatorParameters(Part):
@@ -259,7 +259,7 @@ class PointerParameters(SpringParameters, OperatorParameters):
         """The operator, which neither trembles nor lets go."""
         if held.events is None or held.mobility is None:
             raise TypeError("a pointer needs its events and the mobility of what it moves")
-        return Pointer(self, held.events, held.mobility, self.release, held.look)
+        return Pointer(self, held.events, held.mobility, self.release, held.observe_body)
 
 
 def wrench_at_rest(operator: Operator, time: float, out: np.ndarray) -> None:
@@ -455,7 +455,7 @@ def build_operator(
     seed: int = 0,
     events: Events | None = None,
     mobility: np.ndarray | None = None,
-    look: Look | None = None,
+    observe_body: Observer | None = None,
 ) -> Operator:
     """The operator of some parameters.
 
@@ -465,7 +465,7 @@ def build_operator(
         seed: of its tremor.
         events: of a `pointer`; mobility, look: as of `Pointer`.
     """
-    operator = parameters.build(Held(table, events, mobility, look))
+    operator = parameters.build(Held(table, events, mobility, observe_body))
     if any(parameters.tremor):
         operator = Trembling(operator, Tremor(parameters.tremor, parameters.tremor_band, seed))
     if parameters.release is None or parameters.EVENTS:  # which bounds how fast it lets go

@@ -170,7 +170,7 @@ class DeviceParameters(Part):
         """The device, at rest."""
         raise TypeError(f"{type(self).__name__}: is no device")
 
-    def connect(self, rate: float, say: Callable[[str], None]) -> Link | None:
+    def connect(self, rate: float, notify: Callable[[str], None]) -> Link | None:
         """The open connection to hardware at a servo rate [Hz], for `DeviceContext.source`; None: it is simulated.
 
         Raises:

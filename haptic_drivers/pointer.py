@@ -110,7 +110,7 @@ class PointerArrays(NamedTuple):
     d: np.ndarray = array("damping wrench", 6, unit="N, N m")
 
 
-Look = Callable[[int], tuple[np.ndarray, np.ndarray, np.ndarray]]
+Observer = Callable[[int], tuple[np.ndarray, np.ndarray, np.ndarray]]
 """Pose (7,), twist (6,) and mobility (6, 6) of a body at present, by its number, as of the hand."""
 
 
@@ -123,7 +123,7 @@ class Pointer:
         mobility: inverse inertia of what the hand moves, at the hand in world axes (6, 6) [1/kg, 1/(kg m),
             1/(kg m^2)]; it is read in each call, so that it may change.
         release: from this time [s] on nothing is held.
-        look: at other bodies that events take hold of; None: there are none.
+        observe_body: at other bodies that events take hold of; None: there are none.
     """
 
     def __init__(
@@ -132,11 +132,11 @@ class Pointer:
         events: Events,
         mobility: np.ndarray,
         release: float | None = None,
-        look: Look | None = None,
+        observe_body: Observer | None = None,
     ):
         p = parameters
         self._events, self._patience = events, p.patience
-        self._mobility, self._look = mobility, look
+        self._mobility, self._observe_body = mobility, observe_body
         self._release = math.inf if release is None else release
         self._arrays = allocate(
             PointerArrays,
@@ -179,8 +179,8 @@ class Pointer:
             event = events.next(time)
             events.body = events.body if grabbed is None else grabbed
         if events.body != HAND:
-            assert self._look is not None
-            pose, twist, mobility = self._look(events.body)
+            assert self._observe_body is not None
+            pose, twist, mobility = self._observe_body(events.body)
         if time >= self._release:
             self._let_go()
         elif event is not None:
@@ -255,7 +255,7 @@ def _advance(packed, elapsed, pose, twist, mobility, out):
         out[i] = 0.0
     if a.held[0] and good and _is_pose(a.target):
         _filter(a, elapsed)
-        _look(a, pose, twist, mobility)
+        _observe_body(a, pose, twist, mobility)
         _damp(a)
         _pull(a, out)
     if good:
@@ -311,7 +311,7 @@ def _filter(a, elapsed):
 
 
 @kernel
-def _look(a, pose, twist, M):
+def _observe_body(a, pose, twist, M):
     """Fill displacement, twist and mobility at the grabbed point."""
     r, e, v, W = a.arm, a.e, a.v, a.W
     _turn(pose, a.point, r)

@@ -85,11 +85,11 @@ class Answers:
         """What is the case, where some nodes listen to the events."""
         if not listeners:
             return "not heard: the trial has ended"
-        heard, held = f"heard by {', '.join(listeners)}", self._event.phase != RELEASE
+        received, held = f"heard by {', '.join(listeners)}", self._event.phase != RELEASE
         if held and self._event.source == self._sender.source:
-            return f"{heard}: holds"
+            return f"{received}: holds"
         if held:
-            return f"{heard}: somebody else holds"
+            return f"{received}: somebody else holds"
         if self._sender.holds:
-            return f"{heard}: does not hold; the trial is paused, or has let go: let go, too, and move again"
-        return f"{heard}: holds nothing"
+            return f"{received}: does not hold; the trial is paused, or has let go: let go, too, and move again"
+        return f"{received}: holds nothing"

@@ -52,7 +52,7 @@ WINDOW = 0.5  # [s] over which velocities and displacements are compared
 SHARE = 0.2  # part of the path by which they may differ
 GRACE = 0.025  # [s] at the largest speed of the last WINDOW, by which they may differ beside that
 REST = 0.1  # part of the limit of speed that counts as the largest speed of a hand at rest
-APART = 0.05  # [s] between readings, beyond which they are not compared
+LONGEST_INTERVAL = 0.05  # [s] between readings, beyond which they are not compared
 AGAIN = 1e-4  # [s] between two looks at the same reading, at most
 SOON = 0.002  # [s] after the last reading: what arrives sooner may have been taken that much later
 UNIT = 0.01  # by which the length of a quaternion may differ from 1
@@ -132,7 +132,7 @@ def judge(packed, pose, twist, stamp, age):
         What is wrong with it; 0: nothing.
     """
     r = packed.arrays
-    wrong = judge_alone(pose, twist, r.fastest)
+    wrong = judge_reading(pose, twist, r.fastest)
     if wrong:
         return wrong
     elapsed = 1e-9 * (stamp - r.stamp[0]) + r.age[0] - age
@@ -140,7 +140,7 @@ def judge(packed, pose, twist, stamp, age):
         wrong = _compare(r, pose, twist, elapsed)
         if wrong:
             return wrong
-    if not r.known[0] or abs(elapsed) > APART:
+    if not r.known[0] or abs(elapsed) > LONGEST_INTERVAL:
         r.known[0] = 0
         r.ahead[:] = 0.0
         r.path[:] = 0.0
@@ -155,7 +155,7 @@ def judge(packed, pose, twist, stamp, age):
 
 
 @kernel
-def judge_alone(pose, twist, fastest):
+def judge_reading(pose, twist, fastest):
     """What is wrong with a reading by itself, as `judge`; `fastest` (2,) is the largest speed that is believed."""
     finite = True
     for i in range(7):
@@ -185,7 +185,7 @@ def _compare(r, pose, twist, elapsed):
         if not distance <= farthest:
             r.found[0], r.found[1], r.found[2] = part, distance, farthest
             if (
-                r.known[0] == 1 and distance <= r.fastest[part] * APART
+                r.known[0] == 1 and distance <= r.fastest[part] * LONGEST_INTERVAL
             ):  # the first may have been taken long before it arrived
                 r.known[0] = 0
                 return 0
@@ -193,7 +193,7 @@ def _compare(r, pose, twist, elapsed):
     kept = math.exp(-max(elapsed, 0.0) / WINDOW)
     for i in range(6):
         r.ahead[i] = kept * r.excess[i] + 0.5 * elapsed * (r.twist[i] + twist[i]) - r.displacement[i]
-    if abs(elapsed) > APART:
+    if abs(elapsed) > LONGEST_INTERVAL:
         return 0
     for part in range(2):
         distance = length(r.displacement[3 * part : 3 * part + 3])

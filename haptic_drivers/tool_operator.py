@@ -13,9 +13,9 @@ from haptic_sim.tool.tool_side import Start
 from haptic_sim.worlds.building import WorldSetup
 
 
-def draggable(start: Start, *, alone: bool = True) -> Bodies:
-    """What a pointer can drag beside the hand: where the tool is `alone`, without a device, the bodies of its world."""
-    return start.moving if alone and isinstance(start, WorldSetup) else {}
+def draggable(start: Start, *, standalone: bool = True) -> Bodies:
+    """What a pointer can drag beside the hand: the bodies of the world, where the tool is `standalone`."""
+    return start.moving if standalone and isinstance(start, WorldSetup) else {}
 
 
 class ToolOperator:
@@ -43,19 +43,19 @@ class ToolOperator:
     ):
         self._rate = rate
         self.command, self.state = ToolCommand(), tool_side.tool_state()
-        self._bodies = draggable(start, alone=tool_side.look is not None)
+        self._bodies = draggable(start, standalone=tool_side.observe_body is not None)
         self.events = events_of(parameters, table, self._bodies)
-        mobility = look = None
+        mobility = observe_body = None
         if isinstance(parameters, PointerParameters):
             mobility = self.state.inverse_inertia.reshape(6, 6)
             if parameters.mass is not None and parameters.inertia is not None:
                 mobility = mobility_of(parameters.mass, parameters.inertia, start.planar)
-            look = tool_side.look
-            if look is not None:
+            observe_body = tool_side.observe_body
+            if observe_body is not None:
                 for number, moves in enumerate(self._bodies.values()):
                     if moves:
-                        look(number)  # what it needs is made before the first tick
-        self._operator = build_operator(parameters, table, seed, self.events, mobility, look)
+                        observe_body(number)  # what it needs is made before the first tick
+        self._operator = build_operator(parameters, table, seed, self.events, mobility, observe_body)
 
     def begin(self, tick: int, time: int) -> OperatorEvent | None:
         """Fill the command of a tick, stamped with `time` [ns]; returns the event that took effect, if one did."""

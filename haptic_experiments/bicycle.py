@@ -30,7 +30,7 @@ from haptic_sim.constraints.scenes import ConstraintParameters, FormulasParamete
 from haptic_sim.constraints.system import System
 
 STEP = 1e-4  # [rad], [rad/s] of the differences; the error of the speeds is 1e-7 m/s
-FASTEST, APART = 20.0, 0.05  # [m/s] speeds at which stability is looked at
+FASTEST, SPEED_STEP = 20.0, 0.05  # [m/s] speeds at which stability is looked at
 SPEEDS = 1e-5  # [m/s] from the speeds of the paper's equations
 FALLEN = 0.5  # [rad] of roll from which a bicycle counts as fallen
 LIES = 1.0  # [rad] of roll up to which a motion is judged
@@ -176,7 +176,7 @@ def critical_speeds(linear: Callable[[float], np.ndarray]) -> tuple[float | None
     """
     from scipy.optimize import brentq
 
-    speeds = np.arange(APART, FASTEST, APART)
+    speeds = np.arange(SPEED_STEP, FASTEST, SPEED_STEP)
     found: list[float | None] = []
     for side, sign in ((_oscillation, -1.0), (_lean, 1.0)):
         values = np.array([side(linear(v)) for v in speeds])

@@ -313,7 +313,7 @@ def _height_errors(trial: Trial, motion: Motion) -> tuple[np.ndarray, np.ndarray
 
 
 def _metrics(trial: Trial, motion: Motion) -> dict[str, float | None]:
-    """See METRICS; times of a switch are not known before it."""
+    """As of METRICS; times of a switch are not known before it."""
     errors_of_bounces, _ = _height_errors(trial, motion)
     errors = motion.rest_errors(trial.experiment)
     known = [error for error in errors.values() if error is not None]
@@ -345,7 +345,7 @@ def _claims(trial: Trial, motion: Motion, references: Mapping[str, Samples]) -> 
     rest = motion.rest_errors(experiment)
     gain = float(np.diff(motion.energy).max()) if motion.energy.size > 1 else None
     pulls = {name: float(references[name]["env_fz"].min()) if name in references else None for name in WALLS.values()}
-    met = all(references[name]["env_fz"].max() > 0.0 for name in WALLS.values() if name in references)
+    touches = all(references[name]["env_fz"].max() > 0.0 for name in WALLS.values() if name in references)
     least, printed = pulls.values()
     return [
         RESTITUTION.judged(
@@ -368,7 +368,7 @@ def _claims(trial: Trial, motion: Motion, references: Mapping[str, Samples]) -> 
         PASSIVE.judged(
             {"this run": gain}, None if gain is None else gain <= ROUNDING * float(np.ptp(motion.energy) or 1.0)
         ),
-        PULLS.judged(pulls, None if least is None or printed is None or not met else printed < 0.0 <= least),
+        PULLS.judged(pulls, None if least is None or printed is None or not touches else printed < 0.0 <= least),
     ]
 
 

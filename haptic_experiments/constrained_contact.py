@@ -352,14 +352,14 @@ def _switching(curve: Curve, beside: Sequence[Curve], finer: Sequence[Curve]) ->
                 values = np.where(other.samples["colliding"] > 0, np.nan, other.samples[row.column])
                 lines.append(Line(*thin(other.samples["time"], values), other.label, replace(other.style, width=0.9)))
             low, high = np.nanmin(usual), np.nanmax(usual)
-            room = 0.25 * max(float(high - low), 1e-9)
+            margin = 0.25 * max(float(high - low), 1e-9)
             panels.append(
                 draw(
                     f"{kind}_{row.column}",
                     f"({next(letters)}) {kind} of {row.label}, collisions left out",
                     lines,
                     "time [s]",
-                    Axis(f"{kind} [{unit}]", span=(float(low) - room, float(high) + room)),
+                    Axis(f"{kind} [{unit}]", span=(float(low) - margin, float(high) + margin)),
                 )
             )
     for row in [row for row in rows if row.force][:1]:
@@ -372,14 +372,14 @@ def _switching(curve: Curve, beside: Sequence[Curve], finer: Sequence[Curve]) ->
                 shown = (each.samples["time"] >= at - 0.1 * fade) & (each.samples["time"] <= at + 1.2 * fade)
                 lines.append(Line(each.samples["time"][shown], each.samples[row.column][shown], each.label, each.style))
             inside = lines[0].y
-            room = 0.3 * max(float(np.ptp(inside)), 1e-9)
+            margin = 0.3 * max(float(np.ptp(inside)), 1e-9)
             panels.append(
                 draw(
                     f"{word}_{row.column}",
                     f"({next(letters)}) {row.label} is switched {word}",
                     lines,
                     "time [s]",
-                    Axis("force [N]", span=(float(inside.min()) - room, float(inside.max()) + room)),
+                    Axis("force [N]", span=(float(inside.min()) - margin, float(inside.max()) + margin)),
                 )
             )
     residual = Line(samples["time"], np.maximum(samples["residual_holonomic"], 1e-18), "this run", Style(BLUE))

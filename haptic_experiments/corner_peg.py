@@ -329,32 +329,32 @@ def _deepest_lower(experiment: Experiment, run: Samples, impacts: Sequence[float
     return _passed_peak(_penetrations(experiment, run)[1])
 
 
-def _met_both(experiment: Experiment, run: Samples) -> bool:
+def _touched_both(experiment: Experiment, run: Samples) -> bool:
     """Whether both walls were met, and penetrated as deep as they will be."""
     return all(_passed_peak(depth) is not None for depth in _penetrations(experiment, run))
 
 
 def _force_at_contacts(experiment: Experiment, run: Samples, impacts: Sequence[float]) -> float | None:
-    return _peak_force(run) if _met_both(experiment, run) else None
+    return _peak_force(run) if _touched_both(experiment, run) else None
 
 
 def _force_at_right(experiment: Experiment, run: Samples, impacts: Sequence[float]) -> float | None:
-    return float(np.abs(run["rendered_fx"]).max()) if _met_both(experiment, run) else None
+    return float(np.abs(run["rendered_fx"]).max()) if _touched_both(experiment, run) else None
 
 
 def _force_at_lower(experiment: Experiment, run: Samples, impacts: Sequence[float]) -> float | None:
-    return float(np.abs(run["rendered_fy"]).max()) if _met_both(experiment, run) else None
+    return float(np.abs(run["rendered_fy"]).max()) if _touched_both(experiment, run) else None
 
 
 def _settled(experiment: Experiment, run: Samples, impacts: Sequence[float]) -> float | None:
     """The settling time; None if the run ends less than RESTS later, as its end may then not be where it settles."""
-    time = _settling_time(run) if _met_both(experiment, run) else None
+    time = _settling_time(run) if _touched_both(experiment, run) else None
     return None if time is None or run["time"][-1] - time < RESTS else time
 
 
 def _departures(experiment: Experiment, run: Samples, impacts: Sequence[float]) -> float | None:
     """How often the hand leaves a wall."""
-    if not _met_both(experiment, run):
+    if not _touched_both(experiment, run):
         return None
     return float(sum((np.diff((depth > 0.0).astype(int)) < 0).sum() for depth in _penetrations(experiment, run)))
 

@@ -191,15 +191,15 @@ class CouplingWall(Analysis):
         most: dict[str, dict[str, float | None]] = {
             side: dict.fromkeys(f"{world}, {side}" for world in WORLDS) for side in SIDES
         }
-        apart: dict[str, float | None] = {name: None for side in SIDES for name in most[side]}
+        deviations: dict[str, float | None] = {name: None for side in SIDES for name in most[side]}
         for name, (energy, gain) in measured.items():
             most[name.rpartition(" ")[2]][name] = float(energy.max())
-            apart[name] = float(abs(energy[-1] - gain) / abs(gain))
+            deviations[name] = float(abs(energy[-1] - gain) / abs(gain))
 
         return [
             INSIDE.decided(most["inside"], lambda m: max(m.values()) <= ROUNDING),
             OUTSIDE.decided(most["outside"], lambda m: min(m.values()) > ROUNDING),
-            PREDICTED.decided(apart, lambda m: max(m.values()) <= AS_PREDICTED),
+            PREDICTED.decided(deviations, lambda m: max(m.values()) <= AS_PREDICTED),
         ]
 
     def figures(self, trial: Trial, samples: Samples, findings: Findings) -> list[Figure]:

@@ -32,16 +32,16 @@ BEFORE = 0.6  # of that way, on which hands are compared: the link has not met t
 NEARER = 0.5  # of the distance with kinematic constraints
 
 
-def way(samples: Samples) -> float:
+def hand_travel(samples: Samples) -> float:
     """How far the hand goes along y [m]."""
     y = samples["hand_py"]
     return float(y.max() - y[0])
 
 
-def apart(samples: Samples, synchronous: Samples) -> float:
+def largest_difference(samples: Samples, synchronous: Samples) -> float:
     """Largest distance along y from the hand in a synchronous environment, on the first part of its way [m]."""
     y = synchronous["hand_py"]
-    beyond = np.flatnonzero(y - y[0] > BEFORE * way(synchronous))
+    beyond = np.flatnonzero(y - y[0] > BEFORE * hand_travel(synchronous))
     rows = min(int(beyond[0]) if beyond.size else y.size, len(samples))
     return float(np.abs(samples["hand_py"][:rows] - y[:rows]).max(initial=0.0))
 
@@ -49,7 +49,7 @@ def apart(samples: Samples, synchronous: Samples) -> float:
 def distances(case: Compared) -> dict[str, float | None]:
     """These distances of the local models whose link moves, by run [m]."""
     ideal = case.references.get("synchronous")
-    return each(lambda run: None if ideal is None else apart(run, ideal), "KC", "DC")(case)
+    return each(lambda run: None if ideal is None else largest_difference(run, ideal), "KC", "DC")(case)
 
 
 LOSES = Statement(
@@ -76,14 +76,14 @@ KINEMATIC = Statement(
     of=each(rebounds, "SC", "KC"),
     holds=lambda m: abs(m["SC"] - m["KC"]) <= SIMILAR,
 )
-WAY = Quantity("way of the hand along the push", "mm", 1e3)
+TRAVEL = Quantity("way of the hand along the push", "mm", 1e3)
 HELD_BACK = Statement(
     "held_back",
     f"Static constraints hold the hand back: it goes at most {100 * HELD:g} % as far as in an environment at the servo "
     "rate",
     "",
-    WAY,
-    of=each(way, "SC", "synchronous"),
+    TRAVEL,
+    of=each(hand_travel, "SC", "synchronous"),
     holds=lambda m: m["SC"] <= HELD * m["synchronous"],
 )
 DYNAMIC = Statement(
@@ -101,7 +101,7 @@ class DynamicContact(LocalModelAnalysis):
     NEEDS: ClassVar = {"operator": "constant"}
     METRICS: ClassVar = {
         **declared("rebounds", "contact_losses", "max_force_step"),
-        "way": Quantity("Way of the hand along y", "mm", 1e3, lambda case: way(case.samples)),
+        "way": Quantity("Way of the hand along y", "mm", 1e3, lambda case: hand_travel(case.samples)),
     }
     CLAIMS = (LOSES, BOUNCES_MORE, KINEMATIC, HELD_BACK, DYNAMIC)
     VARIANTS: ClassVar = {

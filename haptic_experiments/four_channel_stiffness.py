@@ -221,7 +221,7 @@ class FourChannelStiffness(LocalModelAnalysis):
         runs: dict[str, Samples] = {}
         felt: dict[str, float | None] = dict.fromkeys(CONNECTIONS)
         if compare:
-            runs[WORLD] = self.modulated(trial, _alone(trial.experiment))
+            runs[WORLD] = self.modulated(trial, _without_device(trial.experiment))
             for name, connection in CONNECTIONS.items():
                 felt[name] = self.stiffest(trial, connection)
                 runs[name] = self.modulated(trial, connection.of(trial.experiment))
@@ -298,7 +298,7 @@ def _wrench(experiment: Experiment) -> tuple[float, ...]:
     return operator.wrench
 
 
-def _alone(experiment: Experiment) -> Experiment:
+def _without_device(experiment: Experiment) -> Experiment:
     """The world without a device: the operator's wrench acts on the tool."""
     update = {"device": NoDeviceParameters(), "controller": NoControllerParameters()}
     return Variant(SYNCHRONOUS).of(experiment).model_copy(update=update)

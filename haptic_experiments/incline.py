@@ -163,7 +163,7 @@ def _scene(trial: Trial) -> SlopeParameters:
     return scene
 
 
-def _way(trial: Trial, samples: Samples) -> np.ndarray:
+def _displacement(trial: Trial, samples: Samples) -> np.ndarray:
     """Along the slope since the start, downhill [m]."""
     angle = math.radians(_scene(trial).angle)
     x, z = samples["tool_px"] - samples["tool_px"][0], samples["tool_pz"] - samples["tool_pz"][0]
@@ -216,7 +216,7 @@ def _metrics(trial: Trial, samples: Samples) -> dict[str, float | None]:
         slips = np.flatnonzero(samples["sliding"])
         metrics["first_slip_time"] = float(samples["time"][slips[0]]) if slips.size else None
         metrics["final_speed"] = float(samples["speed"][-1])
-        metrics["displacement"] = float(_way(trial, samples)[-1])
+        metrics["displacement"] = float(_displacement(trial, samples)[-1])
         metrics["acceleration"] = acceleration(samples)
     return metrics
 
@@ -339,9 +339,9 @@ def _slide(name: str, title: str, curves: Sequence[Curve]) -> Figure:
     ratios.append(Line(ends, np.full(2, law.static), f"static, {law.static:g}", Style(BLACK, (5, 1.8), 0.9)))
     ratios.append(Line(ends, np.full(2, law.kinetic), f"kinetic, {law.kinetic:g}", _LAW))
     first = _beginning(curves)
-    way = [Line(c.samples["time"], 1e6 * _way(c.trial, c.samples), c.label, c.style) for c in curves]
-    y_way = [line.y[line.x <= first] for line in way]
-    low, high = min(y.min() for y in y_way), max(y.max() for y in y_way)
+    displacements = [Line(c.samples["time"], 1e6 * _displacement(c.trial, c.samples), c.label, c.style) for c in curves]
+    visible = [line.y[line.x <= first] for line in displacements]
+    low, high = min(y.min() for y in visible), max(y.max() for y in visible)
     panels = [
         draw(f"{name}_speed", "(a) speed along the slope", lines, "time [s]", Axis("speed downhill [m/s]", least=1e-4)),
         draw(
@@ -354,7 +354,7 @@ def _slide(name: str, title: str, curves: Sequence[Curve]) -> Figure:
         draw(
             f"{name}_way",
             "(c) way along the slope, at the beginning",
-            way,
+            displacements,
             Axis("time [s]", span=(0.0, first)),
             Axis(
                 "way downhill [µm]", span=(float(low - 0.05 * (high - low)), float(high + 0.05 * (high - low)) or 1.0)

@@ -39,8 +39,8 @@ INSTANT = 1e-12  # [s]
 
 PLACES = (0.1, 0.3, 0.5, 0.7, 0.9)  # of a link's length: where it is struck besides
 OBSTACLE = 1.0  # [kg] of an obstacle that moves, as each rod of THESIS has (chosen)
-RELATIVE, ALONE = "relative velocity (4.21)", "each body alone (4.22, 4.23)"
-RULES: Mapping[str, Rule] = {RELATIVE: "consistent", ALONE: "printed"}
+RELATIVE, SEPARATE = "relative velocity (4.21)", "each body alone (4.22, 4.23)"
+RULES: Mapping[str, Rule] = {RELATIVE: "consistent", SEPARATE: "printed"}
 
 METRICS = {
     "energy_left_plastic": Quantity("Kinetic energy left by a perfectly plastic collision (e = 0)", "J"),
@@ -94,7 +94,7 @@ RELATIVE_KEEPS = Statement(
     "THESIS 4.4, equations 4.14 and 4.21",
     _MOMENTUM,
 )
-ALONE_KEEPS = Statement(
+SEPARATE_KEEPS = Statement(
     "bodies_alone_keep_momentum",
     "It keeps the angular momentum also if arm and obstacle each obey the law of restitution alone, as printed",
     "THESIS 4.4, equations 4.14, 4.22 and 4.23",
@@ -108,7 +108,7 @@ CLAIMS = (
     DISTAL_LOSES_ALL,
     DISTAL_LOSES_ALL_ALONG,
     RELATIVE_KEEPS,
-    ALONE_KEEPS,
+    SEPARATE_KEEPS,
 )
 scene_of = partial(scene_as, kind=TwoLinksParameters)
 
@@ -229,7 +229,7 @@ class LinkageImpact(Analysis):
         """The arm struck at its other link, where THESIS strikes it; plastic and elastic collisions in other places; an
         obstacle that moves, whose collisions are of two bodies, by both laws.
         """
-        return {**other_link(trial), **elsewhere(trial), **moving(trial)}
+        return {**other_link(trial), **at_other_places(trial), **moving(trial)}
 
     def judge(self, trial: Trial, samples: Samples, references: Mapping[str, Samples]) -> Findings:
         variants = self.variants(trial, samples)
@@ -257,7 +257,7 @@ class LinkageImpact(Analysis):
             _energy_table({NAMES[name]: run for name, run in runs.items()}),
         )
         made = [energy, _velocities([Curve("this run", trial, samples, Style())])]
-        places = {name: variant for name, variant in elsewhere(trial).items() if name in findings.references}
+        places = {name: variant for name, variant in at_other_places(trial).items() if name in findings.references}
         if places:
             made.append(_places({name: (variant, findings.references[name]) for name, variant in places.items()}))
         free = {name: variant for name, variant in moving(trial).items() if name in findings.references}
@@ -308,7 +308,7 @@ def other_link(trial: Trial) -> dict[str, Trial]:
     return {name: _with_scene(trial, contact_height=height)}
 
 
-def elsewhere(trial: Trial) -> dict[str, Trial]:
+def at_other_places(trial: Trial) -> dict[str, Trial]:
     """Plastic and elastic collisions along both links, by place."""
     l1, l2 = scene_of(trial.experiment).lengths
     heights = [part * l1 for part in PLACES] + [l1 + part * l2 for part in PLACES]
@@ -382,7 +382,7 @@ def _claims(runs: Mapping[str, tuple[Trial, Samples]]) -> list[Claim]:
     elastic, base, distal = along(LINKS, 1.0), along([BASE], 0.0), along([DISTAL], 0.0)
     errors, printed = of(_error), of(lambda trial, run: _error(trial, run, 1.0))
     struck = {NAMES[DISTAL]: _part_left(runs[DISTAL][1], 0.0) if DISTAL in runs else None}
-    relative, alone = ({law: _lost_momentum(runs[law][1]) if law in runs else None} for law in RULES)
+    relative, separate = ({law: _lost_momentum(runs[law][1]) if law in runs else None} for law in RULES)
     return [
         CLOSED_FORM.judged(errors, _all(errors, lambda error: error <= ROUNDING)),
         PRINTED_FORM.judged(printed, _all(printed, lambda error: error <= ROUNDING)),
@@ -391,7 +391,7 @@ def _claims(runs: Mapping[str, tuple[Trial, Samples]]) -> list[Claim]:
         DISTAL_LOSES_ALL.judged(struck, _all(struck, lambda part: part <= ROUNDING)),
         DISTAL_LOSES_ALL_ALONG.judged(distal, _all(distal, lambda part: part <= ROUNDING)),
         RELATIVE_KEEPS.judged(relative, _all(relative, lambda change: change <= ROUNDING)),
-        ALONE_KEEPS.judged(alone, _all(alone, lambda change: change <= ROUNDING)),
+        SEPARATE_KEEPS.judged(separate, _all(separate, lambda change: change <= ROUNDING)),
     ]
 
 

@@ -35,7 +35,7 @@ FELT_BOTTOM = Statement(
     Quantity("way of the hand into the hole", "mm", 1e3),
     of=lambda case: {"hand": case.depth, "bottom": case.felt_bottom},
     holds=lambda m: abs(m["hand"] - m["bottom"]) <= EXTRA,
-    when=lambda case: case.depth > case.hole.way - EXTRA,
+    when=lambda case: case.depth > case.hole.travel - EXTRA,
 )
 
 
@@ -44,7 +44,7 @@ class Hole:
 
     Attributes:
         play: between the peg and two walls, by axis.
-        way: of the peg from its start to the bottom; half: half of its length.
+        travel: of the peg from its start to the bottom; half: half of its length.
 
     Raises:
         KeyError: a geom is not there.
@@ -61,9 +61,9 @@ class Hole:
             k = "xyz".index(axis)
             self.play[axis] = _face(model, high, k, -1.0) - _face(model, low, k, 1.0) - 2.0 * float(size[k])
         self.half = float(size[2])
-        self.way = float(start[2]) - self.half - _face(model, BOTTOM, 2, 1.0)
+        self.travel = float(start[2]) - self.half - _face(model, BOTTOM, 2, 1.0)
         self.depth = _face(model, SIDES["x"][0], 2, 1.0) - _face(model, BOTTOM, 2, 1.0)
-        self.above = self.way - self.depth
+        self.above = self.travel - self.depth
 
 
 def _face(model: Any, name: str, axis: int, side: float) -> float:
@@ -116,7 +116,7 @@ class MujocoPeg(MujocoAnalysis):
         ]
 
 
-def way_down(samples: Samples) -> np.ndarray:
+def downward_travel(samples: Samples) -> np.ndarray:
     """How far the hand has gone down [m] (rows,)."""
     z = samples["hand_pz"]
     return np.asarray(z[0] - z)
@@ -139,7 +139,7 @@ class InHole:
 
     def __init__(self, trial: Trial, samples: Samples):
         self.trial, self.samples, self.hole = trial, samples, Hole(trial.experiment)
-        self.down = way_down(samples)
+        self.down = downward_travel(samples)
         self.depth = float(self.down.max())  # [m] of the hand
         self.rows = self.down > self.hole.above + INSIDE * self.hole.depth
 
@@ -161,7 +161,7 @@ class InHole:
     def felt_bottom(self) -> float:
         """Where the bottom is felt, which yields to the force [m]."""
         force = float(self.samples["env_fz"][int(self.down.argmax())])
-        return self.hole.way + force / self.trial.experiment.contact.stiffness
+        return self.hole.travel + force / self.trial.experiment.contact.stiffness
 
 
 ANALYSIS = MujocoPeg()

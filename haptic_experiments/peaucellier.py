@@ -54,7 +54,7 @@ class Peaucellier(FormulaAnalysis):
         C, P = motion.q("xC", "yC"), motion.q("xP", "yP")
         product = np.linalg.norm(C, axis=1) * np.linalg.norm(P, axis=1) / (p["L"] ** 2 - p["s"] ** 2) - 1.0
         inverts = float(np.abs(product).max())
-        apart = float(np.abs(np.arctan2(C[:, 0] * P[:, 1] - C[:, 1] * P[:, 0], np.sum(C * P, axis=1))).max())
+        angle = float(np.abs(np.arctan2(C[:, 0] * P[:, 1] - C[:, 1] * P[:, 0], np.sum(C * P, axis=1))).max())
         metrics: dict[str, float | None] = {"line_error": error, "stroke": stroke, "inversion_error": inverts}
         straight = error < EXACT * away
         return metrics, [
@@ -63,7 +63,7 @@ class Peaucellier(FormulaAnalysis):
                 straight if stroke > STROKE * away or not straight else None,
                 "P has hardly moved",
             ),
-            INVERSION.judged({"product": inverts, "angle": apart}, inverts < EXACT and apart < EXACT),
+            INVERSION.judged({"product": inverts, "angle": angle}, inverts < EXACT and angle < EXACT),
         ]
 
     def own_figures(self, motion: Motion, findings: Findings) -> list[Figure]:

@@ -285,7 +285,7 @@ def _with_friction(trial: Trial, **settings: object) -> Trial:
     return replace(trial, experiment=trial.experiment.model_copy(update={"contact": contact}))
 
 
-def _lasting(trial: Trial, duration: float) -> Trial:
+def _with_duration(trial: Trial, duration: float) -> Trial:
     return replace(trial, experiment=trial.experiment.model_copy(update={"duration": duration}))
 
 
@@ -384,7 +384,7 @@ def _missed(samples: Samples) -> int:
 
 
 def _compliance(slot: Slot, samples: Samples | None) -> float | None:
-    """See METRICS [m/N]."""
+    """Compliance of the bonds, as of METRICS [m/N]."""
     if samples is None or samples["time"][-1] < RAMP:
         return None
     rows = (samples["time"] > RAMP - slot.period) & (samples["time"] <= RAMP)
@@ -856,7 +856,7 @@ class PegFriction(Analysis):
         if not len(samples) or Slot.of(trial.experiment) is None:
             return {}
         own = variant(trial.experiment)
-        compared = _lasting(trial, min(float(samples["time"][-1]), HORIZON))
+        compared = _with_duration(trial, min(float(samples["time"][-1]), HORIZON))
         found = {name: _as_variant(compared, name) for name in VARIANTS if name != own}
         found[LOADED + THIS] = under_static_load(trial)
         for name in (*MODELS, *(PRINTED + name for name in MODELS)):
@@ -888,7 +888,7 @@ class PegFriction(Analysis):
     def expected(self, trial: Trial, findings: Findings) -> Mapping[str, tuple[float, str]]:
         """What theory gives for the metrics: value in SI units, and how it is known."""
         experiment, slot = trial.experiment, Slot.of(trial.experiment)
-        if slot is None or not experiment.alone:
+        if slot is None or not experiment.standalone:
             return {}
         known = {}
         slip = _first_time(build_operator(experiment.operator, trial.table), slot.static, experiment)

@@ -196,8 +196,8 @@ def motion_errors(trial: Trial, samples: Samples, contact: Contact) -> tuple[flo
         scene = scene_of(trial.experiment)
         position, rotation = rolling_motion(scene, contact.gamma or 0.0, pose[0], spins[rows][0], time)
         # |R - R'| in the Frobenius norm is 2 sqrt(2) sin(angle / 2)
-        apart = np.linalg.norm(rotations(pose) - rotation, axis=(1, 2)) / (2.0 * math.sqrt(2.0))
-        angle = 2.0 * np.arcsin(np.minimum(apart, 1.0))
+        difference = np.linalg.norm(rotations(pose) - rotation, axis=(1, 2)) / (2.0 * math.sqrt(2.0))
+        angle = 2.0 * np.arcsin(np.minimum(difference, 1.0))
         found.append((float(np.linalg.norm(pose[:, :3] - position, axis=1).max()), float(angle.max())))
     return max(far for far, _ in found), max(turned for _, turned in found)
 
@@ -363,7 +363,7 @@ def _variants(trial: Trial, samples: Samples) -> dict[str, Trial]:
     """Trials of the same duration with which the trial is compared."""
     experiment = trial.experiment
     lasted = float(samples["time"][-1]) + 1.0 / experiment.rate
-    if not experiment.alone or lasted > HORIZON:
+    if not experiment.standalone or lasted > HORIZON:
         return {}
     scene, constraint = scene_of(experiment), experiment.constraint
     touching = scene.model_copy(update={"start": (scene.large + scene.small, *scene.start[1:])})

@@ -125,7 +125,7 @@ class RollingTouch(Analysis):
         bodies = scene_as(experiment, WorldParameters).bodies
         ball = bodies.get(BALL)
         round_one = isinstance(ball, FreeBodyParameters) and [shape.type for shape in ball.shapes] == ["sphere"]
-        if not (round_one and FLOOR in bodies) or experiment.alone or experiment.asynchronous:
+        if not (round_one and FLOOR in bodies) or experiment.standalone or experiment.asynchronous:
             yield "a free ball, a floor, a device, and an environment without a local model"
 
     def judge(self, trial: Trial, samples: Samples, references: Mapping[str, Samples]) -> Findings:

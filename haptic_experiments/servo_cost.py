@@ -186,7 +186,7 @@ class ServoCost(Analysis):
 
     def lacking(self, experiment: Experiment) -> Iterator[str]:
         scene = scene_as(experiment, WorldParameters)
-        if not (scene.motions and scene.pulls) or experiment.alone or experiment.asynchronous:
+        if not (scene.motions and scene.pulls) or experiment.standalone or experiment.asynchronous:
             yield "a motion, a pull, a device, and an environment without a local model"
 
     def analyse(self, trial: Trial, samples: Samples, *, compare: bool = True) -> Findings:

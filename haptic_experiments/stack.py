@@ -59,7 +59,7 @@ PASSIVE = Statement(
     Quantity("largest gain of energy in a step, and what the solver's tolerance allows", "nJ", 1e9),
     of=lambda case: {"gain": case.gain, "allowed": GAIN * case.stored},
     holds=lambda m: m["gain"] <= m["allowed"],
-    when=lambda case: case.alone,
+    when=lambda case: case.unloaded,
 )
 CARRIED = Statement(
     "carries_its_weight",
@@ -68,7 +68,7 @@ CARRIED = Statement(
     Quantity("on the uppermost box", "N"),
     of=lambda case: {"force": case.support, "weight": case.weight},
     holds=lambda m: abs(m["force"] - m["weight"]) <= FORCE_ERROR * m["weight"],
-    when=lambda case: case.alone,
+    when=lambda case: case.unloaded,
 )
 CLAIMS = (STANDS, PASSIVE, CARRIED)
 scene_of = partial(scene_as, kind=StackParameters)
@@ -86,7 +86,7 @@ class Drift:
         support: mean force on the uppermost box in the last half [N]; None of one row.
         weight: of a box [N].
         stored: potential energy of the stack above the floor [J].
-        alone: whether nobody pushes.
+        unloaded: whether nobody pushes.
     """
 
     time: np.ndarray
@@ -97,7 +97,7 @@ class Drift:
     support: float | None
     weight: float
     stored: float
-    alone: bool
+    unloaded: bool
 
     @classmethod
     def of(cls, trial: Trial, samples: Samples) -> Drift:
@@ -121,7 +121,7 @@ class Drift:
             support=float(half.mean()) if len(samples) > 1 else None,
             weight=weight,
             stored=weight * scene.side * boxes**2 / 2,  # of n boxes, whose middles are at (i + 1/2) side
-            alone=not any(getattr(trial.experiment.operator, "wrench", (1.0,))),
+            unloaded=not any(getattr(trial.experiment.operator, "wrench", (1.0,))),
         )
 
     @property

@@ -183,12 +183,14 @@ class TwoHands(Analysis):
         claims.append(OPPOSITE.judged({"first": one, "second": other}, opposite))
         error = momentum_error(trial, samples, body)
         claims.append(MOMENTUM.judged({"error": error}, None if error is None else error <= ROUNDING))
-        alone = None
+        one_hand = None
         if references:
             (run,) = references.values()
-            alone = float(carried(trial, run).rise.max())
+            one_hand = float(carried(trial, run).rise.max())
         claims.append(
-            BOTH.judged({"both": rise, "one": alone}, None if alone is None else alone < ALOFT and rise >= LIFTED)
+            BOTH.judged(
+                {"both": rise, "one": one_hand}, None if one_hand is None else one_hand < ALOFT and rise >= LIFTED
+            )
         )
         metrics |= {
             "felt_weight": felt,
@@ -203,8 +205,8 @@ class TwoHands(Analysis):
             return CARRIED.judged({"rise": rise, "distance": None}, False)
         second = f"{trial.experiment.hand_names[0]}_hand"
         hands = 0.5 * (samples.pose("hand")[:, :3] + samples.pose(second)[:, :3])
-        ways = (points[rows] - points[rows[0]] for points in (body.place, hands))
-        distance = float(np.linalg.norm(np.subtract(*ways), axis=1).max())
+        paths = (points[rows] - points[rows[0]] for points in (body.place, hands))
+        distance = float(np.linalg.norm(np.subtract(*paths), axis=1).max())
         return CARRIED.judged({"rise": rise, "distance": distance}, rise >= LIFTED and distance <= ALONG)
 
     def figures(self, trial: Trial, samples: Samples, findings: Findings) -> list[Figure]:
@@ -275,9 +277,9 @@ def one_handed(trial: Trial) -> Trial:
     (hand,) = experiment.hands
     operator = hand.operator
     assert isinstance(operator, ArmParameters)
-    time, *way = operator.path[min(1, len(operator.path) - 1)]
-    size = float(np.linalg.norm(way)) or 1.0
-    path = ((0.0, 0.0, 0.0, 0.0), (time or 1.0, *(-AWAY * part / size for part in way)))
+    time, *displacement = operator.path[min(1, len(operator.path) - 1)]
+    size = float(np.linalg.norm(displacement)) or 1.0
+    path = ((0.0, 0.0, 0.0, 0.0), (time or 1.0, *(-AWAY * part / size for part in displacement)))
     away = hand.model_copy(update={"operator": operator.model_copy(update={"path": path})})
     return replace(trial, experiment=experiment.model_copy(update={"hands": (away,)}), built=trial.start)
 

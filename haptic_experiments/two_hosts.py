@@ -224,8 +224,8 @@ class TwoHosts(Analysis):
             run = runs[label(kind, SHOWN)]
             hands.append(Line(*thin(run["time"], 1e3 * run["hand_px"]), name, style))
             of_kind = [runs[label(kind, delay)] for delay in DELAYS]
-            apart = np.array([1e3 * distance(one, beside) for one in of_kind])
-            distances.append(Line(delays, np.maximum(apart, SMALLEST), name, style))
+            differences = np.array([1e3 * distance(one, beside) for one in of_kind])
+            distances.append(Line(delays, np.maximum(differences, SMALLEST), name, style))
             found = [force_error(trial.experiment, one) for one in of_kind]
             if None not in found:
                 errors.append(Line(delays, np.array(found, float), name, style))

@@ -274,7 +274,7 @@ class TwoLinkCircle(ConstrainedAnalysis):
             metrics["link2_least"] = coasting.link2
             metrics["speed_rise"] = coasting.faster
         if has_device(samples):
-            metrics["device_error"] = float(_apart(samples).max())
+            metrics["device_error"] = float(_distance(samples).max())
             metrics["device_radial_error"] = float(np.abs(_radial(trial, samples, "hand")).max())
         return metrics
 
@@ -329,7 +329,7 @@ def _angle(trial: Trial, samples: Samples, body: str) -> np.ndarray:
     return np.unwrap(np.arctan2(y, x))
 
 
-def _apart(samples: Samples) -> np.ndarray:
+def _distance(samples: Samples) -> np.ndarray:
     """Distance of the device from the tool [m]."""
     between = samples.group("hand", "px", "py", "pz") - samples.group("tool", "px", "py", "pz")
     return np.asarray(np.linalg.norm(between, axis=1))

@@ -43,7 +43,7 @@ RIGID = 15.0  # time constants after which the links are compared with a pendulu
 FOLLOWS = 1e-6  # of a constraint at the start: how near to the exponential
 PENDULUM = 1e-5  # [rad] how near to the pendulum
 FLOOR = 1e-14  # of rounding; below it a constraint is drawn as this
-MET = {"tool": 1e-10, "hand": DEVICE_POSITION}  # [m, m^2] below it a constraint counts as met
+TOLERANCES = {"tool": 1e-10, "hand": DEVICE_POSITION}  # [m, m^2] below it a constraint counts as met
 SHOWN = 1.5  # [s] of the links in the plane, as in the source
 NAMES = ("c1", "c2", "c3")
 
@@ -140,7 +140,7 @@ class Motion:
     Attributes:
         time: [s], (rows,). q: (rows, 4). c: c1, c2, c3, (rows, 3).
         first: angle of link 1 [rad]; of a device the direction of its joint from the hinge, (rows,).
-        met: below it a constraint counts as met [m, m^2].
+        tolerance: below it a constraint counts as met [m, m^2].
         gamma: [1/s]; None where the position is returned to the constraints.
         rigid: first row that is compared with the pendulum; `rows` if there is none.
         pendulum: its angles from there, as link 1 and as link 2 [rad], (rows - rigid, 2).
@@ -150,7 +150,7 @@ class Motion:
     q: np.ndarray
     c: np.ndarray
     first: np.ndarray
-    met: float
+    tolerance: float
     gamma: float | None
     rigid: int
     pendulum: np.ndarray
@@ -169,14 +169,14 @@ class Motion:
         wrench = tracking.operator_wrench(trial, samples) if tracked else samples.wrench("operator")
         if rigid < len(time) and wrench is not None and not wrench.any():
             fold, rate = float(q[rigid, 3] - q[rigid, 0]), float(samples["v0"][rigid])
-            alone = pendulum(scene, fold, float(q[rigid, 0]), rate, len(time) - 1 - rigid, 1.0 / experiment.rate)
-            angles = np.stack([alone, alone + fold], axis=-1)
+            single = pendulum(scene, fold, float(q[rigid, 0]), rate, len(time) - 1 - rigid, 1.0 / experiment.rate)
+            angles = np.stack([single, single + fold], axis=-1)
         first = q[:, 0]
         if body == "hand":
             q[:, 1:3], q[:, 3] = samples.group("hand", "px", "py"), _near(planar_angle(samples.pose("hand")), q[:, 3])
             x, y = q[:, 1] - scene.Lc2 * np.cos(q[:, 3]), q[:, 2] - scene.Lc2 * np.sin(q[:, 3])
             first = _near(np.arctan2(y, x), first)
-        return cls(time, q, constraints(scene, q), first, MET[body], gamma, rigid, angles)
+        return cls(time, q, constraints(scene, q), first, TOLERANCES[body], gamma, rigid, angles)
 
     @property
     def exponential(self) -> np.ndarray | None:
@@ -194,7 +194,7 @@ class Motion:
     @property
     def share(self) -> np.ndarray:
         """Largest part of a constraint that is left, (rows,); it is CONVERGED where a constraint counts as met."""
-        return np.max(np.abs(self.c) / np.maximum(np.abs(self.c[0]), self.met / CONVERGED), axis=1)
+        return np.max(np.abs(self.c) / np.maximum(np.abs(self.c[0]), self.tolerance / CONVERGED), axis=1)
 
     def left(self, after: float) -> float | None:
         """Part of the constraints that is left `after` [s]; None if the run was shorter."""

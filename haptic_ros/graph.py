@@ -129,8 +129,8 @@ ROLES = {
         depth=64,  # a slow environment shall still see the states that it has to survey
         composed=False,
     ),
-    "alone": Role(
-        "haptic_bench.nodes.alone:AloneNode",
+    "standalone": Role(
+        "haptic_bench.nodes.standalone:StandaloneNode",
         name="environment",
         publishes=("operator_events", "tool_command", *_ANSWERED),
         takes=(EVENTS, OPERATOR),
@@ -166,7 +166,7 @@ class Graph:
         hands: names of all hands with a device; that of the first is empty.
         relayed: whether there is a relay between driver and controller.
         asynchronous: whether a local model answers the controller.
-        alone: whether there is no device.
+        standalone: whether there is no device.
         bridged: whether clients of CRTK are the controller, so that there is no environment.
     """
 
@@ -174,8 +174,8 @@ class Graph:
         self.nodes = nodes
         self.hands = tuple(hand for hand, kind in map(split_topic, nodes) if kind == "driver")
         self.relayed, self.asynchronous = "device_relay" in nodes, "local_model" in nodes
-        self.alone = "driver" not in nodes
-        self.bridged = not self.alone and "environment" not in nodes
+        self.standalone = "driver" not in nodes
+        self.bridged = not self.standalone and "environment" not in nodes
         self._published = {name: self._in_trial(name, self.published) for name in nodes}
         self._taken = {name: self._in_trial(name, self.taken) for name in nodes}
 
@@ -183,7 +183,7 @@ class Graph:
         """The role of a node, by its name in the trial."""
         hand, kind = split_topic(name)
         if kind == "environment":
-            kind = "alone" if self.alone else "surveyor" if self.asynchronous else kind
+            kind = "standalone" if self.standalone else "surveyor" if self.asynchronous else kind
         elif kind == "controller" and self.bridged:
             kind = "crtk"
         elif kind == "driver" and hand:

@@ -26,7 +26,7 @@ from haptic_sim.parameters import quantity
 RESEND = 0.05  # [s] without an answer after which a tick is begun again
 # Ticks that the leader may be ahead of the recorder: four messages each and for each hand, with a relay eight, of which
 # the middleware's shared memory holds 512 for a reader whose process does not get to run.
-LEAD, LOOK = 64, 16  # it looks every LOOK ticks
+LEAD, CHECK_EVERY = 64, 16  # it checks every CHECK_EVERY ticks
 POLL_PERIOD = 0.5  # [s] between two looks for foreign publishers, before the start
 CLOSING = 1.0  # [s] for the recorder to close the bag of an interrupted trial
 WATCHED = 65536  # ticks of a graph that only runs, of which what was measured is kept
@@ -92,10 +92,10 @@ class LeaderNode(ServoNode):
         self._first = 0  # tick of this activation
         self.reached = -1  # the last tick that others have heard of, which a driver that comes back goes on from
         self._broken = ""  # why the trial cannot go on
-        self._told = self._missed = 0  # ticks that /diagnostics has spoken of, and how many of them were missed
+        self._reported_tick = self._missed = 0  # ticks in /diagnostics so far, and how many of them were missed
         self._ready: set[str] = set()
         self._running = False  # between the first tick and the last
-        self._said: set[str] = set()  # of foreign publishers
+        self._reported: set[str] = set()  # of foreign publishers
         self._recorded, self._closed = 0, not config.recorded
         self._lacking = {"lost_messages": 0, "unsent_messages": 0}  # in the bag, as the recorder says
 
@@ -103,7 +103,7 @@ class LeaderNode(ServoNode):
         """Take a TrialEvent."""
         assert isinstance(data, bytes)  # it comes from outside
         event = deserialize_message(data, TrialEvent)
-        self._heard = time.monotonic()
+        self._last_received = time.monotonic()
         if event.name == "ready":
             self._ready.add(event.node)
         elif event.name == "recorded":
@@ -170,7 +170,7 @@ class LeaderNode(ServoNode):
     def _run_in_lockstep(self, tick: int) -> int:
         """Execute the ticks from `tick` on, each when the one before is answered; the first that was not executed."""
         share = 2 if self.config.graph.relayed else max(1, len(self.config.graph.hands))
-        recorded, lead = self.config.recorded, max(LOOK, LEAD // share)
+        recorded, lead = self.config.recorded, max(CHECK_EVERY, LEAD // share)
         while tick <= self.config.last_tick and not self.stopping:
             self._stand()
             if self.stopping or not self._tick(tick):
@@ -178,7 +178,7 @@ class LeaderNode(ServoNode):
             tick += 1
             if not tick % 64:
                 self._report(tick)
-            if recorded and not tick % LOOK:
+            if recorded and not tick % CHECK_EVERY:
                 self._await(lambda done=tick: self._recorded >= done - lead, "recorder: is behind")
         return tick
 
@@ -235,7 +235,7 @@ class LeaderNode(ServoNode):
         watch = self._watch
         for values in (watch.begun, watch.round_trip, watch.command_age):
             values.fill(-1)
-        self._watched = self._told = self._done = tick
+        self._watched = self._reported_tick = self._done = tick
         return 0
 
     def _pause(self, deadlines: Deadlines, tick: int) -> None:
@@ -287,10 +287,10 @@ class LeaderNode(ServoNode):
         done = self._done
         if self.realtime and done > 1:
             watch = self._watch
-            told, now = max(self._told - self._watched, 0), done - self._watched
-            p50, p99 = watch.periods(told, now)  # since the last time: this holds the interpreter's lock
-            self._missed += watch.missed(told, now)
-            self._told = done
+            reported, now = max(self._reported_tick - self._watched, 0), done - self._watched
+            p50, p99 = watch.periods(reported, now)  # since the last time: this holds the interpreter's lock
+            self._missed += watch.missed(reported, now)
+            self._reported_tick = done
             values |= {"achieved rate [Hz]": round(1.0 / p50, 1) if p50 else None, "period p99 [s]": p99}
             values |= {"missed ticks": self._missed, "skipped periods": watch.skipped}
             values["age of the last command [ticks]"] = done - self.answered()
@@ -300,12 +300,12 @@ class LeaderNode(ServoNode):
 
     def _gather(self) -> bool:
         """Wait until all nodes of the trial are ready, for long if they say that they compile; False if interrupted."""
-        self._heard = time.monotonic()
+        self._last_received = time.monotonic()
         composition = self.transport.composition
         ours: list[Any] = [self] if composition is None else list(composition.nodes)
         waiting = list(ours)
         others = set(self.config.nodes) - {node.member for node in ours}
-        looked = contested_since = time.monotonic()
+        checked = contested_since = time.monotonic()
         ready, contested = False, ""
         while contested or not ready:
             if self.stopping:
@@ -315,20 +315,20 @@ class LeaderNode(ServoNode):
                 node.idle()
             waiting = [node for node in waiting if not node.barrier.announce_if_ready()]
             ready, now = not waiting and others <= self._ready, time.monotonic()
-            if ready or now > looked + POLL_PERIOD:
-                looked, before, contested = now, contested, self._contested()
+            if ready or now > checked + POLL_PERIOD:
+                checked, before, contested = now, contested, self._contested()
                 if contested and not before:
-                    contested_since = self._heard = now
-                    self.say(f"{contested}; waiting up to {self.config.patience:g} s for its end")
+                    contested_since = self._last_received = now
+                    self.notify(f"{contested}; waiting up to {self.config.patience:g} s for its end")
                 elif contested and now > contested_since + self.config.patience:
                     raise ServoError(f"not started: {contested}; end it, or run in another namespace or ROS_DOMAIN_ID")
-            if now > self._heard + READY_TIMEOUT:
+            if now > self._last_received + READY_TIMEOUT:
                 missing = sorted(others - self._ready) + [f"{topic} has no peer" for topic in self.barrier.unmatched()]
                 raise ServoError(f"not ready after {READY_TIMEOUT:g} s: {', '.join(missing)}")
         clock = self.get_clock()
         simulated = isinstance(clock, ROSClock) and clock.ros_time_is_active
         if self.realtime and simulated and not clock.now().nanoseconds:
-            self.say("use_sim_time is true and there is no /clock yet: until it comes, messages are stamped with 0")
+            self.notify("use_sim_time is true and there is no /clock yet: until it comes, messages are stamped with 0")
         self.publish_event("started", 0)
         return True
 
@@ -344,11 +344,11 @@ class LeaderNode(ServoNode):
         if not self._running or all(self.count_publishers(topic) <= 1 for topic in self.config.graph.topics):
             return
         contested = self._contested()
-        if contested and contested not in self._said:
-            self._said.add(contested)
-            self.say(f"{contested}: while it is there, messages of this topic are refused")
+        if contested and contested not in self._reported:
+            self._reported.add(contested)
+            self.notify(f"{contested}: while it is there, messages of this topic are refused")
 
-    def say(self, text: str) -> None:
+    def notify(self, text: str) -> None:
         """Say something to the user: in the log, and to whoever reads the progress."""
         self.get_logger().error(text)
         self._print(f"say {text}")

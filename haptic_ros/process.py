@@ -42,9 +42,9 @@ def run(*kinds: type[ServoNode]) -> NoReturn:
     nodes = [kind(kind.NAME) for kind in kinds]
     first = nodes[0]
     threading.excepthook = partial(_fail, first)
-    told: list[int] = []  # signals; their handler must not touch an event that this thread may hold the lock of
+    received: list[int] = []  # signals; their handler must not touch an event that this thread may hold the lock of
     for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, lambda number, _: told.append(number))
+        signal.signal(number, lambda number, _: received.append(number))
     executor = SingleThreadedExecutor()
     for node in nodes:
         executor.add_node(node)
@@ -55,7 +55,7 @@ def run(*kinds: type[ServoNode]) -> NoReturn:
         if first.get_parameter("autostart").value:
             starter.start()
         # The kernel may give a signal to another thread; Python handles it in this one, when this one wakes.
-        while not told and not first.finished.wait(0.2):
+        while not received and not first.finished.wait(0.2):
             pass
     except BaseException as error:
         _report(first, error)

@@ -327,10 +327,10 @@ class ServoNode(LifecycleNode):
 
     def _report_compilation(self) -> None:
         """From here on, say when kernels are compiled: to people, and to the leader, who then waits."""
-        say = progress.Progress(self.get_logger().info)
+        notify = progress.Progress(self.get_logger().info)
 
         def report(compiled: int, name: str) -> None:
-            say(compiled, name)
+            notify(compiled, name)
             self.publish_event(COMPILING, detail=name)
 
         progress.report = self._reporting = report

@@ -69,7 +69,7 @@ class Transport:
                 self.subscriptions[topic] = node.create_subscription(
                     _type(topic),
                     node.place(topic),
-                    _taken_elsewhere,
+                    _taken_by_inbox,
                     {EVENTS: _EVENT_QOS, **dict.fromkeys(RELIABLE, _WORLD_QOS)}.get(topic, taken_qos),
                     callback_group=group,
                     raw=True,
@@ -137,9 +137,9 @@ class Transport:
         assert self.inbox is not None
         if self.composition is not None:
             self.composition.flush()
-        heard = False
+        received = False
         for topic, data in self.inbox.wait(timeout):
-            heard = True
+            received = True
             if self.composition is None:
                 self._node.take(topic, data)
             else:
@@ -147,7 +147,7 @@ class Transport:
                     node.take(topic, data)
         if self.inbox.contested:
             self._refuse_contested(self.inbox.contested)
-        return heard
+        return received
 
     def _refuse_contested(self, contested: dict[str, int]) -> None:
         """Say and count that messages were refused because a topic has a foreign publisher."""
@@ -210,5 +210,5 @@ def _type(topic: str) -> Any:
     return getattr(msg, (TOPICS | INPUTS)[split_topic(topic)[1]].TYPE.rpartition("/")[2])
 
 
-def _taken_elsewhere(message: Any) -> None:
+def _taken_by_inbox(message: Any) -> None:
     """Never called: the servo thread takes these messages."""

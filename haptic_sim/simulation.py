@@ -36,7 +36,7 @@ from haptic_sim.worlds.model_files import last_link
 from haptic_sim.worlds.parameters import NAME, WORLD, FileParameters, HoldParameters, MujocoParameters
 from haptic_sim.worlds.scenes import AnyToolParameters, NoToolParameters, tools_of
 
-ELSEWHERE = (
+IGNORED_SECTIONS = (
     "name",
     "title",
     "source",
@@ -132,7 +132,7 @@ class Model:
         """
         document = inputs.read_mapping(path)
         model = cls.__new__(cls)
-        model._build({key: value for key, value in document.items() if key not in ELSEWHERE}, Path(path).parent)
+        model._build({key: value for key, value in document.items() if key not in IGNORED_SECTIONS}, Path(path).parent)
         return model
 
     def _build(self, document: dict[str, Any], folder: Path) -> None:

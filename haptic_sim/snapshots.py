@@ -20,7 +20,7 @@ from haptic_sim.packed import Packed
 _ATOMS = (bool, int, float, str, bytes, type(None), BaseModel, np.generic)
 """What does not change: an attribute gets another one."""
 
-_LOOKED_INTO = "haptic_"
+_OWN_PREFIX = "haptic_"
 """Objects are looked into whose classes are of modules that begin so."""
 
 
@@ -98,7 +98,7 @@ def _walk(root: Any) -> Iterator[tuple[str, Any, str, Any]]:
         elif isinstance(value, tuple | list):
             names = getattr(value, "_fields", range(len(value)))
             waiting += [(f"{path}.{name}", one) for name, one in zip(names, value, strict=True) if not _is_atom(one)]
-        elif _is_looked_into(value):
+        elif _is_own(value):
             for name, one in vars(value).items():
                 if name in getattr(value, "DERIVED", ()):
                     continue
@@ -112,8 +112,8 @@ def _is_atom(value: Any) -> bool:
     return isinstance(value, _ATOMS) and not isinstance(value, Packed)
 
 
-def _is_looked_into(value: Any) -> bool:
+def _is_own(value: Any) -> bool:
     kind = type(value)
     constant = dataclasses.is_dataclass(kind) and kind.__dataclass_params__.frozen  # type: ignore[attr-defined]
-    ours = kind.__module__.startswith(_LOOKED_INTO) and not callable(value) and not isinstance(value, ModuleType | type)
+    ours = kind.__module__.startswith(_OWN_PREFIX) and not callable(value) and not isinstance(value, ModuleType | type)
     return ours and not constant and hasattr(value, "__dict__")

@@ -118,7 +118,7 @@ def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         if item.get_closest_marker("drawn") is None:
             patch.setattr(Figure, "savefig", starting.save_blank)
-            patch.setattr(figures, "_make_room", starting.locate_labels)
+            patch.setattr(figures, "_fit_labels", starting.locate_labels)
         yield
 
 

@@ -118,7 +118,7 @@ class Bench:
         self.device = data(**keys)
         self.fake: Fake = (kind or Fake)(self.device)
         self.said: list[str] = []
-        self.link = Link(self.fake, self.device, 1 / RATE, self.fake.clock, watch=False, say=self.said.append)
+        self.link = Link(self.fake, self.device, 1 / RATE, self.fake.clock, watch=False, notify=self.said.append)
         self._given = self.device, ConstantParameters(wrench=(0,) * 6), PegParameters(), RATE, None, hand, 0, guard
         self.driver: Driver = build_driver(*self._given, self.link)
         self.tick, self.state, self.states = -1, DeviceState(), []

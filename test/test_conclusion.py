@@ -185,7 +185,7 @@ def test_ticks_are_counted_without_reading_the_messages(whole: Path, tmp_path: P
         rows = complete_ticks({topic: found[kept[topic]] for topic, found in ticks.items()})
         samples = trial.analysis_of(one.experiment).samples(one, partial)
         assert samples["tick"].tolist() == rows.tolist() and 0 < len(rows) < 103
-    assert complete_ticks({}).size == complete_ticks({}, alone=True).size == 0
+    assert complete_ticks({}).size == complete_ticks({}, standalone=True).size == 0
 
 
 def test_an_index_that_cannot_be_followed_is_named(whole: Path, tmp_path: Path) -> None:

@@ -167,10 +167,10 @@ def test_mobility_is_what_a_wrench_does_in_a_short_step(name: str) -> None:
         number, environment = one.number[name], one.world.environment
         one.operator.command.body = number
         one.operator.command.wrench[i] = 1.0
-        expected = environment.look(number).mobility.copy()
+        expected = environment.observe_body(number).mobility.copy()
         one.operator.command.stamp(0, 0)
         environment.step(one.operator.command, one.operator.state)
-        found[:, i] = environment.look(number).twist / period
+        found[:, i] = environment.observe_body(number).twist / period
     np.testing.assert_allclose(found, expected, atol=2e-5 * np.abs(expected).max())
     np.testing.assert_allclose(expected, expected.T, atol=1e-12 * np.abs(expected).max())
     assert np.linalg.matrix_rank(expected, 1e-6) == {"lower": 2, "rod": 3}.get(name, 6)
@@ -264,10 +264,10 @@ def test_energy_of_a_dragged_body_is_what_the_force_has_done(held: str) -> None:
     table = [row(0.0, GRAB, number, at, oriented=1)]
     table += [row(t, MOVE, number, way=(0.1 * t, 0.1 * t, 0.2 * t), oriented=1) for t in np.arange(0.05, 0.6, 0.05)]
     one = Dragging(bodies, table, rate=4000.0, **given)
-    work, before, start = 0.0, one.world.environment.look(number).twist.copy(), one.world.energy()
+    work, before, start = 0.0, one.world.environment.observe_body(number).twist.copy(), one.world.energy()
     for _ in range(2400):
         one.step()
-        after = one.world.environment.look(number).twist.copy()
+        after = one.world.environment.observe_body(number).twist.copy()
         work += one.world.period * float(one.wrenches[-1] @ (0.5 * (before + after)))
         before = after
     assert abs(work) > 0.01

@@ -32,7 +32,10 @@ def trial() -> Trial:
 def runs(trial: Trial) -> dict[str, Samples]:
     """The world, and what four channels transmit, under the sum of sines."""
     four = CONNECTIONS[FOUR].of(trial.experiment)
-    return {WORLD: ANALYSIS.modulated(trial, analysis._alone(trial.experiment)), FOUR: ANALYSIS.modulated(trial, four)}
+    return {
+        WORLD: ANALYSIS.modulated(trial, analysis._without_device(trial.experiment)),
+        FOUR: ANALYSIS.modulated(trial, four),
+    }
 
 
 def verdicts(trial: Trial, felt: dict[str, float | None], runs: dict[str, Samples]) -> dict[str, bool | None]:

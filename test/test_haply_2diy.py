@@ -181,7 +181,7 @@ def test_what_goes_wrong_is_a_fault_and_the_device_can_be_opened_again(how: str,
     with board() as fake:
         device = data(fake.port)
         said: list[str] = []
-        link = Link(build_hardware(device), device, 1e-3, say=said.append)
+        link = Link(build_hardware(device), device, 1e-3, notify=said.append)
         link.open()
         link.enable()
         reading = DeviceReading()

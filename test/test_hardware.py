@@ -497,7 +497,7 @@ def test_the_watchdog_of_the_link_ends_the_force_of_a_servo_thread_that_stands_s
     bench = Bench()
     bench.step(PUSH, 3)
     bench.fake.now += 25 * TICK
-    bench.link.look()
+    bench.link.check()
     assert not bench.fake.force.any()
     assert bench.step(PUSH).reason == Reason.NONE and not bench.fake.force.any()  # of the tick before it stood still
     assert bench.step(PUSH).reason == Reason.WATCHDOG and bench.fake.force.any()

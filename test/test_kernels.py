@@ -342,7 +342,7 @@ def test_what_another_process_is_compiling_is_waited_for(tmp_path: Path) -> None
     holding = """
 import json, numba
 from haptic_sim import top
-with top.alone._cache.alone((numba.float64,), top.alone.targetctx):
+with top.alone._cache.exclusively((numba.float64,), top.alone.targetctx):
     print("held", flush=True)
     input()
     print(json.dumps([[top.alone(3.0)], []]))

@@ -50,7 +50,7 @@ def test_parts_give_the_bits_of_their_experiment(name: str) -> None:
         whole.step()
         loop.step()
         assert loop.tool.to_bytes() == whole.tool.to_bytes()
-    if not experiment.alone:
+    if not experiment.standalone:
         assert loop.device.to_bytes() == whole.device.to_bytes()
         assert loop.command.to_bytes() == whole.command.to_bytes()
 

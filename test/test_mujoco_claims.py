@@ -65,7 +65,7 @@ def test_walls_that_are_felt_elsewhere_are_noticed(runs: dict[str, Run]) -> None
 def test_the_hole_and_the_drawer_are_those_of_the_files() -> None:
     hole = Hole(experiment.load("mujoco_peg")[0].experiment)
     assert hole.play == pytest.approx({"x": 5e-4, "y": 5e-4}, abs=1e-8)
-    assert (hole.way, hole.depth, hole.half) == pytest.approx((0.05, 0.04, 0.03), abs=1e-8)
+    assert (hole.travel, hole.depth, hole.half) == pytest.approx((0.05, 0.04, 0.03), abs=1e-8)
     assert law(experiment.load("mujoco_drawer")[0].experiment) == (3.0, 10.0)
 
 

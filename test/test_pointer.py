@@ -261,10 +261,10 @@ def test_force_and_its_rate_stay_within_their_bounds_whatever_comes(
     bodies = {HAND: Body(mass, 1e-3 * mass), 1: Body(0.1, 1e-4), 2: Body(5.0, 0.1, (0.05, 0.0, 0.02))}
     body, events = bodies[HAND], Events(bodies={"floor": False, "one": True, "other": True})
 
-    def look(number: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    def observe_body(number: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         return bodies[number].pose, bodies[number].twist, bodies[number].mobility
 
-    pointer, out = Pointer(spring, events, body.mobility, look=look), np.zeros(6)
+    pointer, out = Pointer(spring, events, body.mobility, observe_body=observe_body), np.zeros(6)
     waiting = [(sum(each[0] for each in stream[: i + 1]), each) for i, each in enumerate(stream)]
     last = {number: np.zeros(6) for number in bodies}
     for k in range(150):

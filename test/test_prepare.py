@@ -268,7 +268,7 @@ def test_what_runs_beside_a_command_that_fails_is_ended(checkout):
     os.mkfifo(held)
     preparation = prepare.Preparation(checkout)
     with (
-        preparation._alone(),
+        preparation._exclusive_lock(),
         pytest.raises(prepare.PreparationError, match="colcon"),
         preparation._started("kernels", ["sh", "-c", f"exec > {held}; echo x; sleep 60 & wait"]),
     ):
@@ -301,7 +301,7 @@ def test_on_a_terminal_the_progress_is_drawn_in_place_and_erased(checkout, monke
     monkeypatch.setattr(prepare, "progress", progress)
     monkeypatch.setattr(prepare, "SHOW_EVERY", 0.01)
     preparation = prepare.Preparation(checkout)
-    with preparation._alone(), preparation._making(preparation.install, "building"):
+    with preparation._exclusive_lock(), preparation._making(preparation.install, "building"):
         preparation._run("x", ["sh", "-c", f"until test -e {checkout}/seen; do sleep 0.01; done"])
     shown = " [##] 7 s" + "\b" * 9
     begin, _, end = capfd.readouterr().err.rpartition(shown)

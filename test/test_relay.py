@@ -346,7 +346,7 @@ def test_in_realtime_the_device_is_answered_at_once_and_without_force_when_the_w
         if tick < 5:
             back.stamp(tick, tick_time(tick, RATE))
             back.wrench[0] = 10.0 + tick
-            end.hear(back)
+            end.take_packet(back)
     heard = [*range(-1, 5), *[4] * 6]
     mode = [NOTHING if k - j > 3 else FORCE for k, j in enumerate(heard)]
     wrench = [0.0 if j < 0 or m == NOTHING else 10.0 + j for j, m in zip(heard, mode, strict=True)]

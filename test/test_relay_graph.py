@@ -117,7 +117,7 @@ def test_the_world_ends_when_the_device_s_host_has_gone(monkeypatch: pytest.Monk
     monkeypatch.setattr(relay.time, "monotonic", lambda: now[0])
     node = object.__new__(relay.WorldRelayNode)
     node.config = SimpleNamespace(leads_side=True, patience=10.0, recorded=True)
-    node._begun, node._heard = -1, 0.0
+    node._begun, node._last_received = -1, 0.0
     assert node.idle() is False, "the device may start later"
     monkeypatch.setattr(relay.RelayNode, "receive", lambda *_: setattr(node, "_begun", 7))
     node.receive("relay_forward", b"")

@@ -68,7 +68,7 @@ class Graph:
             driver.sense(tick, state, tick_time(tick, rate) + int(self.rng.integers(200_000)))
             self.record("device_state", state)
             while back and self.rng.random() < 0.7:
-                self.heard(back.popleft())
+                self.receive(back.popleft())
             self.device_end.answer(state, packet, command)
             self.record("relay_forward", packet)
             self.record("relayed_device_command", command)
@@ -84,11 +84,11 @@ class Graph:
     def record(self, topic: str, message: Message) -> None:
         self.bag.setdefault(topic, []).append(message.to_bytes())
 
-    def heard(self, data: bytes) -> None:
+    def receive(self, data: bytes) -> None:
         packet = BackwardPacket()
         packet.load(data)
         if self.rng.random() >= self.drops:
-            self.device_end.hear(packet)
+            self.device_end.take_packet(packet)
 
     def work(self, forth: deque[bytes], back: deque[bytes]) -> None:
         """The world's side takes what has come; the controller takes the newest state alone."""

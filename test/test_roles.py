@@ -15,7 +15,7 @@ TRIALS = {
     "synchronous": SYNCHRONOUS,
     "asynchronous": ("driver", "controller", "local_model", "environment", "recorder"),
     "relayed": ("driver", "device_relay", "world_relay", "controller", "environment", "recorder"),
-    "alone": ("environment", "recorder"),
+    "standalone": ("environment", "recorder"),
     "hands": (*SYNCHRONOUS, "left/driver", "left/controller", "right/driver", "right/controller"),
 }
 
@@ -44,7 +44,7 @@ def test_every_topic_has_one_publisher_and_is_recorded(name: str) -> None:
         ("relayed", "relayed_device_state", "world_relay", 2),
         ("relayed", "device_command", "controller", 2),
         ("relayed", "relayed_device_command", "device_relay", 2),
-        ("alone", "tool_command", "environment", 1),
+        ("standalone", "tool_command", "environment", 1),
         ("hands", "device_state", "driver", 4),  # and the drivers that it leads
         ("hands", "left/tool_command", "left/controller", 2),
         ("hands", "left/tool_state", "environment", 2),
@@ -57,7 +57,7 @@ def test_who_publishes_and_who_takes(name: str, topic: str, publisher: str, list
 
 
 def test_the_topics_of_a_tick_are_in_its_order() -> None:
-    assert graph_of(TRIALS["alone"]).row == ("tool_command", "tool_state")
+    assert graph_of(TRIALS["standalone"]).row == ("tool_command", "tool_state")
     both = graph_of(TRIALS["hands"]).row
     assert both[:4] == ("device_state", "tool_command", "tool_state", "device_command")
     assert both[4:8] == tuple(f"left/{topic}" for topic in both[:4])

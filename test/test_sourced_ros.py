@@ -248,7 +248,7 @@ def install(preparation, monkeypatch):
             run(self, what, command) if what == "check of ROS 2" else commands.update({what: list(map(str, command))})
         ),
     )
-    with preparation._alone():
+    with preparation._exclusive_lock():
         preparation._install_packages()
     return commands["installation"]
 

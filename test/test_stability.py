@@ -379,14 +379,14 @@ def test_where_a_linkage_blocks_directions_the_device_is_like_the_linkage_as_one
     door = {"joint": "revolute", "axis": [0, 0, 1], "mass": 2.0, "inertia": [0.1, 0.2, 0.3]}
     knob = {"joint": "revolute", "parent": "door", "axis": [1, 0, 0], "mass": 0.5, "inertia": [0.01] * 3}
     knob |= {"position": [0.4, 0, 0], "centre_of_mass": [0.1, 0, 0]}
-    alone = {"type": "world", "bodies": {"door": {**door, "centre_of_mass": [0.3, 0, 0]}}, "tool": "door"}
-    device = experiment.load(world(tmp_path, scene=alone))[0].experiment.device
+    standalone = {"type": "world", "bodies": {"door": {**door, "centre_of_mass": [0.3, 0, 0]}}, "tool": "door"}
+    device = experiment.load(world(tmp_path, scene=standalone))[0].experiment.device
     assert (device.mass, device.inertia) == (2.0, pytest.approx(0.2, rel=1e-12))
     both = {"type": "world", "bodies": {"door": door, "knob": knob}, "tool": "knob"}
     device = experiment.load(world(tmp_path, scene=both))[0].experiment.device
     away = 2.0 * 2.0 / 3.0 * 0.5**2  # the door's mass is 0.5 m from the hand, at the knob's centre of mass
     assert (device.mass, device.inertia) == (2.5, pytest.approx(0.2 + 0.01 + away, rel=1e-12))
-    given = world(tmp_path, scene=alone, device__mass=1.0, device__inertia=0.01)
+    given = world(tmp_path, scene=standalone, device__mass=1.0, device__inertia=0.01)
     assert experiment.load(given)[0].experiment.device.mass == 1.0
     heavy = {"type": "world", "bodies": {"door": {**door, "mass": 5e3}}, "tool": "door"}
     assert experiment.load(world(tmp_path, scene=heavy))[0].experiment.device.mass == 1e3
@@ -563,7 +563,7 @@ def test_every_experiment_has_gains_to_spare() -> None:
     checked = 0
     for name in experiment.catalogue():
         (trial,) = experiment.load(name)
-        if trial.experiment.alone or trial.experiment.controller.type in ("direct", "excitation"):  # without gains
+        if trial.experiment.standalone or trial.experiment.controller.type in ("direct", "excitation"):  # without gains
             continue
         if trial.experiment.controller.allow_active:  # on a boundary by design
             continue

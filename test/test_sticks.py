@@ -192,7 +192,7 @@ def test_spacemouse_is_read_by_its_library(monkeypatch: pytest.MonkeyPatch) -> N
 def test_motion_becomes_events_that_end_with_it() -> None:
     pytest.importorskip("rclpy", reason="needs ROS 2")
     pytest.importorskip("haptics.msg", reason="needs the built messages")
-    from haptic_bench.nodes.pointing import Said, follow
+    from haptic_bench.nodes.pointing import StateReport, follow
 
     motions = iter(
         [
@@ -213,7 +213,7 @@ def test_motion_becomes_events_that_end_with_it() -> None:
         sent.append(event)
 
     sender = Sender(take)
-    follow(SimpleNamespace(read=lambda elapsed: next(motions)), sender, threading.Event(), Said(lambda: ""))
+    follow(SimpleNamespace(read=lambda elapsed: next(motions)), sender, threading.Event(), StateReport(lambda: ""))
     sender.release()
     phases = [event.phase for event in sent]
     assert phases[:3] == [GRAB, MOVE, MOVE] and phases[-4:] == [RELEASE, GRAB, MOVE, RELEASE]
@@ -262,11 +262,11 @@ def test_what_lasts_is_said_once(capsys: pytest.CaptureFixture[str]) -> None:
     now, text = [0.0], ["holds nothing"]
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(pointing, "time", SimpleNamespace(monotonic=lambda: now[0]))
-        said = pointing.Said(lambda: text[0])
+        said = pointing.StateReport(lambda: text[0])
         for k in range(100):  # of 20 ms; in the middle it holds for an instant, and for good at 1.6 s
             now[0] = 0.02 * k
             text[0] = "holds" if k in (40, 41) or k >= 80 else "holds nothing"
-            said.look()
+            said.update()
             if k == 70:
                 assert capsys.readouterr().err == "holds nothing\n"
     assert capsys.readouterr().err == "holds\n"

@@ -168,7 +168,7 @@ def test_live_and_recorded_frames_are_the_same(name: str, settings: list[str]) -
     said = [chart.title for chart in recorded.scene.charts if not chart.curves]
     assert said == [
         "Latency: none, as there is no device"
-        if trial.experiment.alone
+        if trial.experiment.standalone
         else f"Latency of the force: one period, {1e3 / trial.experiment.rate:.3g} ms, in every tick"
     ]
     for key in ("energy", "kinetic"), ("penetration", "deepest contact"), ("force", "on the tool"):

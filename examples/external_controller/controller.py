@@ -57,9 +57,9 @@ class Controller(Node):
             return
         self.force, self.device = [0.0, 0.0, 0.0], device
         for i, axis in enumerate("xyz"):
-            apart = getattr(self.tool.pose.position, axis) - getattr(device.pose.position, axis)
+            distance = getattr(self.tool.pose.position, axis) - getattr(device.pose.position, axis)
             rate = getattr(self.tool.twist.linear, axis) - getattr(device.twist.linear, axis)
-            self.force[i] = STIFFNESS * apart + DAMPING * rate
+            self.force[i] = STIFFNESS * distance + DAMPING * rate
         sent = ToolCommand(header=device.header, tick=device.tick, tool_tick=self.tool.tick)
         put(sent.wrench.force, [-one for one in self.force])
         self.to_tool.publish(sent)

@@ -311,7 +311,7 @@ def _save(shown: _Shown, file: IO[Any], kind: str) -> None:
             axes.set_yticks(range(len(y.names)), y.names)
         axes.set_xlabel(x.label)
         axes.set_ylabel(y.label)
-        inside = _make_room(axes, width)
+        inside = _fit_labels(axes, width)
         if equal:
             scales.equal(axes, inside / (top - 40), y.least or 0.0)
         drawing.text(8 / width, 1 - 15 / height, title, fontsize=9.5, fontweight="bold", color="#222222")
@@ -362,7 +362,7 @@ def _on_top(over: Line, line: Line, near: float) -> bool:
     return bool(known.any() and np.all(np.abs(line.y[known] - there[known]) <= near))
 
 
-def _make_room(axes: Any, width: float) -> float:
+def _fit_labels(axes: Any, width: float) -> float:
     """Narrow the axes of a panel, `width` points wide, as far as their labels need it; returns the width left [pt]."""
     per_point = axes.figure.dpi / 72
     boxes = [axis.get_tightbbox() for axis in (axes.xaxis, axes.yaxis)]

@@ -261,8 +261,8 @@ def sentences(health: Health) -> list[str]:
     """Sentences about the missed ticks and their causes."""
     if not health.ticks:
         return ["No tick was executed."]
-    said = [_of_rate(health), *_of_missed(health), _of_overdue(health), _of_skipped(health), *_of_counts(health)]
-    return [text for text in said if text]
+    sentences = [_of_rate(health), *_of_missed(health), _of_overdue(health), _of_skipped(health), *_of_counts(health)]
+    return [text for text in sentences if text]
 
 
 def _of_rate(health: Health) -> str:
@@ -285,7 +285,7 @@ def _of_missed(health: Health) -> list[str]:
     where = f"at {time[missed[0]]:.3f} s"
     if missed.size > 1:
         where = f"longest run of them: {_count(length, 'tick')}, at {time[first]:.3f} s"
-    said = [
+    sentences = [
         f"{missed.size} of {_count(health.ticks, 'tick')} had no answer within "
         f"{'its' if missed.size == 1 else 'their'} period ({where})."
     ]
@@ -293,7 +293,7 @@ def _of_missed(health: Health) -> list[str]:
     others = missed.size - late
     if late:
         subject = "this tick" if missed.size == 1 else f"{late} of these"
-        said.append(
+        sentences.append(
             f"In {subject} the driver itself began more than a quarter of a period late, which left the answer "
             "less time."
         )
@@ -302,11 +302,11 @@ def _of_missed(health: Health) -> list[str]:
             "It" if missed.size == 1 else "All" if not late else f"The other {others}" if others > 1 else "The other"
         )
         verb = "was" if subject == "It" or others == 1 else "were"
-        said.append(
+        sentences.append(
             f"{subject} {verb} begun in time: the answer came late or was lost, as when a node of the graph waits for "
             "the processor."
         )
-    return said
+    return sentences
 
 
 def longest_run(ticks: np.ndarray) -> tuple[int, int]:
@@ -355,14 +355,14 @@ def _of_counts(health: Health) -> list[str]:
             "messages were",
         ),
     }
-    said = []
+    sentences = []
     for key, (text, one, many) in texts.items():
         value = health.counts.get(key)
         if isinstance(value, int) and value:
-            said.append(text.format(_count(value, one, many)))
+            sentences.append(text.format(_count(value, one, many)))
         elif key == "lost_messages" and value == 0:
-            said.append("Every message that was sent reached the recorder.")
-    return said
+            sentences.append("Every message that was sent reached the recorder.")
+    return sentences
 
 
 def _count(number: int, one: str, many: str = "") -> str:

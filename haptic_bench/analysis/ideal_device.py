@@ -66,9 +66,9 @@ def _measure(
     yield "peak_force", FORCE, force[0], force[1]
     yield "peak_torque", TORQUE, torque[0], torque[1]
     yield "vibration", VIBRATION, _vibration(samples, rate), _vibration(ideal, rate)
-    yield "hand_tool_distance", TOOL, _apart(samples, samples, "tool"), _apart(ideal, ideal, "tool")
+    yield "hand_tool_distance", TOOL, _distance(samples, samples, "tool"), _distance(ideal, ideal, "tool")
     rows = min(len(samples), len(ideal))
-    yield "away", AWAY, _apart(samples, ideal, "hand") if rows else None, None
+    yield "away", AWAY, _distance(samples, ideal, "hand") if rows else None, None
     motors = device.motor_currents(samples.pose("hand"), samples.wrench("rendered"))
     if motors is None:
         return
@@ -90,7 +90,7 @@ def _vibration(run: Samples, rate: float) -> float | None:
     return float(np.sqrt(np.mean(np.sum(fast**2, axis=1))))
 
 
-def _apart(run: Samples, other: Samples, what: str) -> float:
+def _distance(run: Samples, other: Samples, what: str) -> float:
     """Largest distance of a run's hand from `what` of another in the same tick [m]."""
     _, mine, theirs = np.intersect1d(run["tick"], other["tick"], return_indices=True)
     distance = run.pose("hand")[mine, :3] - other.pose(what)[theirs, :3]

@@ -66,7 +66,7 @@ def _measure(trial: Trial, samples: Samples) -> Iterator[tuple[str, float | None
     shared = bool(experiment.hands) and trial.world.hands_of_tree > 1  # then they contain what the other hand does
     yield from _size("force", None if shared else force)
     yield from _size("torque", None if shared else torque)
-    if not experiment.alone:
+    if not experiment.standalone:
         yield from _size("rendered_force", np.linalg.norm(samples.wrench("rendered")[:, :3], axis=1))
     touching, sliding = samples["contacts"] > 0, samples["sliding_contacts"] > 0
     yield "contacts", float(samples["contacts"].max())
@@ -75,7 +75,7 @@ def _measure(trial: Trial, samples: Samples) -> Iterator[tuple[str, float | None
     yield "slip_time", period * float(sliding.sum()) if _has_friction(trial) else None
     yield "impulses", float(samples["colliding"].sum())
     yield "hand_work", _work(trial, samples, period)
-    if not experiment.alone:
+    if not experiment.standalone:
         distance = samples.pose("hand")[:, :3] - samples.pose("tool")[:, :3]
         yield "max_hand_tool_distance", float(np.linalg.norm(distance, axis=1).max())
 
@@ -99,7 +99,7 @@ def _work(trial: Trial, samples: Samples, period: float) -> float | None:
     ticks = samples["tick"]
     if len(ticks) < 2 or ticks[-1] - ticks[0] != len(ticks) - 1:
         return None
-    alone = trial.experiment.alone
+    standalone = trial.experiment.standalone
     wrench = samples.wrench("operator")
     if tracking.is_tracked(trial.experiment):
         applied = tracking.operator_wrench(trial, samples)  # the samples have what the sensor tells
@@ -111,7 +111,7 @@ def _work(trial: Trial, samples: Samples, period: float) -> float | None:
     for body in np.unique(dragged[:-1]):
         rows = np.flatnonzero(dragged[:-1] == body)
         if body == HAND:
-            twist = samples.twist("tool" if alone else "hand")
+            twist = samples.twist("tool" if standalone else "hand")
             mean = 0.5 * (twist[rows] + twist[rows + 1])
         else:
             mean = 0.5 * (_twists(trial, samples, int(body), rows) + _twists(trial, samples, int(body), rows + 1))

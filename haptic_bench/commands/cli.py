@@ -57,7 +57,7 @@ def describe(options: argparse.Namespace) -> int:
 def validate(options: argparse.Namespace) -> int:
     """`haptics validate EXPERIMENT`."""
     trials = experiment.load(options.experiment, options.settings, options.duration)
-    _say_notes(trials)
+    _print_notes(trials)
     for one in trials:
         for device in (one.experiment.device, *(hand.device for hand in one.experiment.hands)):
             device.check_driver()
@@ -68,7 +68,7 @@ def validate(options: argparse.Namespace) -> int:
     return DONE
 
 
-def _say_notes(trials: Sequence[experiment.Trial]) -> None:
+def _print_notes(trials: Sequence[experiment.Trial]) -> None:
     """Say what is not simulated, or without effect, and warnings."""
     for note in dict.fromkeys(note for one in trials for note in one.notes):
         print(f"haptics: {note}", file=sys.stderr)
@@ -84,8 +84,8 @@ def run(options: argparse.Namespace) -> int:
     """`haptics run`."""
     _show_compilation(options.quiet)
     trials = experiment.load(options.experiment, options.settings, options.duration, options.zipped)
-    _say_notes(trials)
-    mode = options.mode or ("offline" if trials[0].experiment.alone and not options.view else "realtime")
+    _print_notes(trials)
+    mode = options.mode or ("offline" if trials[0].experiment.standalone and not options.view else "realtime")
     if options.composed and mode == "offline":
         raise ParameterError(["--composed: composes nodes, which --mode offline has none of"])
     namespace = "" if options.namespace is None else namespaces.checked(options.namespace)

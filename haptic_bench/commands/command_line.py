@@ -89,9 +89,9 @@ def _ended(arguments: Sequence[str], do: Callable[[], Any]) -> Any:
     except ImportError as error:
         missing = [line for line in requirements.unmet() if error.name and line.startswith(f"{_packaged(error.name)} ")]
         for line in missing or [failures.report(error, arguments)]:
-            failures.say(line)
+            failures.notify(line)
         if ".haptics" in Path(sys.prefix).parts and not failures.memory_limit():
-            failures.say(f"if the environment of the checkout is damaged: remove {sys.prefix} and start again")
+            failures.notify(f"if the environment of the checkout is damaged: remove {sys.prefix} and start again")
         return FAILED
     except Exception as error:
         if hasattr(error, "problems"):  # a ParameterError, whose module may not have been imported
@@ -101,14 +101,14 @@ def _ended(arguments: Sequence[str], do: Callable[[], Any]) -> Any:
                 return _refuse([f"{shortened(str(error.filename))}: {error.strerror}; give another path"])
             if error.filename is None and (reason := failures.unwritable("\n")):
                 return _lost(reason)
-        failures.say(failures.report(error, arguments))
+        failures.notify(failures.report(error, arguments))
         return FAILED
 
 
 def _lost(reason: str) -> int:
     """Say that output was lost, but for a reader that has had enough; the exit status."""
     if reason != os.strerror(errno.EPIPE):
-        failures.say(f"standard output cannot be written: {reason}")
+        failures.notify(f"standard output cannot be written: {reason}")
     return FAILED
 
 
@@ -120,7 +120,7 @@ def _packaged(module: str) -> str:
 
 def _run(arguments: Sequence[str]) -> int:
     if limit := failures.memory_limit(failures.LEAST_MEMORY):
-        failures.say(f"{limit}: at least {failures.LEAST_MEMORY} MiB are needed; raise the limit")
+        failures.notify(f"{limit}: at least {failures.LEAST_MEMORY} MiB are needed; raise the limit")
         return FAILED
     if arguments[:1] == ["test"]:  # all that follows is pytest's
         return int(_function("haptic_bench.commands.cli:test")(arguments[1:]))
@@ -175,9 +175,9 @@ def _answer(options: argparse.Namespace) -> int | None:
 
 def _refuse(problems: Sequence[str]) -> int:
     for problem in problems[:PROBLEMS]:
-        failures.say(shortened(problem, 1500))
+        failures.notify(shortened(problem, 1500))
     if len(problems) > PROBLEMS:
-        failures.say(f"and {len(problems) - PROBLEMS} more problems")
+        failures.notify(f"and {len(problems) - PROBLEMS} more problems")
     return BAD_INPUT
 
 
@@ -199,7 +199,7 @@ class _Parser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         """End with one line that says the error and where help is."""
-        failures.say(f"{shortened(message, 500)}; see {self.prog} --help")
+        failures.notify(f"{shortened(message, 500)}; see {self.prog} --help")
         raise SystemExit(BAD_INPUT)
 
 

@@ -24,7 +24,7 @@ def doctor(options: argparse.Namespace) -> int:
     """`haptics doctor [--json]`."""
     findings = []
     area = ""
-    for finding in look():
+    for finding in find():
         findings.append(finding)
         if not options.json:
             if finding.area != area:
@@ -42,7 +42,7 @@ def doctor(options: argparse.Namespace) -> int:
     return FAILED if counts["problem"] else DONE
 
 
-def look() -> Iterator[Finding]:
+def find() -> Iterator[Finding]:
     """All that is found, area by area. Without an environment, what only its programs can tell is left out."""
     yield from examine([("system", machine.check_system)])
     environment: Environment | None = this_environment()

@@ -26,9 +26,9 @@ def start(arguments):
         variables = preparation.environment() | users_path()
         become([str(preparation.python), "-m", "haptic_bench", *arguments], variables)
     except prepare.PreparationError as error:
-        prepare.say(error)
+        prepare.notify(error)
     except OSError as error:
-        prepare.say(f"cannot prepare the environment: {error.strerror}: {error.filename or prepare.ROOT}")
+        prepare.notify(f"cannot prepare the environment: {error.strerror}: {error.filename or prepare.ROOT}")
     return failures.FAILED
 
 

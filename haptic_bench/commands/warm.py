@@ -108,13 +108,13 @@ def _prepare() -> None:
     gc.set_threshold(100_000, 20, 20)  # the compiler makes many small objects, of which hardly any are in circles
     known = 0
 
-    def say(compiled: int, name: str) -> None:
+    def notify(compiled: int, name: str) -> None:
         nonlocal known
         if compiled > known:
             known = compiled
             print(name, flush=True)
 
-    progress.report = say
+    progress.report = notify
 
 
 if __name__ == "__main__":

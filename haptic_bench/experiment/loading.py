@@ -201,7 +201,7 @@ def _validate(
             file = path.parent / file
         try:
             lines = inputs.read_text(file, inputs.DATA).splitlines()
-            table = experiment.operator.read_file(lines, str(file), draggable(start, alone=experiment.alone))
+            table = experiment.operator.read_file(lines, str(file), draggable(start, standalone=experiment.standalone))
         except inputs.InputError as error:
             raise ParameterError([f"operator.{key} = {inputs.shown(str(file))}: {error}"]) from error
     return Trial(experiment, table, varied, start)

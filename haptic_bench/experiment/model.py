@@ -265,7 +265,7 @@ class Experiment(Parameters):
         return self.guard.type or "none"
 
     @property
-    def alone(self) -> bool:
+    def standalone(self) -> bool:
         """Whether the environment runs without a device, under the operator's wrench."""
         return self.device.ABSENT
 

@@ -149,7 +149,7 @@ class Trial:
     def draggable(self) -> Bodies:
         """What a pointer can drag beside the hand."""
         experiment = self.experiment
-        return draggable(self.start, alone=experiment.alone and not experiment.environment.engine.ONE_HAND)
+        return draggable(self.start, standalone=experiment.standalone and not experiment.environment.engine.ONE_HAND)
 
     @property
     def moves_freely(self) -> bool:
@@ -188,7 +188,7 @@ class Trial:
         if experiment.relayed:
             update = {"type": experiment.relay_guard, "at_device": acts}
         elif guard.type is None:
-            update = {"type": "passivity" if acts and not experiment.alone else "none"}
+            update = {"type": "passivity" if acts and not experiment.standalone else "none"}
         guard = guard.model_copy(update=update)
         return replace(self, experiment=experiment.model_copy(update={"guard": guard}), built=self.start)
 
@@ -336,7 +336,7 @@ def _with_dragged_inertia(experiment: Experiment, start: Start) -> Experiment:
     the hand feel less, the spring is damped more than critically.
     """
     operator, device = experiment.operator, experiment.device
-    if not operator.DRAGS or experiment.alone:
+    if not operator.DRAGS or experiment.standalone:
         return experiment
     own = device.inertia_at_hand(_device_start(experiment, start))
     if own is None:
@@ -361,7 +361,7 @@ def _with_gains(experiment: Experiment, start: Start) -> Experiment:
     Stiffness and damping that were left out are the largest of their defaults and the halves of these, with which the
     loop is stable, and would be with a tool whose mobility at the hand is LIGHTER times as large.
     """
-    if experiment.alone:
+    if experiment.standalone:
         return experiment
     inertias, controller = coupled_inertias(experiment, start), experiment.controller
     lighter = inertias.model_copy(update={"tool": tuple(LIGHTER * mobility for mobility in inertias.tool)})
@@ -389,7 +389,7 @@ def check_controller(experiment: Experiment, start: Start) -> None:
     Raises:
         ParameterError: not so; names the largest gains that would do.
     """
-    if experiment.alone:
+    if experiment.standalone:
         return
     inertias, controller = coupled_inertias(experiment, start), experiment.controller
     planar = [] if inertias.planar else _planar_gains(controller)

@@ -40,13 +40,13 @@ def broken_rules(experiment: Experiment) -> list[str]:
             )
         )
     engine = ENGINES.find(experiment.scene.ENGINE or environment.engine.type)
-    if experiment.alone and not engine.SERVO:
+    if experiment.standalone and not engine.SERVO:
         problems.append(
             f"device.type = none: what {engine.LABEL or engine.type} simulates is felt through a device and a local "
             "model; set device.type=inertial and controller.type=virtual_coupling"
         )
         return problems
-    if experiment.alone:
+    if experiment.standalone:
         for name in ("controller", "local_model"):
             kind = getattr(experiment, name).type
             if not getattr(experiment, name).ABSENT:
@@ -96,7 +96,7 @@ def _relay_rules(experiment: Experiment) -> list[str]:
             f"relay.{name} = {getattr(relay, name):g}: there is no relay; set relay.delay, or leave it out"
             for name in given
         ]
-    if experiment.alone or device.COMMANDS != FORCE:
+    if experiment.standalone or device.COMMANDS != FORCE:
         return [
             f"relay.delay = {relay.delay:g} s: a relay is for devices that take forces, not for device.type = "
             f"{device.type}; set relay.delay=null"
@@ -148,7 +148,7 @@ def _hand_rules(experiment: Experiment) -> list[str]:
         if name in (*TOPICS, EVENTS, *NODES):
             problems.append(f"hands[{i}].name = {name}: is the name of a topic or a node; choose another")
         hand = experiment.of_hand(name)
-        if hand.alone:
+        if hand.standalone:
             problems.append(f"hands[{i}].device.type = none: a further hand needs a device, as inertial")
         elif hand.controller.ABSENT or hand.controller.BRIDGES:
             problems.append(f"hands[{i}].controller.type = {hand.controller.type}: a hand of this world needs another")
@@ -157,7 +157,7 @@ def _hand_rules(experiment: Experiment) -> list[str]:
             problems.append(f"hands[{i}].operator.type = {kind}: only the first hand's operator can be of that type")
         own = [problem for part in hand.of_the_hand for problem in part.check(hand)]
         problems += [f"hands[{i}].{problem}" for problem in (*own, *_admittance_rules(hand), *_rendering_rules(hand))]
-    if experiment.alone:
+    if experiment.standalone:
         problems.append("device.type = none: beside further hands the first needs a device, too, as inertial")
     problems += _rendering_rules(experiment)
     if experiment.asynchronous:

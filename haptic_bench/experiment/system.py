@@ -27,7 +27,7 @@ from haptic_sim.worlds.mujoco_files import last_body
 
 WORLD_FILES = (".xml", ".urdf")
 SECTIONS = ("device", "controller", "operator")  # that a file of a device may have
-ALONE: dict[str, Any] = {
+STANDALONE: dict[str, Any] = {
     "name": "device",
     "duration": 1.0,
     "rate": 1000.0,
@@ -68,7 +68,7 @@ def load_system(world: str, device: str = "", settings: Sequence[str] = ()) -> T
         ParameterError: one line for each problem.
     """
     if world == "none":
-        document = _with_device(ALONE, device) | {"controller": ALONE["controller"]}
+        document = _with_device(STANDALONE, device) | {"controller": STANDALONE["controller"]}
         part = DEVICES.find_or_none(document["device"].get("type"))
         if part is not None and part.PLANAR:
             document |= IN_THE_PLANE

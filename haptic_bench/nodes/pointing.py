@@ -59,17 +59,17 @@ def point(source: str, device: str, namespace: str, stop: threading.Event, wait:
     """
     with _opened(source, device) as (reading, text), _sender(namespace, stop, wait) as (sender, state):
         print(text, file=sys.stderr, flush=True)
-        follow(reading, sender, stop, Said(state))
+        follow(reading, sender, stop, StateReport(state))
 
 
 def play_events(table: np.ndarray, namespace: str, stop: threading.Event, wait: float = FOUND) -> None:
     """Send the events of a table at its times, as somebody would who does them; arguments as of `point`."""
     with _sender(namespace, stop, wait) as (sender, state):
-        begun, said = time.monotonic(), Said(state)
+        begun, said = time.monotonic(), StateReport(state)
         for row in table:
             while (left := begun + row[0] - time.monotonic()) > 0.0 and not stop.wait(min(left, REPEATED)):
                 sender.repeat()
-                said.look()
+                said.update()
             if stop.is_set():
                 break
             if row[1] == GRAB:
@@ -80,7 +80,7 @@ def play_events(table: np.ndarray, namespace: str, stop: threading.Event, wait: 
                 sender.move(row[7:])
 
 
-class Said:
+class StateReport:
     """Says on the standard error what is the case, as soon as it has lasted.
 
     Args:
@@ -88,24 +88,24 @@ class Said:
     """
 
     def __init__(self, state: Callable[[], str]):
-        self._state, self._last, self._said, self._since = state, "", "", 0.0
+        self._state, self._last, self._reported, self._since = state, "", "", 0.0
 
-    def look(self) -> None:
+    def update(self) -> None:
         """To be called often."""
         now, text = time.monotonic(), self._state()
         if text != self._last:
             self._last, self._since = text, now
-        elif text != self._said and now > self._since + PERSISTENT:
-            self._said = text
+        elif text != self._reported and now > self._since + PERSISTENT:
+            self._reported = text
             print(text, file=sys.stderr, flush=True)
 
 
-def follow(source: Source, sender: Sender, stop: threading.Event, said: Said) -> None:
+def follow(source: Source, sender: Sender, stop: threading.Event, said: StateReport) -> None:
     """Send the motion of a source as events: the first motion takes hold."""
     pose = np.array([0.0, 0, 0, 0, 0, 0, 1])
     before = sent = time.monotonic()
     while not stop.wait(PERIOD):
-        said.look()
+        said.update()
         now = time.monotonic()
         motion = source.read(now - before)
         before = now

@@ -72,7 +72,7 @@ class RecorderNode(ServoNode):
                 config.rate,
                 schedule,
                 realtime=config.realtime,
-                alone=graph.alone,
+                standalone=graph.standalone,
                 relayed=graph.relayed,
                 world_every=0 if config.environment.engine.EXTERNAL else config.environment.publish_every(config.rate),
                 hands=tuple(filter(None, graph.hands)),
@@ -139,7 +139,7 @@ class RecorderNode(ServoNode):
                     acknowledged = self._bag.complete
                     self.publish_event("recorded", acknowledged)
                 if not self.realtime:
-                    self._say_if_behind()
+                    self._warn_if_behind()
             self._drain()
             missing = self._bag.missing()
         finally:
@@ -152,7 +152,7 @@ class RecorderNode(ServoNode):
             raise ServoError(f"the bag is incomplete from tick {self._bag.complete} on: {missing} was lost")
         self.publish_event("closed", self._bag.complete, json.dumps(self._counts()))
 
-    def _say_if_behind(self) -> None:
+    def _warn_if_behind(self) -> None:
         """Say once what is waited for, when the trial has gone on without it."""
         complete, now = self._bag.complete, time.monotonic()
         before, since = self._progress

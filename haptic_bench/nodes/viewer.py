@@ -72,8 +72,8 @@ class ViewerNode(Node):
         super().__init__("viewer")
         scene = build_scene(trial, visual=True)
         for note in scene.notes:
-            _tell(f"say {note}")
-        self._leader = "environment" if trial.experiment.alone else "driver"
+            _report(f"say {note}")
+        self._leader = "environment" if trial.experiment.standalone else "driver"
         self._frames = LiveFrames(trial, scene)
         self._changes: dict[Key, Any] = {}  # values that wait for the answer to the last one
         self._asking: set[Key] = set()
@@ -90,8 +90,8 @@ class ViewerNode(Node):
             pause=self._pause,
             change=self._change,
             mark=self._mark if recorded else None,
-            reset=partial(_tell, "reset") if controlled else None,
-            record=(lambda keep: _tell(f"record {'yes' if keep else 'no'}")) if controlled else None,
+            reset=partial(_report, "reset") if controlled else None,
+            record=(lambda keep: _report(f"record {'yes' if keep else 'no'}")) if controlled else None,
         )
         self._sound = Sound(self.page)
         self._pointer: Pointer | None = None
@@ -106,7 +106,7 @@ class ViewerNode(Node):
             topic: self.create_subscription(
                 msg.TrialEvent if topic == EVENTS else _type(topic),
                 topic,
-                _taken_elsewhere,
+                _taken_by_inbox,
                 QoSProfile(depth=depth, reliability=ReliabilityPolicy.BEST_EFFORT),
                 callback_group=group,
                 raw=True,
@@ -140,7 +140,7 @@ class ViewerNode(Node):
         if frame.tick >= 0:
             self._drawn.append((time.monotonic(), time.process_time()))
         self.page.show(frame)
-        self._sound.hear(frame, self._frames.impulse)
+        self._sound.play(frame, self._frames.impulse)
         self.page.show_state(describe(frame))
 
     def pace(self) -> str:
@@ -162,7 +162,7 @@ class ViewerNode(Node):
         self.page.restart()
         self.course.gains.restore()
         self.course.show(State.LOADING)
-        self.course.say("")
+        self.course.show_text("")
 
     def end(self) -> None:
         """The trial has ended."""
@@ -177,13 +177,13 @@ class ViewerNode(Node):
     def _receive_state(self, event: Any) -> None:
         if event.name in ("finished", "interrupted") and self.course.state is not State.RESETTING:
             self.end()
-            self.course.say(f"{event.name} after {event.tick} ticks {event.detail}".strip())
+            self.course.show_text(f"{event.name} after {event.tick} ticks {event.detail}".strip())
         elif event.name == "changed":
             key, _, text = event.detail.partition("=")
             if key in ("paused", name_of("", "paused")):
                 self._show_paused(json.loads(text))
                 return
-            self.course.say(f"tick {event.tick}: {event.detail}")
+            self.course.show_text(f"tick {event.tick}: {event.detail}")
             for gain in self._gains:
                 if gain.key == key and event.node in gain.nodes:
                     self._accept(gain, json.loads(text))
@@ -221,7 +221,7 @@ class ViewerNode(Node):
     def _pause(self, paused: bool) -> None:
         def done(reason: str) -> None:
             if reason:
-                self.course.say(f"cannot be {'paused' if paused else 'started'}: {reason}")
+                self.course.show_text(f"cannot be {'paused' if paused else 'started'}: {reason}")
             if self.course.state is not State.ENDED:
                 self._show_paused(not paused if reason else paused)
 
@@ -230,7 +230,7 @@ class ViewerNode(Node):
     def _mark(self, text: str) -> None:
         def done(reason: str) -> None:
             if reason:
-                self.course.say(f"not noted: {reason}")
+                self.course.show_text(f"not noted: {reason}")
 
         self._set(self._leader, name_of("", "mark"), text, done)
 
@@ -307,11 +307,11 @@ def _type(topic: str) -> Any:
     return getattr(msg, TOPICS[split_topic(topic)[1]].TYPE.rpartition("/")[2])
 
 
-def _taken_elsewhere(message: Any) -> None:
+def _taken_by_inbox(message: Any) -> None:
     """Never called: the loop takes these messages."""
 
 
-def _tell(line: str) -> None:
+def _report(line: str) -> None:
     """Write a line to the process that started this one."""
     sys.stdout.write(f"{line}\n")
     sys.stdout.flush()
@@ -334,7 +334,7 @@ def main() -> None:
             directory, paused, recorded = find_trial(signals)
         trial = read_resolved(Path(directory) / "experiment.yaml")
     except ParameterError as error:
-        _tell(f"fails {error}")
+        _report(f"fails {error}")
         raise SystemExit(2) from error
     node = ViewerNode(trial, host, int(port), controlled=controlled, paused=paused, recorded=recorded)
     executor = SingleThreadedExecutor()
@@ -343,7 +343,7 @@ def main() -> None:
     lines: list[str] = []
     if int(reading) >= 0:
         threading.Thread(target=_read, args=(int(reading), lines), name="reading", daemon=True).start()
-    _tell(f"ready {node.page.address}")
+    _report(f"ready {node.page.address}")
     due = time.monotonic()
     while not signals:
         while lines:
@@ -353,11 +353,11 @@ def main() -> None:
             elif word == "ended":
                 node.end()
             elif word == "state":
-                node.course.say(rest)
+                node.course.show_text(rest)
         node.draw()
         due = max(due + 1.0 / FRAMES, time.monotonic())
         time.sleep(due - time.monotonic() if due > time.monotonic() else 0.0)
-    _tell(node.pace())
+    _report(node.pace())
     node.close()
     leave(0)  # viser's threads and the middleware's destructors have nothing left to do
 

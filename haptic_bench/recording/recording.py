@@ -19,15 +19,15 @@ from haptic_sim.tool.parameters import SurveySchedule
 ROW = graph_of(("driver", "controller", "environment")).row
 RELAYED = graph_of(("driver", "device_relay", "world_relay", "controller", "environment")).row
 """Topics of a trial with a relay."""
-ALONE = graph_of(("environment",)).row
+STANDALONE = graph_of(("environment",)).row
 """Topics of a trial without a device."""
 
 
 def row_of(
-    hands: Iterable[str] = (), *, alone: bool = False, relayed: bool = False, hardware: Collection[str] = ()
+    hands: Iterable[str] = (), *, standalone: bool = False, relayed: bool = False, hardware: Collection[str] = ()
 ) -> tuple[str, ...]:
     """Topics of a tick, in their order; `hands` are the names of further hands, `hardware` of hands that hold it."""
-    first = ALONE if alone else RELAYED if relayed else ROW
+    first = STANDALONE if standalone else RELAYED if relayed else ROW
     readings = (topic_of(hand, "device_reading") for hand in ("", *hands) if hand in hardware)
     return (*readings, *first, *(topic_of(hand, topic) for hand in hands for topic in ROW))
 

@@ -169,7 +169,7 @@ def join(
     sizes: ToolSizes,
     rate: float,
     *,
-    alone: bool = False,
+    standalone: bool = False,
     relayed: bool = False,
     hardware: bool = False,
     pointed: bool = False,
@@ -183,7 +183,7 @@ def join(
         messages: serialised messages by topic name, in any order.
         sizes: of the tool.
         rate: of the servo [Hz].
-        alone: whether there is no device.
+        standalone: whether there is no device.
         relayed: whether there is a relay: then the device's command is what has arrived of it, and there are columns of
             what is at the other end.
         hardware: whether the device is: then there are columns of its state, of why it rendered nothing, and of the age
@@ -194,7 +194,7 @@ def join(
     nq, nv = sizes.q, sizes.v
     tool = columns(sizes.tool_state(), messages.get("tool_state", ()))
     found = {"tool_state": tool["tick"]}
-    if alone:
+    if standalone:
         asked = columns(ToolCommand(), messages.get("tool_command", ()))
         found["tool_command"] = asked["tick"]
     else:
@@ -209,7 +209,7 @@ def join(
     if relayed:
         found["relayed_device_command"] = asked["tick"]
     at_tool, at_asked = _by_tick(tool), _by_tick(asked)
-    ticks = complete_ticks(found, alone=alone, relayed=relayed).tolist()
+    ticks = complete_ticks(found, standalone=standalone, relayed=relayed).tolist()
     command = asked[[at_asked[k] for k in ticks]]
     before = tool[[at_tool[k - 1] for k in ticks]]
     during = tool[[at_tool[k] for k in ticks]]
@@ -220,7 +220,7 @@ def join(
         for i, suffix in enumerate(suffixes):
             table[f"{prefix}{suffix}"] = np.ascontiguousarray(values[:, i])
 
-    if alone:
+    if standalone:
         put("operator_", WRENCH, command["wrench"])
         if pointed:
             table["operator_body"] = command["body"].astype(np.int64)
@@ -241,7 +241,7 @@ def join(
     put("v", [str(i) for i in range(nv)], before["v"] if nv else np.zeros((len(ticks), 0)))
     table["sliding_contacts"] = during["sliding"].astype(np.int64)
     put("energy_", TERMS, during["energy"])
-    if not alone:
+    if not standalone:
         put("port_energy_", _PARTS, now["port_energy"])
         put("port_dissipated_", _PARTS, now["port_dissipated"])
     if hardware:
@@ -269,7 +269,7 @@ def rotations(poses: np.ndarray) -> np.ndarray:
 
 
 def complete_ticks(
-    ticks: Mapping[str, np.ndarray], *, alone: bool = False, relayed: bool = False, hands: Sequence[str] = ()
+    ticks: Mapping[str, np.ndarray], *, standalone: bool = False, relayed: bool = False, hands: Sequence[str] = ()
 ) -> np.ndarray:
     """The ticks that are rows of the samples, in their order.
 
@@ -279,7 +279,7 @@ def complete_ticks(
 
     Args:
         ticks: of the messages that are there, by topic name, in any order.
-        alone: whether there is no device.
+        standalone: whether there is no device.
         relayed: whether there is a relay, whose messages are of the tick too.
         hands: names of further hands, of which everything must be there, too.
     """
@@ -289,7 +289,7 @@ def complete_ticks(
     none = np.zeros(0, np.int64)
     tool = ticks.get("tool_state", none)
     rows = np.intersect1d(tool, tool + 1)
-    if alone:
+    if standalone:
         return np.intersect1d(rows, ticks.get("tool_command", none))
     device = ticks.get("device_state", none)
     for topic in _CROSSING if relayed else ("device_command",):
@@ -300,12 +300,12 @@ def complete_ticks(
 def of_trial(trial: Trial, messages: Mapping[str, Sequence[bytes]]) -> Samples:
     """The samples of a trial from its messages by topic."""
     experiment = trial.experiment
-    alone, relayed = experiment.alone, experiment.relayed
+    standalone, relayed = experiment.standalone, experiment.relayed
     kinds = {
         "hardware": "" in experiment.hardware_hands,
         "pointed": experiment.operator.EVENTS,
     }
-    samples = join(messages, trial.tool_sizes, experiment.rate, alone=alone, relayed=relayed, **kinds)
+    samples = join(messages, trial.tool_sizes, experiment.rate, standalone=standalone, relayed=relayed, **kinds)
     if experiment.hands:
         samples = with_hands(samples, {name: join_hand(name, messages, trial) for name in experiment.hand_names})
     samples.world = read_world(messages.get("world_state", ()))

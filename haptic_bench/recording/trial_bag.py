@@ -49,7 +49,7 @@ class TrialBag:
         rate: of the servo [Hz].
         schedule: of the surveys of an asynchronous environment, None if there is none.
         realtime: surveys come when they come, and a message may be lost.
-        alone: there is no device.
+        standalone: there is no device.
         relayed: there is a relay.
         world_every: ticks from one world state to the next, 0: there are none.
         hands: names of further hands, whose topics are in namespaces of their own.
@@ -65,14 +65,14 @@ class TrialBag:
         schedule: SurveySchedule | None,
         *,
         realtime: bool = False,
-        alone: bool = False,
+        standalone: bool = False,
         relayed: bool = False,
         world_every: int = 0,
         hands: Sequence[str] = (),
         pointed: bool = False,
         hardware: Sequence[str] = (),
     ):
-        of_tick = row_of(hands, alone=alone, relayed=relayed, hardware=hardware)
+        of_tick = row_of(hands, standalone=standalone, relayed=relayed, hardware=hardware)
         more = {
             "operator_events": pointed,
             "local_geometry": schedule is not None,

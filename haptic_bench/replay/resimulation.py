@@ -92,14 +92,14 @@ def resimulate(trial: Trial, messages: Mapping[str, Sequence[bytes]], *, whole: 
     verdict = Verdict()
     arrived = "relayed_" if experiment.relayed else ""
     for each, own in of_hands.values():
-        if not each.experiment.alone:
+        if not each.experiment.standalone:
             _driver(each, own, f"{arrived}device_command", verdict)
     others = {hand: own for hand, (_, own) in of_hands.items() if hand}
     if experiment.environment.engine.EXTERNAL:
         verdict.unverified.append("environment: is a node of the user's own")
     else:
         _tool_side(trial, recorded, others, Live(experiment.contact, tool_side, "contact", events), verdict)
-    if not experiment.alone:
+    if not experiment.standalone:
         for hand, (each, own) in of_hands.items():
             if each.experiment.controller.EXTERNAL:
                 verdict.unverified.append(f"{topic_of(hand, 'controller')}: is a node of the user's own")
@@ -377,8 +377,8 @@ def _device_end(core: DeviceEnd, steps: _Steps) -> None:
                 message.load(data)
             if sent.content_tick != content.tick:
                 content.load(steps.used("relay_backward", sent.content_tick, f"relay_forward from {tick}"))
-                core.hear(content)
-            core.heard = answer.device_tick
+                core.take_packet(content)
+            core.received_tick = answer.device_tick
             core.answer(state, packet, command)
             steps.compare("relay_forward", packet, found[1])
             steps.compare("relayed_device_command", command, found[2])

@@ -44,7 +44,7 @@ def facts(trial: Trial, guard: Mapping[str, Any], joule: tuple[str, float] | Non
 
 def scale(experiment: Experiment) -> Iterator[Fact]:
     """Architecture, rate and duration."""
-    if experiment.alone:
+    if experiment.standalone:
         architecture = "no device: the operator's wrench acts on the tool"
     elif experiment.asynchronous:
         rate = experiment.environment.rate or experiment.rate
@@ -79,7 +79,7 @@ def _method(experiment: Experiment) -> str:
 
 def _device(experiment: Experiment) -> Iterator[Fact]:
     """The device, and the limits of its rendering."""
-    if not experiment.alone:
+    if not experiment.standalone:
         yield "Device", "; ".join([experiment.device.label, *experiment.device.facts()])
 
 

@@ -203,7 +203,7 @@ def _trial_page(
         ticks += f" in {summary['wall_time']:.3g} s"
     shown_in = _page_units([run], expected)
     verdict = _mapping(summary.get("display")).get("text")
-    said = [
+    lines = [
         *([("Verdict", str(verdict))] if verdict else []),
         *facts.facts(run.trial, _mapping(summary.get("guard")), shown_in.get("J")),
         ("Recorded", ticks),
@@ -213,7 +213,7 @@ def _trial_page(
     shown = [*scene, *figures, *([] if clock is None else [clock])]
     draw_all(shown)
     parts = [
-        _header(experiment, [(str(summary.get("mode", "")), ""), (run.status, run.status), *_verdicts([run])], said),
+        _header(experiment, [(str(summary.get("mode", "")), ""), (run.status, run.status), *_verdicts([run])], lines),
         "".join(f'<p class="notice">{escape(notice)}</p>' for notice in notices),
         _figures(scene),
         html.section(CLAIMS, _claims_table([run], shown_in, _names(run.claims))),
@@ -244,7 +244,7 @@ def _scene(trial: Trial, samples: Samples, directory: Path) -> list[Figure]:
     if contact is not None and 0 < contact < last:
         moments = {"start": 0, "first_contact": contact, "end": last}
     panels = [
-        Panel(f"scene_{name}", said := name.replace("_", " "), partial(drawing.picture, frames, index, said))
+        Panel(f"scene_{name}", lines := name.replace("_", " "), partial(drawing.picture, frames, index, lines))
         for name, index in moments.items()
     ]
     if moves:
@@ -327,14 +327,14 @@ def _short(label: str, keys: Sequence[str]) -> str:
 # Parts of a page
 
 
-def _header(experiment: Experiment, tags: Iterable[tuple[str, str]], said: Iterable[facts.Fact]) -> str:
+def _header(experiment: Experiment, tags: Iterable[tuple[str, str]], lines: Iterable[facts.Fact]) -> str:
     """Title and verdict first, then the facts."""
     marks = "".join(f'<span class="tag {_word(kind)}">{escape(text)}</span>' for text, kind in tags if text)
     named = [f"<code>{escape(experiment.name)}</code>", *([escape(experiment.source)] if experiment.source else [])]
     description = f"<p>{html.marked(experiment.description)}</p>\n" if experiment.description else ""
     return (
         f"<header>\n<h1>{escape(experiment.title or experiment.name)}</h1>\n<p>{marks}</p>\n"
-        f'<p class="soft">{" · ".join(named)}</p>\n{description}{html.facts(said)}\n</header>'
+        f'<p class="soft">{" · ".join(named)}</p>\n{description}{html.facts(lines)}\n</header>'
     )
 
 
@@ -544,7 +544,7 @@ def _figures(figures: Sequence[Figure]) -> str:
     shown = []
     for figure in figures:
         panels = "".join(
-            f'<div class="{"tall" if panel.tall else ""}{" alone" if len(figure.panels) == 1 else ""}">'
+            f'<div class="{"tall" if panel.tall else ""}{" standalone" if len(figure.panels) == 1 else ""}">'
             f"{panel.svg[panel.svg.index('<svg') :]}{HALT if panel.moves else ''}</div>\n"
             for panel in figure.panels
         )

@@ -36,7 +36,7 @@ def on_cores(function: Callable[[Item], Result], items: Sequence[Item]) -> list[
     fork would never see released, all is done one after the other.
     """
     others = min(len(os.sched_getaffinity(0)), len(items)) - 1
-    if others < 1 or len(items) > MOST or _is_fork or not _is_alone():
+    if others < 1 or len(items) > MOST or _is_fork or not _is_single_threaded():
         return [function(item) for item in items]
     waiting, filled = os.pipe()
     os.write(filled, b"".join(_NUMBER.pack(number) for number in range(len(items))))
@@ -53,7 +53,7 @@ def on_cores(function: Callable[[Item], Result], items: Sequence[Item]) -> list[
     return [found[number] if number in found else function(item) for number, item in enumerate(items)]
 
 
-def _is_alone() -> bool:
+def _is_single_threaded() -> bool:
     """Whether this thread is the only one of the process, those of libraries included."""
     try:
         return len(os.listdir("/proc/self/task")) == 1

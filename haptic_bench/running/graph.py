@@ -115,16 +115,16 @@ def node_specs(
         roles = {name: role for name, role in roles.items() if role.beyond == (side == "world")}
     composable = (name for name, role in roles.items() if role.composed and not split_topic(name)[0])
     inside = list(composable) if composed else []
-    apart = [
+    separate = [
         NodeSpec(role.module, {name: common | own[name]}, role.arguments)
         for name, role in roles.items()
         if name not in inside
     ]
     if not inside:
-        return apart
+        return separate
     return [
         NodeSpec("haptic_bench.nodes.composed", {name: common | own[name] for name in inside}, tuple(inside)),
-        *apart,
+        *separate,
     ]
 
 
@@ -133,10 +133,10 @@ def _names(trial: Trial, record: bool) -> list[str]:
     experiment = trial.experiment
     if experiment.bridged:
         return ["driver", "controller"]
-    first = () if experiment.alone else ("driver",)
+    first = () if experiment.standalone else ("driver",)
     relay = ("device_relay", "world_relay") if experiment.relayed else ()
     answers = ("local_model",) if experiment.asynchronous else ()
-    between = () if experiment.alone else ("controller",)
+    between = () if experiment.standalone else ("controller",)
     recorder = ("recorder",) if record else ()
     others = [topic_of(hand, name) for hand in trial.hands if hand for name in ("driver", "controller")]
     devices = [name for name in experiment.external if split_topic(name)[1] == "device"]
@@ -166,13 +166,13 @@ def _parameters(
         "device_relay": relay | {"watchdog": getattr(experiment.device, "watchdog", None)},
         "world_relay": relay | {"leads_side": leads_side},
         "local_model": tool_side,
-        "environment": world | operator | leader if experiment.alone else tool_side,
+        "environment": world | operator | leader if experiment.standalone else tool_side,
         "recorder": recorder | {"hardware": json.dumps(experiment.hardware_hands)},
     }
     if experiment.bridged:
         topics = {"standard_topics": encode(experiment.standard_topics) | {"rate": NULL}}  # the bridge has them
         own |= {"driver": _driver(trial) | operator | leader | topics, "controller": _bridge(experiment)}
-    elif not experiment.alone:
+    elif not experiment.standalone:
         own |= {"driver": _driver(trial) | operator | leader, "controller": _controller(trial)}
     for hand, each in trial.hands.items():
         if hand:

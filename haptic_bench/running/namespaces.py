@@ -14,7 +14,7 @@ from haptic_sim.parameters import ParameterError
 
 _PATTERN = re.compile(r"/?[A-Za-z_][A-Za-z0-9_]*(/[A-Za-z_][A-Za-z0-9_]*)*")
 _LONGEST = 80  # characters; a socket's address has room for 107 bytes
-_ROOM = 107  # bytes of such an address
+_SOCKET_ADDRESS = 107  # bytes of such an address
 _MOST = 1000  # trials of one name at once
 _BEHIND = ("dynamics", "world")  # sides of a system or a relay that have no device, beside the side that has it
 
@@ -39,7 +39,9 @@ def _bind(held: socket.socket, name: str) -> bool:
     """Reserve a name as that of a socket; whether it was free."""
     place = f"haptics {os.environ.get('ROS_DOMAIN_ID', '0')[:3]} {name}"
     try:
-        held.bind("\0" + (place if len(place) < _ROOM else f"haptics {hashlib.sha256(place.encode()).hexdigest()}"))
+        held.bind(
+            "\0" + (place if len(place) < _SOCKET_ADDRESS else f"haptics {hashlib.sha256(place.encode()).hexdigest()}")
+        )
     except OSError:
         return False
     return True

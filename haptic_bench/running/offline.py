@@ -56,7 +56,7 @@ class Loop(Protocol):
 
 def build_loop(trial: Trial, sink: Sink) -> Loop:
     """The loop of a trial; `sink` takes (topic, tick, bytes) of every message."""
-    return _LoopAlone(trial, sink) if trial.experiment.alone else LoopOfHands(trial, sink)
+    return _StandaloneLoop(trial, sink) if trial.experiment.standalone else LoopOfHands(trial, sink)
 
 
 def simulate(
@@ -181,7 +181,7 @@ class HandLoop:
         self._driver.actuate(self.device_command if self._relay is None else self._relay.back(self.device_command))
 
 
-class _LoopAlone:
+class _StandaloneLoop:
     """The loop without a device: the operator's wrench acts on the tool; see `Loop`."""
 
     def __init__(self, trial: Trial, sink: Sink):

@@ -92,11 +92,11 @@ Step = Callable[[int], np.ndarray]
 def _of_steps(build: Callable[[], Step]) -> Iterator[Finding]:
     """Two parts that are built alike, under the same random inputs."""
     one, other = build(), build()
-    said, repeated = (np.array([step(tick).copy() for tick in range(STEPS)]) for step in (one, other))
-    wrong = np.flatnonzero(~np.isfinite(said).all(axis=1))
-    finite = f"in tick {wrong[0]}: {said[wrong[0]].tolist()}" if len(wrong) else ""
+    outputs, repeated = (np.array([step(tick).copy() for tick in range(STEPS)]) for step in (one, other))
+    wrong = np.flatnonzero(~np.isfinite(outputs).all(axis=1))
+    finite = f"in tick {wrong[0]}: {outputs[wrong[0]].tolist()}" if len(wrong) else ""
     yield Finding("finite under random inputs", finite)
-    differ = np.flatnonzero((said != repeated).any(axis=1) & ~np.isnan(said).any(axis=1))
+    differ = np.flatnonzero((outputs != repeated).any(axis=1) & ~np.isnan(outputs).any(axis=1))
     same = f"built again, it differs from tick {differ[0]} on; nothing may depend on a clock" if len(differ) else ""
     yield Finding("the same bits after a reset", same)
     held, kept = _memory(build())
@@ -147,7 +147,7 @@ def _controller_steps(trial: Trial) -> Step:
     experiment, given = trial.experiment, _Random(trial)
     controller = experiment.controller.build(experiment.rate)
     device, on_tool, on_device = DeviceState(), ToolCommand(), DeviceCommand()
-    tool, said = _tool_state(trial), np.zeros(18)
+    tool, outputs = _tool_state(trial), np.zeros(18)
 
     def step(tick: int) -> np.ndarray:
         device.stamp(tick, tick_time(tick, experiment.rate))
@@ -159,8 +159,8 @@ def _controller_steps(trial: Trial) -> Step:
         tool.pose[:], tool.twist[:] = given.poses[-1 - tick], given.twists[-1 - tick]
         tool.wrench[:] = given.other[tick]
         controller.command(tool, on_device)
-        said[:6], said[6:12], said[12:] = on_tool.wrench, on_device.wrench, on_device.acceleration
-        return said
+        outputs[:6], outputs[6:12], outputs[12:] = on_tool.wrench, on_device.wrench, on_device.acceleration
+        return outputs
 
     return step
 
@@ -176,19 +176,19 @@ def _tool_state(trial: Trial) -> Any:
 
 
 def _operator_steps(trial: Trial) -> Step:
-    experiment, given, said = trial.experiment, _Random(trial), np.zeros(6)
+    experiment, given, outputs = trial.experiment, _Random(trial), np.zeros(6)
     operator = build_operator(experiment.operator, trial.table, experiment.seed)
 
     def step(tick: int) -> np.ndarray:
-        operator.wrench(tick / experiment.rate, given.poses[tick], given.twists[tick], said)
-        return said
+        operator.wrench(tick / experiment.rate, given.poses[tick], given.twists[tick], outputs)
+        return outputs
 
     return step
 
 
 def _local_model_steps(trial: Trial) -> Step:
     """A local model with the surroundings of the start, under random commands."""
-    experiment, given, said = trial.experiment, _Random(trial), np.zeros(19)
+    experiment, given, outputs = trial.experiment, _Random(trial), np.zeros(19)
     model, surroundings = trial.local_model(), build_surroundings(trial.world, experiment, experiment.rate)
     state, geometry, command = model.tool_state(), surroundings.local_geometry(), ToolCommand()
     surroundings.survey(state, 0, geometry)
@@ -198,23 +198,23 @@ def _local_model_steps(trial: Trial) -> Step:
         command.stamp(tick, tick_time(tick, experiment.rate))
         command.wrench[:] = given.wrenches[tick]
         model.step(command, state)
-        said[:7], said[7:13], said[13:] = state.pose, state.twist, state.wrench
-        return said
+        outputs[:7], outputs[7:13], outputs[13:] = state.pose, state.twist, state.wrench
+        return outputs
 
     return step
 
 
 def _tool_side_steps(trial: Trial) -> Step:
     """What answers the controller, under random commands."""
-    given, side, command, said = _Random(trial), trial.tool_side(), ToolCommand(), np.zeros(19)
+    given, side, command, outputs = _Random(trial), trial.tool_side(), ToolCommand(), np.zeros(19)
     state = side.tool_state()
 
     def step(tick: int) -> np.ndarray:
         command.stamp(tick, tick_time(tick, trial.experiment.rate))
         command.wrench[:] = given.wrenches[tick]
         side.step(command, state)
-        said[:7], said[7:13], said[13:] = state.pose, state.twist, state.wrench
-        return said
+        outputs[:7], outputs[7:13], outputs[13:] = state.pose, state.twist, state.wrench
+        return outputs
 
     return step
 
@@ -245,16 +245,16 @@ def _thrown(trial: Trial, seed: int) -> World:
 
 
 def _contact_steps(trial: Trial) -> Step:
-    world, given, said = _thrown(trial, 0), _Random(trial), np.zeros(19)
+    world, given, outputs = _thrown(trial, 0), _Random(trial), np.zeros(19)
 
     def step(tick: int) -> np.ndarray:
         try:
             world.step(given.wrenches[tick])
         except UnstableError:  # nothing says how it moves from here on
-            said[:] = np.nan
-            return said
-        said[:7], said[7:13], said[13:] = world.pose, world.twist, world.wrench
-        return said
+            outputs[:] = np.nan
+            return outputs
+        outputs[:7], outputs[7:13], outputs[13:] = world.pose, world.twist, world.wrench
+        return outputs
 
     return step
 
@@ -289,7 +289,7 @@ def _device(trial: Trial) -> Any:
 
 def _device_steps(trial: Trial) -> Step:
     given, device, period = _Random(trial), _device(trial), 1.0 / trial.experiment.rate
-    command, said, sensed = DeviceCommand(), np.zeros(25), np.zeros(6)
+    command, outputs, sensed = DeviceCommand(), np.zeros(25), np.zeros(6)
     command.mode = device.MODE
 
     def step(tick: int) -> np.ndarray:
@@ -300,8 +300,8 @@ def _device_steps(trial: Trial) -> Step:
             device.idle(given.wrenches[tick], period)
         else:
             device.apply_command(command, given.wrenches[tick], period)
-        said[:7], said[7:13], said[13:19], said[19:] = device.pose, device.twist, device.rendered, sensed
-        return said
+        outputs[:7], outputs[7:13], outputs[13:19], outputs[19:] = device.pose, device.twist, device.rendered, sensed
+        return outputs
 
     return step
 

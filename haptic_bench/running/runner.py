@@ -66,14 +66,14 @@ class Interruption:
     After nohup, SIGHUP is none. `status` is the exit status of a program that the first one ends.
 
     Args:
-        say: says something to the user; on stderr by default.
+        notify: says something to the user; on stderr by default.
     """
 
-    def __init__(self, say: Callable[[str], object] | None = None) -> None:
+    def __init__(self, notify: Callable[[str], object] | None = None) -> None:
         self.event = threading.Event()
         self.count = 0
         self.status = 128 + signal.SIGINT
-        self._say = say or _say
+        self._notify = notify or _notify
         self._previous: dict[int, object] = {}
         self._leave_after: int | None = None  # signals, while something is done that can be left
         self._offer = ""
@@ -100,7 +100,7 @@ class Interruption:
             offer: that it can be left, said at once if there was a signal, or else at the first.
         """
         if self.count:
-            self._say(offer)
+            self._notify(offer)
         self._offer, self._leave_after = offer, max(1, self.count)
         try:
             yield
@@ -120,10 +120,10 @@ class Interruption:
             return
         if self.count > self._leave_after:
             raise _Left
-        self._say(self._offer)
+        self._notify(self._offer)
 
 
-def _say(text: str) -> None:
+def _notify(text: str) -> None:
     """Say something on stderr, in place of a bar of progress if there is one; within a signal's handler too."""
     clear = "\r\x1b[K" if sys.stderr.isatty() else ""
     with contextlib.suppress(OSError):
@@ -205,8 +205,8 @@ class Process:
             how = f"exit status {status}"
         if short:
             return f"{self.name} has ended ({how})" + (f": {self._error.rstrip(':')}" if self._error else "")
-        if status == 1 and self.last_lines and (said := error_said(self.last_lines[-1])):
-            return f"{self.name} ended early ({how}): {said}"
+        if status == 1 and self.last_lines and (message := error_message(self.last_lines[-1])):
+            return f"{self.name} ended early ({how}): {message}"
         lines = "\n".join(f"    {line}" for line in self.last_lines) or "    (nothing)"
         return f"{self.name} ended early ({how}); its last lines:\n{lines}"
 
@@ -221,7 +221,7 @@ class Process:
                 if not line(text):
                     self.last_lines.append(text)
                     if _LOGGED.match(text) and not self._has_failed:
-                        self._error, self._has_failed = error_said(text), text.startswith("[FATAL]")
+                        self._error, self._has_failed = error_message(text), text.startswith("[FATAL]")
                     if file is not None:
                         with contextlib.suppress(OSError):
                             file.write(f"{text}\n".encode())
@@ -229,10 +229,10 @@ class Process:
         changed.set()
 
 
-def error_said(line: str) -> str:
+def error_message(line: str) -> str:
     """Text of a line of a node's logger if it is an error, or ends the node; else empty."""
-    said = _ERROR.match(line)
-    return said[2] if said else ""
+    message = _ERROR.match(line)
+    return message[2] if message else ""
 
 
 _UNSTABLE = re.compile(r"unstable: .*")
@@ -241,8 +241,8 @@ _UNSTABLE = re.compile(r"unstable: .*")
 def _reason(process: Process) -> str:
     """Why a process ended early: that the trial is unstable, if it said so, else how it ended."""
     process.finish()
-    said = [match[0] for line in process.last_lines if (match := _UNSTABLE.search(line))]
-    return said[-1] if said else process.describe()
+    message = [match[0] for line in process.last_lines if (match := _UNSTABLE.search(line))]
+    return message[-1] if message else process.describe()
 
 
 def _become(module: str, arguments: Sequence[str], writing: int, output: int) -> None:
@@ -274,13 +274,13 @@ class Progress:
 
     Args:
         show: called with the number of ticks done.
-        say: says to the user what the leader wants to be known.
+        notify: says to the user what the leader wants to be known.
     """
 
     _LINE = re.compile(r"tick (\d+)")
 
-    def __init__(self, show: Callable[[int], object] | None, say: Callable[[str], object] | None = None):
-        self._show, self._say = show, say or _say
+    def __init__(self, show: Callable[[int], object] | None, notify: Callable[[str], object] | None = None):
+        self._show, self._notify = show, notify or _notify
         self.tick: int | None = None
         self.over = False
         self.first = self.last = 0.0
@@ -291,7 +291,7 @@ class Progress:
             self.over = True
             return True
         if line.startswith("say "):
-            self._say(line[4:])
+            self._notify(line[4:])
             return True
         match = self._LINE.fullmatch(line)
         if match is None:
@@ -374,16 +374,16 @@ def keep(
     directory: Path,
     namespace: str,
     interruption: Interruption,
-    say: Callable[[str], object] | None = None,
+    notify: Callable[[str], object] | None = None,
     *,
     restart: bool = True,
 ) -> Outcome:
     """Run a graph until the user interrupts, and start again each node that ends; leaves no process behind.
 
     A node that ends for the MOST_ENDS-th time within SOON of its start ends the graph, with the reason; without
-    `restart` the first does. Arguments as of `run`; `say` says something to the user, on stderr by default.
+    `restart` the first does. Arguments as of `run`; `notify` says something to the user, on stderr by default.
     """
-    say = say or _say
+    notify = notify or _notify
     os.environ.update(comings_and_goings())
     start = _Starter(specs, directory, namespace, interruption.event)
     running = False
@@ -392,9 +392,9 @@ def keep(
         nonlocal running
         if not running:
             running = True
-            say(f"{namespace} is running; `haptics view {namespace[1:]}` shows it, Ctrl-C stops it")
+            notify(f"{namespace} is running; `haptics view {namespace[1:]}` shows it, Ctrl-C stops it")
 
-    progress = Progress(show, say)
+    progress = Progress(show, notify)
     processes: list[Process] = []
     begun, failures_of = [0.0] * len(specs), [0] * len(specs)
     due: dict[int, float] = {}  # when which node is started again
@@ -404,7 +404,7 @@ def keep(
         return start(specs[i], progress if i == 0 else _not_progress)
 
     if "progress" not in specs[0].nodes[specs[0].name]:  # the leader is on another host
-        say(f"{namespace}: {', '.join(spec.name for spec in specs)} here; Ctrl-C stops")
+        notify(f"{namespace}: {', '.join(spec.name for spec in specs)} here; Ctrl-C stops")
     status, reason = "interrupted", ""
     try:
         processes += map(launch, range(len(specs)))
@@ -423,7 +423,7 @@ def keep(
                         status, reason = "failed", _reason(process)
                         break
                     due[i] = now + PAUSE
-                    say(f"{process.describe(short=True)}; the device stays passive, {process.name} is started again")
+                    notify(f"{process.describe(short=True)}; the device stays passive, {process.name} is started again")
                 elif now >= due[i]:
                     del due[i]
                     processes[i] = launch(i)

@@ -47,16 +47,16 @@ class Viewer:
         viewing: where and how.
         directory: holds the trial's `experiment.yaml`, unless it is attached to; receives `viewer.log`.
         namespace: of the trial's topics, with the slash in front.
-        heard: called with each line that it writes, by another thread.
+        on_line: called with each line that it writes, by another thread.
 
     Attributes:
         address: of the page, as soon as it is there; whoever has it may steer.
     """
 
     def __init__(
-        self, viewing: Viewing, directory: Path, namespace: str, heard: Callable[[str], object] = lambda line: None
+        self, viewing: Viewing, directory: Path, namespace: str, on_line: Callable[[str], object] = lambda line: None
     ):
-        self._heard, self._ready, self.address = heard, threading.Event(), ""
+        self._on_line, self._ready, self.address = on_line, threading.Event(), ""
         self._problem = ""
         reading, self._writing = os.pipe()
         how = ["yes" if one else "no" for one in (viewing.controlled, viewing.paused, viewing.recorded)]
@@ -75,7 +75,7 @@ class Viewer:
         elif line.startswith("fails "):
             self._problem = line.removeprefix("fails ")
         elif line == "reset" or line.startswith("record "):
-            self._heard(line)
+            self._on_line(line)
         elif line.startswith("say "):
             print(f"haptics: {line[4:]}", file=sys.stderr)
         else:
@@ -110,7 +110,7 @@ class Viewer:
         """Whether it does not run any more."""
         return self._process.status is not None
 
-    def tell(self, line: str) -> None:
+    def send_line(self, line: str) -> None:
         """Write a line to it; one that has ended, or does not read, gets none."""
         with contextlib.suppress(OSError):
             os.set_blocking(self._writing, False)

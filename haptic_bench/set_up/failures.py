@@ -102,7 +102,7 @@ def unwritable(text: str = "") -> str:
     return ""
 
 
-def say(text: str) -> None:
+def notify(text: str) -> None:
     """Write a line for the user to standard error."""
     print(f"haptics: {text}", file=sys.stderr, flush=True)
 

@@ -45,7 +45,7 @@ class PreparationError(Exception):
     """Why the environment cannot be made, in words for the user."""
 
 
-def say(text):
+def notify(text):
     """Tells the user one thing, apart from the program's output."""
     print(f"haptics: {text}", file=sys.stderr, flush=True)
 
@@ -138,7 +138,7 @@ class Preparation:
         """
         if not self.due(arguments):
             return
-        with self._alone():
+        with self._exclusive_lock():
             if self.venv in self.due():  # it is not if another start has made it meanwhile
                 self._check_machine()
                 lacking = f" that {self.origin} lacks" if self.origin else ""
@@ -170,7 +170,7 @@ class Preparation:
             sys.exit(status)
 
     @contextlib.contextmanager
-    def _alone(self):
+    def _exclusive_lock(self):
         """Keeps other starts out while this one prepares.
 
         Its commands inherit the lock, so one that outlives a killed start still holds it.
@@ -184,7 +184,7 @@ class Preparation:
             try:
                 fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
-                say("another start is preparing the environment: waiting for it")
+                notify("another start is preparing the environment: waiting for it")
                 fcntl.flock(self._lock, fcntl.LOCK_EX)
             yield
 

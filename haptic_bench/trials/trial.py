@@ -215,7 +215,7 @@ def run_offline(
         namespace,
         experiment.rate,
         schedule,
-        alone=experiment.alone,
+        standalone=experiment.standalone,
         relayed=experiment.relayed,
         world_every=analysis.world_every(experiment),
         hands=experiment.hand_names,
@@ -343,7 +343,7 @@ def complete(trial: Trial, directory: Path, closed: Mapping[str, Any]) -> dict[s
             _write_events(trial, directory)
         except OSError as error:
             summary |= {"status": "failed", "reason": judged.reason or cannot_record(error, directory)}
-            _write_elsewhere(trial, directory, samples, summary, findings)
+            _write_to_fallback(trial, directory, samples, summary, findings)
     return summary
 
 
@@ -356,7 +356,7 @@ def count_ticks(trial: Trial, directory: Path) -> int:
     try:
         found = read_ticks(directory)
         hands = experiment.hand_names
-        return len(complete_ticks(found, alone=experiment.alone, relayed=experiment.relayed, hands=hands))
+        return len(complete_ticks(found, standalone=experiment.standalone, relayed=experiment.relayed, hands=hands))
     except bag.BagError:
         return 0
 
@@ -383,7 +383,7 @@ def _write_events(trial: Trial, directory: Path) -> None:
             (directory / "events.csv").write_text(text, encoding="utf-8")
 
 
-def _write_elsewhere(
+def _write_to_fallback(
     trial: Trial, directory: Path, samples: Samples, summary: dict[str, Any], findings: Findings
 ) -> None:
     """Write the results of a trial where there is room, and say in its summary where they are; as far as possible."""
@@ -391,12 +391,12 @@ def _write_elsewhere(
         with contextlib.suppress(OSError):
             (directory / name).unlink(missing_ok=True)
     try:
-        elsewhere = Path(tempfile.mkdtemp(prefix=f"haptics-{trial.experiment.namespace[:40]}-"))
-        write_resolved(trial, elsewhere)
+        fallback = Path(tempfile.mkdtemp(prefix=f"haptics-{trial.experiment.namespace[:40]}-"))
+        write_resolved(trial, fallback)
         if (directory / "timing.npz").is_file():
-            shutil.copyfile(directory / "timing.npz", elsewhere / "timing.npz")
-        summary |= {"reason": f"{summary['reason']}; its results are in {elsewhere}", "results": str(elsewhere)}
-        _write_results(elsewhere, samples, summary, findings)
+            shutil.copyfile(directory / "timing.npz", fallback / "timing.npz")
+        summary |= {"reason": f"{summary['reason']}; its results are in {fallback}", "results": str(fallback)}
+        _write_results(fallback, samples, summary, findings)
     except OSError as error:
         summary["reason"] += f"; nor can its results be written: {error.filename}: {error.strerror}"
     with contextlib.suppress(OSError):

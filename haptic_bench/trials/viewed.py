@@ -25,7 +25,7 @@ class _Wishes:
         self._interruption = interruption
         self.reset, self.record = False, False
 
-    def hear(self, line: str) -> None:
+    def receive(self, line: str) -> None:
         """Take a line of the viewer."""
         if line == "reset":
             self.reset = True
@@ -79,7 +79,7 @@ def run_viewed(
         tempfile.TemporaryDirectory(prefix="haptics-view-") as scratch,
     ):
         write_resolved(trial, Path(scratch))
-        with Viewer(viewing, Path(scratch), claimed, wishes.hear) as viewer:
+        with Viewer(viewing, Path(scratch), claimed, wishes.receive) as viewer:
             if problem := viewer.wait(interruption.event):
                 raise ParameterError([f"the page cannot be shown: {problem}"])
             print(f"{viewer.address}  {experiment.name}, {mode}; Ctrl-C ends it", flush=True)
@@ -91,7 +91,7 @@ def run_viewed(
                         interruption.event.clear()
                 if wishes.reset:
                     wishes.reset = False
-                    viewer.tell(f"restart {'yes' if viewing.paused else 'no'}")
+                    viewer.send_line(f"restart {'yes' if viewing.paused else 'no'}")
     return interruption.status if interruption else 1
 
 
@@ -119,17 +119,17 @@ def _run_once(
         paused=True,
     )
     outcome = runner.run(specs, directory, claimed, _Run(interruption, wishes))
-    viewer.tell("ended")
+    viewer.send_line("ended")
     if outcome.status == "failed":
         print(f"haptics: {outcome.reason}", file=sys.stderr, flush=True)
-        viewer.tell(f"state failed: {outcome.reason.splitlines()[0]}")
+        viewer.send_line(f"state failed: {outcome.reason.splitlines()[0]}")
     begun = outcome.start_up is not None
     if not wishes.record or not begun or not (directory / "bag").is_dir():
         return
     kept = new_directory(None, trial.experiment.namespace)
     kept.rmdir()
     shutil.move(directory, kept)
-    viewer.tell(f"state writing {kept}")
+    viewer.send_line(f"state writing {kept}")
     summary = conclude(written, mode, kept.resolve(), outcome, interruption)
-    viewer.tell(f"state {summary['status']}: {kept / 'report.html'}")
+    viewer.send_line(f"state {summary['status']}: {kept / 'report.html'}")
     print(f"{kept}: {summary['status']}, {summary['ticks']} ticks", flush=True)

@@ -196,7 +196,7 @@ class Course:
             control.disabled = state not in states
         self.gains.enable(state not in (State.LOADING, State.RESETTING, State.ENDED))
 
-    def say(self, text: str) -> None:
+    def show_text(self, text: str) -> None:
         """Say something about the trial."""
         self._text.content = escape(text)
 

@@ -122,7 +122,7 @@ def picture(frames: Frames, index: int, what: str) -> str:
     parts += _hands(frame, eye)
     drawn = forces / newtons_per_pixel >= SHORTEST
     legend = _legend(frame, bool(index), newtons_per_pixel if drawn.any() else None)
-    return _document(parts, legend, f"{what}, {_time(frame.time)}", _said(scene, frame, forces))
+    return _document(parts, legend, f"{what}, {_time(frame.time)}", _describe(scene, frame, forces))
 
 
 def animation(frames: Frames, what: str = "the whole trial") -> str:
@@ -154,12 +154,12 @@ def animation(frames: Frames, what: str = "the whole trial") -> str:
     speed = (frames.times[-1] - frames.times[0]) / LOOP
     times = f"{speed:.2g}"
     text = f"{what}, {_time(frames.times[-1])}, {'at' if times == '1' else f'{times} times'} its speed"
-    said = f"An animation that repeats. {_said(scene, shown[-1], np.zeros(0), when='At the end ')}"
+    description = f"An animation that repeats. {_describe(scene, shown[-1], np.zeros(0), when='At the end ')}"
     return _document(
         parts,
         _legend(shown[-1], True, None, contacts=False),
         text if speed > 0.0 else what,
-        said,
+        description,
         LESS_MOTION,
     )
 
@@ -464,7 +464,7 @@ def _time(time: float) -> str:
     return f"{time:.3g} s" if time < 100.0 else f"{time:.0f} s"
 
 
-def _said(scene: Scene, frame: Frame, forces: np.ndarray, when: str = "") -> str:
+def _describe(scene: Scene, frame: Frame, forces: np.ndarray, when: str = "") -> str:
     """What a picture shows, in words, for who hears it."""
     texts = []
     for holding, hand in zip(scene.hands, frame.hands, strict=True):
@@ -480,8 +480,8 @@ def _said(scene: Scene, frame: Frame, forces: np.ndarray, when: str = "") -> str
         )
     elif not when:
         texts.append("no contacts")
-    said = "; ".join(texts)
-    return f"{said[:1].upper()}{said[1:]}."
+    description = "; ".join(texts)
+    return f"{description[:1].upper()}{description[1:]}."
 
 
 def _millimetres(value: float) -> str:
@@ -493,15 +493,15 @@ def _text(x: float, y: float, size: float, text: str) -> str:
     return f'<text class="ink" x="{x:.1f}" y="{y:.1f}" font-size="{size:g}" fill="#222222">{escape(text)}</text>'
 
 
-def _document(parts: Sequence[str], legend: Sequence[str], text: str, said: str, style: str = "") -> str:
+def _document(parts: Sequence[str], legend: Sequence[str], text: str, description: str, style: str = "") -> str:
     """A drawing: what is seen between a line of text and the legend."""
     content = "\n".join(parts)
     within = f'x="0" y="{TOP:g}" width="{WIDTH:g}" height="{HEIGHT - TOP - BOTTOM:g}"'
     seen = f'viewBox="0 {TOP:g} {WIDTH:g} {HEIGHT - TOP - BOTTOM:g}"'
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" class="scene" viewBox="0 0 {WIDTH:g} {HEIGHT:g}" role="img" '
-        f'aria-label="{escape(f"{text}. {said}")}" font-family="DejaVu Sans, sans-serif">\n'
-        f"<title>{escape(text)}</title>\n<desc>{escape(said)}</desc>\n"
+        f'aria-label="{escape(f"{text}. {description}")}" font-family="DejaVu Sans, sans-serif">\n'
+        f"<title>{escape(text)}</title>\n<desc>{escape(description)}</desc>\n"
         + (f"<style>{style}</style>\n" if style else "")
         + f'<rect class="paper" width="{WIDTH:g}" height="{HEIGHT:g}" fill="#ffffff"/>\n'
         f"<svg {within} {seen}>\n{content}\n</svg>\n"

@@ -52,7 +52,7 @@ LATENCY: CurveKey = ("latency", "of the force")
 def charts_of(experiment: Experiment) -> tuple[Chart, ...]:
     """The charts of an experiment, with the curves that it has."""
     absent = set()
-    if experiment.alone:
+    if experiment.standalone:
         absent |= {("force", "on the hand"), ("latency", "of the force")}
     if not experiment.asynchronous:
         absent.add(("latency", "of the surroundings"))
@@ -60,7 +60,7 @@ def charts_of(experiment: Experiment) -> tuple[Chart, ...]:
         absent.add(("penetration", "deepest contact"))
     curves = [tuple(curve for curve in chart.curves if (chart.name, curve) not in absent) for chart in CHARTS]
     charts = tuple(chart._replace(curves=some) for chart, some in zip(CHARTS, curves, strict=True) if some)
-    if experiment.alone and not experiment.asynchronous:
+    if experiment.standalone and not experiment.asynchronous:
         charts += (CHARTS[-1]._replace(title="Latency: none, as there is no device", curves=()),)
     return charts
 

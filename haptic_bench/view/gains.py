@@ -64,7 +64,7 @@ def gains_of(trial: Trial) -> list[Gain]:
     found: list[Gain] = []
     for name, each in trial.hands.items():
         experiment = each.experiment
-        if not experiment.alone:
+        if not experiment.standalone:
             nodes = (topic_of(name, "controller"),)
             found += _of(experiment.controller, "controller.", nodes)
     tool_side = _tool_side(trial.experiment)

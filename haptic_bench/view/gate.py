@@ -22,10 +22,10 @@ LOOPBACK = "127.0.0.1"
 LONGEST = 16384  # bytes of the head of a request
 PATIENCE = 10.0  # [s] for the head to come
 PIECE = 65536  # bytes that are handed on at once
-SAID = b"haptics: open the page by the whole address that was printed\n"
+ANSWER = b"haptics: open the page by the whole address that was printed\n"
 REFUSAL = b"HTTP/1.1 403 Forbidden\r\nContent-Type: text/plain\r\nConnection: close\r\nContent-Length: %d\r\n\r\n%s" % (
-    len(SAID),
-    SAID,
+    len(ANSWER),
+    ANSWER,
 )
 
 

@@ -34,7 +34,7 @@ from haptic_sim.messages import (
     topic_of,
 )
 
-ROOM = 256  # contacts of a world state at first
+CONTACT_CAPACITY = 256  # contacts of a world state at first
 
 
 class LiveFrames:
@@ -50,7 +50,7 @@ class LiveFrames:
         self._scene, self._names = scene, ("", *experiment.hand_names)
         sizes = trial.tool_sizes
         self._tools: dict[str, ToolState] = {name: sizes.tool_state() for name in self._names}
-        self._devices = {} if experiment.alone else {name: DeviceState() for name in self._names}
+        self._devices = {} if experiment.standalone else {name: DeviceState() for name in self._names}
         self._command = ToolCommand()
         self._world: WorldState | None = None
         self._geometry: LocalGeometry | None = None
@@ -67,7 +67,7 @@ class LiveFrames:
         experiment = self._experiment
         names = [topic_of(hand, "tool_state") for hand in self._names]
         names += [topic_of(hand, "device_state") for hand in self._devices]
-        names += ["tool_command"] if experiment.alone else []
+        names += ["tool_command"] if experiment.standalone else []
         names += ["local_geometry"] if experiment.asynchronous else []
         names += ["world_state"] if experiment.environment.publish is not None else []
         return tuple(names)
@@ -171,6 +171,6 @@ class LiveFrames:
 def _loaded_world(layout: WorldState | None, data: bytes) -> WorldState:
     """A world state from its bytes; the layout is used again as long as it has room."""
     if layout is None or layout.capacity < len(data):
-        layout = WorldState.of_layout(data, max(ROOM, 2 * len(data) // CONTACT.itemsize))
+        layout = WorldState.of_layout(data, max(CONTACT_CAPACITY, 2 * len(data) // CONTACT.itemsize))
     layout.load(data)
     return layout

@@ -142,7 +142,7 @@ class Page:
         self._shown: dict[str, bool] = {}
         self._poses = np.full((len(scene.bodies), 7), np.nan)
         self._add_scene()
-        self._look(towards_eye(scene, []) if away is None else away)
+        self._point_cameras(towards_eye(scene, []) if away is None else away)
         self._add_panels()
         self.show_state("")
 
@@ -224,7 +224,7 @@ class Page:
                 cast_shadow=opacity is None and not shape.ground,
             )
 
-    def _look(self, away: np.ndarray) -> None:
+    def _point_cameras(self, away: np.ndarray) -> None:
         """The camera at the start."""
         scene, camera = self.scene, self.server.initial_camera
         camera.position = self._eye(away)
@@ -285,12 +285,12 @@ class Page:
                 self._factor = float(length.value)
                 self._again()
 
-            look = gui.add_button_group("look along", CAMERA, hint="motion: across what has moved so far")
+            along = gui.add_button_group("look along", CAMERA, hint="motion: across what has moved so far")
 
-            @look.on_click
+            @along.on_click
             async def _(event: Any) -> None:
                 if event.client is not None:
-                    self._turn(event.client.camera, str(look.value))
+                    self._turn(event.client.camera, str(along.value))
 
             gui.add_html("".join(_legend(*one) for one in LEGEND))
         self._charts: dict[str, Any] = {}

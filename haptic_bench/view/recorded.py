@@ -62,14 +62,14 @@ class RecordedFrames:
 
     def __init__(self, trial: Trial, messages: Mapping[str, Sequence[bytes]]):
         experiment = trial.experiment
-        self._rate, self._alone = experiment.rate, experiment.alone
+        self._rate, self._standalone = experiment.rate, experiment.standalone
         self._names = ("", *experiment.hand_names)
         layout = trial.tool_sizes.tool_state()
         self._tools = {
             name: _Table(columns(layout, messages.get(topic_of(name, "tool_state"), ()))) for name in self._names
         }
         self._devices: dict[str, _Table] = {}
-        if self._alone:
+        if self._standalone:
             self._commands = _Table(columns(ToolCommand(), messages.get("tool_command", ())))
         else:
             self._devices = {
@@ -167,7 +167,7 @@ class RecordedFrames:
         during, before = self._tools[name].at(tick), self._tools[name].at(tick - 1)
         during = before if during is None else during
         pose = (during if before is None else before)["pose"]
-        if self._alone:
+        if self._standalone:
             command = self._commands.at(tick)
             if command is None:
                 return Hand(pose, during["wrench"])

@@ -38,11 +38,11 @@ class Sound:
             self._on = gui.add_checkbox("sound of impacts and friction", False)
             self._html = gui.add_html("")
         self._last: tuple[float, np.ndarray] | None = None
-        self._force = self._heard = 0.0  # mean force of contacts in the last frame [N]; time of the last sound
+        self._force = self._played = 0.0  # mean force of contacts in the last frame [N]; time of the last sound
         self._hardest, self._roughest = 1e-2, 1.0  # [N s], [N]: these are the loudest
         self._count = 0
 
-    def hear(self, frame: Frame, impulse: np.ndarray) -> None:
+    def play(self, frame: Frame, impulse: np.ndarray) -> None:
         """Sound as a frame does.
 
         Args:
@@ -57,18 +57,18 @@ class Sound:
         blow = given - self._force * elapsed  # beyond what pushed all the time
         self._force = given / elapsed
         now = time.monotonic()
-        if not self._on.value or now < self._heard + AGAIN:
+        if not self._on.value or now < self._played + AGAIN:
             return
         rubbed = friction(frame)
         if blow > max(QUIET, 0.3 * given):
             self._hardest = max(self._hardest, blow)
             self._play(knock(math.sqrt(blow / self._hardest)))
-        elif rubbed > LEAST and now > self._heard + 0.8 * SCRAPE:
+        elif rubbed > LEAST and now > self._played + 0.8 * SCRAPE:
             self._roughest = max(self._roughest, rubbed)
             self._play(scrape(0.3 * math.sqrt(rubbed / self._roughest)))
         else:
             return
-        self._heard = now
+        self._played = now
 
     def _play(self, samples: np.ndarray) -> None:
         """An element that plays by itself: a page shows it anew each time."""

@@ -19,7 +19,7 @@ AZIMUTHS = range(0, 360, 15)  # [deg]
 TURNED = 0.5  # what motion that is seen is worth less for a view from the opposite side
 BEHIND = 0.5  # and for one from behind a wall
 HIDDEN = 1.0  # and for one in which fixed bodies hide the motion
-LOOKED_AT = 40  # points of a motion, and of the hands at the start, that are to be seen
+VIEWED_POINTS = 40  # points of a motion, and of the hands at the start, that are to be seen
 STILL = 0.01  # of the size of the scene: less is no motion
 SAMPLED = 60  # frames of a trial from which is found where bodies are
 PATH = 400  # points of the path of a hand
@@ -115,7 +115,7 @@ def _targets(scene: Scene, paths: Sequence[np.ndarray]) -> np.ndarray:
     for path in paths:
         points = path.reshape(-1, 3)
         points = points[np.isfinite(points).all(axis=1)]
-        found.append(points[:: max(1, len(points) // LOOKED_AT)])
+        found.append(points[:: max(1, len(points) // VIEWED_POINTS)])
     return np.concatenate(found) if found else np.zeros((0, 3))
 
 

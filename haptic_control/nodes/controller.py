@@ -118,7 +118,7 @@ class ControllerNode(ServoNode):
         if tick == last or (tick < last and not self.realtime):
             return  # an answer that was sent again, for whoever may have lost it
         if self.config.endless and (last < -1 or tool.command_tick < 0):
-            self._meet(tool)
+            self._adopt(tool)
             return
         if not last < tick <= self._device_tick:
             raise MessageError(f"tool_state {tick}: must be {self._device_tick}")
@@ -129,7 +129,7 @@ class ControllerNode(ServoNode):
             self._core.command(tool, self._device_command)
             self.send("device_command", self._device_command)
 
-    def _meet(self, tool: ToolState) -> None:
+    def _adopt(self, tool: ToolState) -> None:
         """Know a tool that has just come, or that was there before this controller."""
         if tool.is_finite():
             self._tool, self._answered = tool, self._tool

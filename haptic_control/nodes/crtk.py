@@ -29,7 +29,7 @@ try:
 except ImportError:  # in no registry
     OperatingState = StringStamped = None
 
-LOOK = 0.005  # [s] between two looks whether the state has changed
+STATE_PERIOD = 0.005  # [s] between two looks whether the state has changed
 SERVO = QoSProfile(depth=1, reliability=ReliabilityPolicy.BEST_EFFORT)
 """Takes from publishers of both kinds; of commands the last one counts."""
 
@@ -57,7 +57,7 @@ class CrtkNode(ServoNode):
         self._device, self._command = DeviceState(), DeviceCommand()
         self._command.tick = -1
         self._states = StateOfDevice(self.config.hardware)
-        self._heard = math.inf  # when the device's last state came [s]; before the first it is DISABLED
+        self._last_received = math.inf  # when the device's last state came [s]; before the first it is DISABLED
         self._held = HeldWrench(base_frame(self), parameters.watchdog)
         self._reports = StateReport(parameters.state_rate)
         self._requests = self.create_publisher(msg.DeviceRequest, "device_request", RELIABLE)
@@ -70,7 +70,7 @@ class CrtkNode(ServoNode):
             return
         self._reporter = self.create_publisher(OperatingState, "operating_state", RELIABLE)
         commands = self.create_subscription(StringStamped, "state_command", self._take_state_command, RELIABLE)
-        self._state_topics = self._reporter, commands, self.create_timer(LOOK, self._report_state)
+        self._state_topics = self._reporter, commands, self.create_timer(STATE_PERIOD, self._report_state)
 
     def on_cleanup(self, state: LifecycleState) -> TransitionCallbackReturn:
         """Close the topics."""
@@ -98,7 +98,7 @@ class CrtkNode(ServoNode):
         device, command, now = self._device, self._command, time.monotonic()
         device.load(data)
         self.last_sent[topic] = data if isinstance(data, bytes) else data.to_bytes()
-        self._heard = now
+        self._last_received = now
         if device.tick > command.tick:  # else of a driver that is new, and learns from the answer how late it is
             command.stamp(device.tick, device.nanoseconds)
             command.device_tick = device.tick
@@ -117,7 +117,7 @@ class CrtkNode(ServoNode):
 
     def _report(self) -> tuple[str, bool]:
         """State, and whether the device is homed; FAULT if nothing is heard of it."""
-        silent = time.monotonic() > self._heard + self.config.controller.silence
+        silent = time.monotonic() > self._last_received + self.config.controller.silence
         return self._states.of("FAULT" if silent else STATES[self._device.state], self._device.reason)
 
     def _take_wrench(self, message: WrenchStamped) -> None:

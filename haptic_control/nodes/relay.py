@@ -58,7 +58,7 @@ class RelayNode(ServoNode):
         """Make the core from `self.config`."""
         self._directions = self.directions()
         self._begun = self._ended = -1  # last ticks of both directions
-        self._heard = 0.0  # when something came last
+        self._last_received = 0.0  # when something came last
 
     def next_tick(self) -> int:
         """The first tick whose computation is yet to come."""
@@ -138,7 +138,7 @@ class DeviceRelayNode(RelayNode):
         forth = {"relay_forward": ForwardPacket()}
         back = {"relayed_device_command": DeviceCommand()}
         if realtime:
-            return (core.answer, DeviceState(), forth | back), (core.hear, BackwardPacket(), {})
+            return (core.answer, DeviceState(), forth | back), (core.take_packet, BackwardPacket(), {})
         return (core.forward, DeviceState(), forth), (core.command, BackwardPacket(), back)
 
     def _begin_tick(self, topic: str, data: bytes | Message) -> None:
@@ -183,14 +183,14 @@ class WorldRelayNode(RelayNode):
 
     def idle(self) -> bool:
         """Watch whether the other side is still there, where this node leads its own; whether nothing is left to do."""
-        silent = time.monotonic() - self._heard if self._begun >= 0 else 0.0
+        silent = time.monotonic() - self._last_received if self._begun >= 0 else 0.0
         if self.config.leads_side and silent > self.config.patience:
             raise ServoError(f"the device's side was silent for {self.config.patience:g} s, after tick {self._begun}")
         return not self.config.leads_side
 
     def receive(self, topic: str, data: bytes | Message) -> None:
         """Answer a message: its bytes, or in a composition the message itself; MessageError refuses it."""
-        self._heard = time.monotonic()
+        self._last_received = time.monotonic()
         if topic != EVENTS:
             super().receive(topic, data)
             return

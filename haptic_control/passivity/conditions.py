@@ -121,8 +121,8 @@ def _grid(y: np.ndarray, uniform: int) -> np.ndarray:
         pole = np.where(np.isfinite(y[..., i]), y[..., i], 0.0)[..., None]
         width = np.abs(0.5 - pole.real) + 1e-12 * np.abs(pole)
         # conjugate poles have points of their own: none twice
-        apart = np.sinh(np.linspace(-8.0, 8.0, _BESIDE) + 0.5 * i / y.shape[-1])
-        parts.append(2.0 * np.arctan2(0.5, np.abs(np.abs(pole.imag) + width * apart)))
+        offsets = np.sinh(np.linspace(-8.0, 8.0, _BESIDE) + 0.5 * i / y.shape[-1])
+        parts.append(2.0 * np.arctan2(0.5, np.abs(np.abs(pole.imag) + width * offsets)))
     return np.sort(np.concatenate(parts, axis=-1), axis=-1)
 
 

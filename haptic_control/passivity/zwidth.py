@@ -270,11 +270,11 @@ def worst_forces(given: ZWidthParameters, stiffness: float, damping: float, tick
     """
     loop = Loop.of(given)._replace(resolution=0.0)
     A, B = motion(given.device_mass, given.device_damping, None, loop.period)
-    s, mass, on_the_way = np.zeros(4), np.zeros(3), np.zeros(loop.delay + 1)
+    s, mass, delayed = np.zeros(4), np.zeros(3), np.zeros(loop.delay + 1)
     moved = np.empty(ticks)  # in each tick, by a force of 1 N in the first
     for k in range(ticks):
-        on_the_way[k % (loop.delay + 1)] = couple(loop, stiffness, damping, s[0], mass)
-        new = A @ s + B * (float(k == 0) - on_the_way[(k + 1) % (loop.delay + 1)])
+        delayed[k % (loop.delay + 1)] = couple(loop, stiffness, damping, s[0], mass)
+        new = A @ s + B * (float(k == 0) - delayed[(k + 1) % (loop.delay + 1)])
         moved[k], s = new[0] - s[0], new
     gains, forces = np.linalg.eigh(-0.5 * (scipy.linalg.toeplitz(moved) + moved[0] * np.eye(ticks)))
     return forces[:, -1], float(gains[-1])
@@ -393,7 +393,7 @@ def simulate(loop, A, F, K, B, ticks):
     Returns the verdict, and the ripple in the last window [m].
     """
     s, new, mass = np.zeros(4), np.zeros(4), np.zeros(3)
-    on_the_way = np.zeros(loop.delay + 1)
+    delayed = np.zeros(loop.delay + 1)
     s[0] = s[2] = mass[2] = loop.amplitude
     s[1] = s[3] = loop.velocity
     window = ticks // WINDOWS
@@ -404,8 +404,8 @@ def simulate(loop, A, F, K, B, ticks):
         if k % window == 0:
             before, peak = peak, 0.0
             lowest, highest = np.inf, -np.inf
-        on_the_way[k % (loop.delay + 1)] = couple(loop, K, B, s[0], mass)
-        f = on_the_way[(k + 1) % (loop.delay + 1)]  # of k - delay
+        delayed[k % (loop.delay + 1)] = couple(loop, K, B, s[0], mass)
+        f = delayed[(k + 1) % (loop.delay + 1)]  # of k - delay
         peak, lowest, highest = max(peak, abs(f)), min(lowest, s[0]), max(highest, s[0])
         if peak > _BEYOND * scale:
             return UNSTABLE, np.inf
@@ -520,14 +520,14 @@ def gain(loop, K, B, path):
     Infinite where the coupling's force grows while the device is held at rest afterwards.
     """
     ticks = path.shape[0]
-    mass, on_the_way = np.zeros(3), np.zeros(loop.delay + 1)
+    mass, delayed = np.zeros(3), np.zeros(loop.delay + 1)
     T, gained, lost = loop.period, 0.0, 0.0
     here, f, before, after = 0.0, 0.0, 0.0, 0.0
     rest = ticks // 2
     scale = (K + B / T) * loop.amplitude
     for k in range(ticks + rest):
-        on_the_way[k % (loop.delay + 1)] = couple(loop, K, B, here, mass)
-        f = on_the_way[(k + 1) % (loop.delay + 1)]  # of k - delay
+        delayed[k % (loop.delay + 1)] = couple(loop, K, B, here, mass)
+        f = delayed[(k + 1) % (loop.delay + 1)]  # of k - delay
         if abs(f) > _BEYOND * scale:
             return np.inf, np.inf
         if k < ticks:
@@ -555,11 +555,11 @@ def dither(loop, K, B):
     most = -np.inf
     for part in (1.0, 0.7, 0.4):  # of that displacement: behind a mass the force is less
         size = part * (K + 2.0 * B / (n * T)) * loop.resolution * T / (4.0 * b)
-        mass, on_the_way = np.zeros(3), np.zeros(loop.delay + 1)
+        mass, delayed = np.zeros(3), np.zeros(loop.delay + 1)
         here, gained, ticks = 0.5 * (loop.resolution - n * size), 0.0, 2 * n * (BURST // (2 * n))
         for k in range(2 * ticks):
-            on_the_way[k % (loop.delay + 1)] = couple(loop, K, B, here, mass)
-            f = on_the_way[(k + 1) % (loop.delay + 1)]
+            delayed[k % (loop.delay + 1)] = couple(loop, K, B, here, mass)
+            f = delayed[(k + 1) % (loop.delay + 1)]
             step = size if k // n % 2 == 0 else -size
             if k >= ticks:
                 gained -= f * step + b * step * step / T

@@ -34,7 +34,7 @@ class Channel:
         self._held = held
         self._realtime = realtime
         self._early = round(0.5e9 / rate) if realtime else 0  # the clock's jitter shall not decide between two ticks
-        self._under_way: list[tuple[int, int, bytes]] = []  # when they arrive, their ticks and contents: a heap
+        self._in_transit: list[tuple[int, int, bytes]] = []  # when they arrive, their ticks and contents: a heap
         self._newest = -1  # tick of the newest that has arrived
 
     def put(self, tick: int, time: int, data: bytes) -> None:
@@ -46,14 +46,14 @@ class Channel:
             delay += self._jitter * uniform(self._seed, 2 * tick + 1)
         delay = max(delay, self._held)
         due = (time if self._realtime else tick) + round(delay * self._unit)
-        heapq.heappush(self._under_way, (due, tick, data))
+        heapq.heappush(self._in_transit, (due, tick, data))
 
     def take(self, tick: int, time: int) -> bytes | None:
         """The newest message that has arrived by a tick, stamped with `time` [ns]; None: none since the last call."""
         now = time + self._early if self._realtime else tick
         newest = None
-        while self._under_way and self._under_way[0][0] <= now:
-            _, sent, data = heapq.heappop(self._under_way)
+        while self._in_transit and self._in_transit[0][0] <= now:
+            _, sent, data = heapq.heappop(self._in_transit)
             if sent > self._newest:
                 self._newest, newest = sent, data
         return newest

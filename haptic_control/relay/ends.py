@@ -61,7 +61,7 @@ class _End:
         self._port, self._ledger = Packed(port), port.ledger
         self._guarded = guard != "none"
 
-    def hear(self, packet: RelayPacket) -> None:
+    def take_packet(self, packet: RelayPacket) -> None:
         """Put a packet of the other end into the channel."""
         self._channel.put(packet.tick, packet.nanoseconds, packet.to_bytes())
 
@@ -96,7 +96,7 @@ class DeviceEnd(_End):
         watchdog: time without a packet after which nothing is commanded [s]; None: it is waited for, however long.
 
     Attributes:
-        heard: tick of the newest packet that has come, whether or not the channel lets it arrive yet.
+        received_tick: tick of the newest packet that has come, whether or not the channel lets it arrive yet.
     """
 
     def __init__(
@@ -111,17 +111,17 @@ class DeviceEnd(_End):
         super().__init__(relay, guard, rate, "backward", realtime, build_port(relay, guard, 1.0 / rate, inertias))
         self._patience = math.inf if watchdog is None else max(1, round(watchdog * rate))
         self._content = BackwardPacket()
-        self._content.tick = self.heard = -1
+        self._content.tick = self.received_tick = -1
 
     def warm_up(self) -> None:
         """Call every kernel once, so that none is loaded during a trial; the state is of no use afterwards."""
         self.forward(DeviceState(), ForwardPacket())
         self.command(BackwardPacket(), DeviceCommand())
 
-    def hear(self, packet: RelayPacket) -> None:
+    def take_packet(self, packet: RelayPacket) -> None:
         """Put a packet of the other end into the channel."""
-        super().hear(packet)
-        self.heard = packet.tick
+        super().take_packet(packet)
+        self.received_tick = packet.tick
 
     def forward(self, state: DeviceState, packet: ForwardPacket) -> None:
         """Fill what crosses of a device's state."""
@@ -136,7 +136,7 @@ class DeviceEnd(_End):
 
     def command(self, packet: BackwardPacket, command: DeviceCommand) -> None:
         """Fill the device's command of the tick that a packet ends."""
-        self.hear(packet)
+        self.take_packet(packet)
         self._take(packet.tick, packet.nanoseconds, self._content)
         self._fill(packet.tick, packet.nanoseconds, command)
 
@@ -151,9 +151,9 @@ class DeviceEnd(_End):
 
     def _fill(self, tick: int, time: int, command: DeviceCommand) -> None:
         command.stamp(tick, time)
-        command.device_tick = self.heard
+        command.device_tick = self.received_tick
         command.wrench[:] = 0.0
-        command.mode = NOTHING if tick - self.heard > self._patience else FORCE
+        command.mode = NOTHING if tick - self.received_tick > self._patience else FORCE
         if command.mode == FORCE:
             ports.command_wrench(self._port, self._content.wrench, command.wrench)
 
@@ -183,7 +183,7 @@ class WorldEnd(_End):
     def state(self, packet: ForwardPacket, state: DeviceState) -> None:
         """Fill the device's state that the controller gets in the tick of a packet."""
         content = self._content
-        self.hear(packet)
+        self.take_packet(packet)
         self._take(packet.tick, packet.nanoseconds, content)
         self._tick = packet.tick
         ports.move(self._port, self._wrench, content.pose, content.twist, self._pose, state.twist)

@@ -172,7 +172,7 @@ def orient(block, r):
 
 
 @kernel
-def _take(blocks, last, pose, twist, told):
+def _take(blocks, last, pose, twist, status):
     block = blocks[0]
     while True:
         sequence = block.sequence
@@ -183,7 +183,13 @@ def _take(blocks, last, pose, twist, told):
             pose[i] = block.pose[i]
         for i in range(6):
             twist[i] = block.twist[i]
-        told[0], told[1], told[2], told[3], told[4] = block.time, block.buttons, block.present, block.homed, block.fault
+        status[0], status[1], status[2], status[3], status[4] = (
+            block.time,
+            block.buttons,
+            block.present,
+            block.homed,
+            block.fault,
+        )
         _fence()
         if block.sequence == sequence:
             return sequence
@@ -202,7 +208,7 @@ def _offer(blocks, wrench, now):
 
 
 @kernel
-def _give(blocks, pose, velocity, told, now):
+def _give(blocks, pose, velocity, status, now):
     block = blocks[0]
     begin_reading(block)
     for i in range(7):
@@ -210,7 +216,7 @@ def _give(blocks, pose, velocity, told, now):
     for i in range(3):
         block.twist[i] = velocity[i]
     turn(block, now)
-    block.buttons, block.present, block.homed = told[0], told[1], told[2]
+    block.buttons, block.present, block.homed = status[0], status[1], status[2]
     block.answered = now
     end_reading(block, now)
 
@@ -231,11 +237,11 @@ def _follow(blocks, now):
 @cache
 def _warm_up() -> None:
     """Compile or load every kernel, so that none is while a device runs."""
-    blocks, told = np.zeros(1, BLOCK), np.zeros(5, np.int64)
+    blocks, status = np.zeros(1, BLOCK), np.zeros(5, np.int64)
     _offer(blocks, NOTHING, 0)
     _follow(blocks, 0)
     _give(blocks, np.zeros(7), np.zeros(3), (0, 0, 0), 0)
-    _take(blocks, 0, np.zeros(7), np.zeros(6), told)
+    _take(blocks, 0, np.zeros(7), np.zeros(6), status)
     _fail(blocks, 0)
 
 
@@ -266,7 +272,7 @@ class Exchange:
         self._block = self.blocks[0]
         self._block["patience"], self._block["smoothing"] = round(1e9 * patience), smoothing
         self._block["present"], self._block["pose"][6] = -1, 1.0
-        self._last, self._told = 0, np.zeros(5, np.int64)
+        self._last, self._status = 0, np.zeros(5, np.int64)
 
     @property
     def enabled(self) -> bool:
@@ -296,11 +302,11 @@ class Exchange:
 
     def take(self, reading: Reading) -> bool:
         """Fill in the newest reading; whether it is newer than that of the last call."""
-        last = _take(self.blocks, self._last, reading.pose, reading.twist, self._told)
+        last = _take(self.blocks, self._last, reading.pose, reading.twist, self._status)
         if last == self._last:
             return False
         self._last = last
-        time_ns, buttons, present, homed, fault = self._told.tolist()
+        time_ns, buttons, present, homed, fault = self._status.tolist()
         for i in range(MOST_BUTTONS):
             reading.buttons[i] = buttons >> i & 1
         reading.time_ns, reading.present, reading.homed, reading.fault = (
@@ -311,9 +317,9 @@ class Exchange:
         )
         return True
 
-    def give(self, pose: np.ndarray, velocity: np.ndarray, told: tuple[int, int, int], now: int) -> None:
+    def give(self, pose: np.ndarray, velocity: np.ndarray, status: tuple[int, int, int], now: int) -> None:
         """Of the device's thread: a reading of pose (7,), velocity (3,) and buttons, present, homed, at `now` [ns]."""
-        _give(self.blocks, pose, velocity, told, now)
+        _give(self.blocks, pose, velocity, status, now)
 
     def follow(self) -> np.ndarray:
         """Of the device's thread: the command to send now (6,); it is zero if there is none to follow."""

@@ -237,26 +237,26 @@ class Haply2diy:
         number = self._connection.number
         self._drain()
         self._send_torques(torques)
-        told = self._receive(9, min(patience, self._device.reading_watchdog))
-        late = len(told) < 9
+        received = self._receive(9, min(patience, self._device.reading_watchdog))
+        late = len(received) < 9
         if late:  # what answers too late shall not go on with this force
             self._send_torques(np.zeros(2))
-            told += self._receive(9 - len(told), patience)
+            received += self._receive(9 - len(received), patience)
         arrived = time.monotonic_ns()
-        if len(told) < 9:
+        if len(received) < 9:
             raise DeviceError(f"the board has not answered for {patience:g} s: is it on, and a Haply 2diy?")
-        if told[0] != number:
-            raise DeviceError(f"the board answers for device {told[0]}: must be {number}")
-        second, first = struct.unpack_from("<2f", told, 1)
+        if received[0] != number:
+            raise DeviceError(f"the board answers for device {received[0]}: must be {number}")
+        second, first = struct.unpack_from("<2f", received, 1)
         if not (abs(first) <= MOST and abs(second) <= MOST):
             point = np.full(2, math.nan)  # the driver rejects it, and stops the device when there are more
-            self._tell(point, arrived, late)
+            self._store(point, arrived, late)
             return np.zeros((2, 2))
         point, jacobian = self._mechanism.locate(np.radians((first, second)))
-        self._tell(np.array([point[0] - 0.5 * self._connection.apart, -point[1]]), arrived, late)
+        self._store(np.array([point[0] - 0.5 * self._connection.apart, -point[1]]), arrived, late)
         return jacobian
 
-    def _tell(self, point: np.ndarray, arrived: int, late: bool) -> None:
+    def _store(self, point: np.ndarray, arrived: int, late: bool) -> None:
         """A new reading of the hand point in the base (2,) [m]; when it was taken is not known if it is late."""
         with self._lock:
             elapsed = 1e-9 * (arrived - self._time)
@@ -282,24 +282,24 @@ class Haply2diy:
 
     def _receive(self, count: int, patience: float) -> bytes:
         """So many bytes, or as many as come within `patience` [s]."""
-        told, deadline = b"", time.monotonic() + patience
-        while len(told) < count:
+        received, deadline = b"", time.monotonic() + patience
+        while len(received) < count:
             left = deadline - time.monotonic()
             if left <= 0.0 or not select.select([self._file], [], [], left)[0]:
                 break
-            told += self._read(count - len(told))
-        return told
+            received += self._read(count - len(received))
+        return received
 
     def _read(self, count: int) -> bytes:
         try:
-            told = os.read(self._file, count)
+            received = os.read(self._file, count)
         except BlockingIOError:
             return b""
         except OSError as error:
             raise DeviceError(f"the board is gone: {error.strerror}") from error
-        if not told:
+        if not received:
             raise DeviceError("the board is gone: its port is closed")
-        return told
+        return received
 
     def _send(self, data: bytes) -> None:
         try:

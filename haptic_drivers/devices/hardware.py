@@ -67,8 +67,8 @@ class HardwareArrays(NamedTuple):
     box: np.ndarray = shared("workspace in the base: lower corner, upper corner", 6, unit="m")
     wall: np.ndarray = shared("stiffness and damping at the workspace", 2, unit="N/m, N s/m")
     held: np.ndarray = shared("mass whose weight is compensated for, and its centre in the hand", 4, unit="kg, m")
-    told_pose: np.ndarray = shared("pose of the hand in the last reading that was believed", 7, unit="m")
-    told_twist: np.ndarray = shared("twist of the hand in that reading", 6, unit="m/s, rad/s")
+    measured_pose: np.ndarray = shared("pose of the hand in the last reading that was believed", 7, unit="m")
+    measured_twist: np.ndarray = shared("twist of the hand in that reading", 6, unit="m/s, rad/s")
     written: np.ndarray = shared("wrench that was written", 6, unit="N, N m")
     bound: Bound = value("last bound of what is rendered, at the scale")
     port: Port = value("the port and its guard, at the scale")
@@ -135,8 +135,8 @@ class HardwareDevice:
             box=box,
             wall=np.array(device.wall),
             held=np.array((device.held_mass, *device.held_centre)),
-            told_pose=readings.pose,
-            told_twist=readings.twist,
+            measured_pose=readings.pose,
+            measured_twist=readings.twist,
             written=np.zeros(6),
             scale=np.array((device.motion_scale if self._placed else 0.0, device.force_scale)),
             bound=bound,
@@ -157,15 +157,15 @@ class HardwareDevice:
 
     def take(self, tick: int, time: int) -> bool:
         """Take the readings of a tick, stamped with `time` [ns]; whether force is let through again."""
-        told, before = self.reading, self.lets_through
-        self._source.take(tick, told)
-        told.written[:] = self._written
-        told.stamp(tick, time)
-        self.wrong = judge(self._judged, told.pose, told.twist, time, told.age)
-        self.state, self.reason = told.state, Reason(told.reason)
+        measured, before = self.reading, self.lets_through
+        self._source.take(tick, measured)
+        measured.written[:] = self._written
+        measured.stamp(tick, time)
+        self.wrong = judge(self._judged, measured.pose, measured.twist, time, measured.age)
+        self.state, self.reason = measured.state, Reason(measured.reason)
         self._placed |= self.lets_through
-        self._scale = 0.0 if self.reason == Reason.CLUTCHED or not self._placed else told.motion_scale
-        _locate(self._packed, self._scale, told.force_scale)
+        self._scale = 0.0 if self.reason == Reason.CLUTCHED or not self._placed else measured.motion_scale
+        _locate(self._packed, self._scale, measured.force_scale)
         return self.lets_through and not before
 
     def accept(self) -> None:
@@ -180,7 +180,7 @@ class HardwareDevice:
         """What is wrong with the reading of this tick, in words."""
         return self._readings.problem(self.wrong, self.reading.pose, self.reading.twist)
 
-    def tell(self, state: DeviceState) -> None:
+    def fill_state(self, state: DeviceState) -> None:
         """Fill in what a DeviceState says of hardware; the age of a reading grows while later ones are rejected."""
         state.state = self.state
         state.reading_age += self.reading.age
@@ -258,17 +258,17 @@ def _locate(packed, scale, force_scale):
         scale, force_scale: of the tick to come; the pose has come about by those of the last one.
     """
     a = packed.arrays
-    told, pose, read, turns = a.told_pose, a.pose, a.read, 1.0 if scale > 0.0 else 0.0
+    measured, pose, read, turns = a.measured_pose, a.pose, a.read, 1.0 if scale > 0.0 else 0.0
     for i in range(3):
         read[i] = a.p_WB[i]
         a.twist[i] = a.twist[3 + i] = 0.0
         for j in range(3):
-            read[i] += a.R_WB[i, j] * told[j]
-            a.twist[i] += scale * a.R_WB[i, j] * a.told_twist[j]
-            a.twist[3 + i] += turns * a.R_WB[i, j] * a.told_twist[3 + j]
+            read[i] += a.R_WB[i, j] * measured[j]
+            a.twist[i] += scale * a.R_WB[i, j] * a.measured_twist[j]
+            a.twist[3 + i] += turns * a.R_WB[i, j] * a.measured_twist[3 + j]
     for i in range(3):
         pose[i] = a.shown[i] + a.scale[0] * (read[i] - a.here[i])
-    read[3], read[4], read[5], read[6] = quat_product(a.quat_WB, told[3:])
+    read[3], read[4], read[5], read[6] = quat_product(a.quat_WB, measured[3:])
     if a.scale[0] > 0.0:
         pose[3], pose[4], pose[5], pose[6] = quat_product(read[3:], a.offset)
     else:
@@ -340,10 +340,10 @@ def _render(packed, wrench, period):
 def _push_back(a, rendered, scale):
     """Add the force of the walls of the workspace."""
     for i in range(3):
-        depth = max(a.box[i] - a.told_pose[i], a.told_pose[i] - a.box[3 + i])
+        depth = max(a.box[i] - a.measured_pose[i], a.measured_pose[i] - a.box[3 + i])
         if depth > 0.0:
-            inward = 1.0 if a.told_pose[i] < a.box[i] else -1.0
-            push = max(0.0, a.wall[0] * depth - a.wall[1] * inward * a.told_twist[i])
+            inward = 1.0 if a.measured_pose[i] < a.box[i] else -1.0
+            push = max(0.0, a.wall[0] * depth - a.wall[1] * inward * a.measured_twist[i])
             for j in range(3):
                 rendered[j] += a.R_WB[j, i] * inward * push / scale
 
@@ -370,7 +370,7 @@ def _to_motors(packed, compensates):
     written, rendered = a.written, a.rendered
     up, arm = np.zeros(3), np.zeros(3)
     if compensates and a.held[0] > 0.0:
-        x, y, z, w = a.told_pose[3], a.told_pose[4], a.told_pose[5], a.told_pose[6]
+        x, y, z, w = a.measured_pose[3], a.measured_pose[4], a.measured_pose[5], a.measured_pose[6]
         c = a.held[1:]
         tx, ty, tz = 2.0 * (y * c[2] - z * c[1]), 2.0 * (z * c[0] - x * c[2]), 2.0 * (x * c[1] - y * c[0])
         arm[0] = c[0] + w * tx + y * tz - z * ty

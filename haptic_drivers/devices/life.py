@@ -60,7 +60,7 @@ class Life:
         self.stopped = self.reopening = self._wanted = self._clutched = False
         self.motion_scale = self._motion_scale = device.motion_scale
         self.force_scale = self._force_scale = device.force_scale
-        self.homed, self._age, self._held, self._pressed, self._told = True, 0.0, True, False, False
+        self.homed, self._age, self._held, self._pressed, self._has_reading = True, 0.0, True, False, False
 
     def ask(self, request: Request, value: float = 0.0) -> str:
         """Do what is asked; returns why not, empty if it is done."""
@@ -138,7 +138,7 @@ class Life:
 
     def opened(self, fault: str = "") -> None:
         """The device was opened again, or could not be: `fault` says why."""
-        wanted, self.reopening, self._told = self._wanted, False, False
+        wanted, self.reopening, self._has_reading = self._wanted, False, False
         if fault:
             self.fail(fault)
             return
@@ -148,14 +148,14 @@ class Life:
         self._judge()
 
     def step(
-        self, period: float, age: float, told: bool, present: int, *, homed: bool, pressed: tuple[bool, ...]
+        self, period: float, age: float, has_reading: bool, present: int, *, homed: bool, pressed: tuple[bool, ...]
     ) -> None:
         """A tick: what was read last, `age` [s] ago.
 
         Args:
             period: [s], over which scales that are changed go on.
             age: of the newest reading, or since the device was opened [s]; beyond LOST the device has a fault.
-            told: whether there was a reading since it was opened.
+            has_reading: whether there was a reading since it was opened.
             present: as in a Reading.
             homed: as in a Reading.
             pressed: the buttons.
@@ -163,7 +163,7 @@ class Life:
         step = period / self._device.ramp
         self.motion_scale += min(max(self._motion_scale - self.motion_scale, -step), step)
         self.force_scale += min(max(self._force_scale - self.force_scale, -step), step)
-        self.homed, self._age, self._told = homed, age, told
+        self.homed, self._age, self._has_reading = homed, age, has_reading
         self._held = self._is_held(present, pressed)
         self._pressed = self._clutch >= 0 and pressed[self._clutch]
         if self.state in (ENABLED, PAUSED) and not homed:
@@ -181,11 +181,11 @@ class Life:
         """Why no force is let through, the first reason that holds."""
         reasons = (
             (self.stopped, Reason.STOPPED),
-            (self._told and not self.homed, Reason.NOT_HOMED),  # disabled, or a fault for that
+            (self._has_reading and not self.homed, Reason.NOT_HOMED),  # disabled, or a fault for that
             (self.state == FAULT, Reason.FAILED),
             (self.state == DISABLED, Reason.NOT_ENABLED),
             (self.state == PAUSED, Reason.ON_PAUSE),
-            (not (self._told and self._age <= self._device.reading_watchdog), Reason.OLD_READING),
+            (not (self._has_reading and self._age <= self._device.reading_watchdog), Reason.OLD_READING),
             (not self._held, Reason.NO_PRESENCE),
             (self._clutched or self._pressed, Reason.CLUTCHED),
         )

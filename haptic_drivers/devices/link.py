@@ -89,7 +89,7 @@ class Link:
         period: of the servo [s].
         clock: time as of `Reading.time_ns` [ns].
         watch: whether a thread of its own writes zero force when the servo thread has written nothing for too long.
-        say: takes what people shall know: faults, and when they are gone.
+        notify: takes what people shall know: faults, and when they are gone.
     """
 
     def __init__(
@@ -100,9 +100,9 @@ class Link:
         clock: Callable[[], int] = time.monotonic_ns,
         *,
         watch: bool = True,
-        say: Callable[[str], object] = lambda text: None,
+        notify: Callable[[str], object] = lambda text: None,
     ):
-        self._hardware, self._device, self._period, self._clock, self._say = hardware, device, period, clock, say
+        self._hardware, self._device, self._period, self._clock, self._notify = hardware, device, period, clock, notify
         self.title = device.title or device.name
         self.life = Life(device, homes=isinstance(hardware, Homing))
         self._reading = Reading()
@@ -114,7 +114,7 @@ class Link:
         self._patience = round(1e9 * device.watchdog)
         self._active = False  # as the driver is
         self._has_read = False  # since it was opened
-        self._said = ""  # of faults, the last
+        self._reported = ""  # of faults, the last
         self._ended = threading.Event()
         self._watched: threading.Thread | None = None
         self._opening: threading.Thread | None = None
@@ -182,7 +182,7 @@ class Link:
         """An activation of the driver begins."""
         self._active = True
         if refused := self.ask(Request.ENABLE):
-            self._say(refused)
+            self._notify(refused)
 
     def release(self) -> None:
         """Leave the device without force."""
@@ -280,9 +280,9 @@ class Link:
             self._on = self._pushes = False
             for end in (lambda: self._hardware.write(NO_FORCE), self._hardware.disable):
                 self._call(end)
-        if life.fault and life.fault != self._said:
-            self._say(f"the device has a fault, its force is zero: {life.fault}; enable it again when that is gone")
-        self._said = life.fault
+        if life.fault and life.fault != self._reported:
+            self._notify(f"the device has a fault, its force is zero: {life.fault}; enable it again when that is gone")
+        self._reported = life.fault
         if life.reopening and self._open:
             self._open = False
             self._opening = threading.Thread(target=self._reopen, name="device opening", daemon=True)
@@ -310,22 +310,24 @@ class Link:
                 fault = "" if self.life.reopening else self.life.fault
             self.life.opened(fault)
             self._follow()
-        self._say(f"the device cannot be opened: {fault}" if fault else "the device is open again")
+        self._notify(f"the device cannot be opened: {fault}" if fault else "the device is open again")
 
     def _watch(self) -> None:
-        turn, before, looks = 0.25 * self._device.watchdog, 0, 0
+        turn, before, checks = 0.25 * self._device.watchdog, 0, 0
         while not self._ended.wait(turn):
-            self.look()
+            self.check()
             called = self._called
-            looks = looks + 1 if called and called == before else 0  # counted: a process that is stopped does not hang
+            checks = (
+                checks + 1 if called and called == before else 0
+            )  # counted: a process that is stopped does not hang
             before = called
-            if looks * turn > HUNG:
+            if checks * turn > HUNG:
                 raise DeviceError(
                     f"{self._device.name}: a call of its library has not returned for {HUNG:g} s; the device may "
                     "keep its last force: switch it off"
                 )
 
-    def look(self) -> None:
+    def check(self) -> None:
         """Write zero force when the servo thread has written nothing for as long as the watchdog allows."""
         if not (self._pushes or self._pending) or not self._lock.acquire(timeout=TURN):
             return

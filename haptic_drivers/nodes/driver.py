@@ -87,7 +87,7 @@ class DriverNode(LeaderNode):
             return self._open_external(config)
         if device.HARDWARE and not config.realtime:
             raise ParameterError([f"mode = {config.mode}: {device.label} is hardware, which runs in real time only"])
-        link = device.connect(config.rate, self.say)
+        link = device.connect(config.rate, self.notify)
         if link is not None:
             self._requests = DeviceRequests(self, link.ask)
         return link
@@ -98,7 +98,7 @@ class DriverNode(LeaderNode):
         assert isinstance(device, MeasuredDeviceParameters)
         self._external = external = ExternalDevice(self)
         clock = time.monotonic_ns if config.realtime else external.time
-        link = Link(external, device, period, clock, watch=config.realtime, say=self.say)
+        link = Link(external, device, period, clock, watch=config.realtime, notify=self.notify)
         link.open()
         self._requests = DeviceRequests(self, link.ask)
         return link

@@ -29,7 +29,7 @@ except ImportError:  # of ROS 2's own packages; the wheels have none
     Trigger = None
 
 STOP = "emergency_stop"
-LOOK = 0.1  # [s] between two looks for publishers of a stop
+DISCOVERY_PERIOD = 0.1  # [s] between two looks for publishers of a stop
 REQUESTS = QoSProfile(depth=10, reliability=ReliabilityPolicy.RELIABLE)  # volatile: no stale "enable" at a restart
 
 
@@ -50,7 +50,7 @@ class DeviceRequests:
         self._stops: dict[tuple[ReliabilityPolicy, DurabilityPolicy], Any] = {}
         self._listen(ReliabilityPolicy.BEST_EFFORT, DurabilityPolicy.VOLATILE)  # which receives all from now on
         steady = Clock(clock_type=ClockType.STEADY_TIME)  # there may be no simulated time
-        self._timer = node.create_timer(LOOK, self._look, callback_group=self._own, clock=steady)
+        self._timer = node.create_timer(DISCOVERY_PERIOD, self._discover, callback_group=self._own, clock=steady)
         self._service = None
         if Trigger is not None:
             self._service = node.create_service(Trigger, STOP, self._serve, callback_group=self._own)
@@ -65,7 +65,7 @@ class DeviceRequests:
         if self._service is not None:
             self._node.destroy_service(self._service)
 
-    def _look(self) -> None:
+    def _discover(self) -> None:
         """Listen to each publisher of a stop in the quality that it offers: nothing is lost, and none is warned."""
         for publisher in self._node.get_publishers_info_by_topic(STOP):
             self._listen(publisher.qos_profile.reliability, publisher.qos_profile.durability)

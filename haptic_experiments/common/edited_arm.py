@@ -92,7 +92,7 @@ class EditedArmAnalysis(Analysis):
             yield "one motion in scene.motions"
         elif self.PULLED and not scene.pulls:
             yield "a pull in scene.pulls"
-        elif experiment.alone or experiment.asynchronous:
+        elif experiment.standalone or experiment.asynchronous:
             yield "a device, and an environment without a local model"
 
     def analyse(self, trial: Trial, samples: Samples, *, compare: bool = True) -> Findings:

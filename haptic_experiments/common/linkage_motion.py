@@ -52,7 +52,7 @@ from haptic_sim.messages import ToolCommand
 from haptic_sim.messages import columns as message_columns
 from haptic_sim.spatial import rotation_difference
 
-ALONE = "tool without a device"
+WITHOUT_DEVICE = "tool without a device"
 HORIZON = 20.0  # [s] of a trial that is compared
 NO_WORK = 1e-9  # of the operator's work, without a device
 LEAK = 0.05  # the same with a device, which leaves the tool a little
@@ -352,11 +352,11 @@ class LinkageAnalysis(Analysis):
 
     def variants(self, trial: Trial, samples: Samples) -> dict[str, Trial]:
         experiment = trial.experiment
-        if experiment.alone:
+        if experiment.standalone:
             return {}
         duration = max(min(float(samples["time"][-1]), HORIZON), 1.0 / experiment.rate)
-        alone = {"device": NoDeviceParameters(), "controller": NoControllerParameters(), "duration": duration}
-        return {ALONE: replace(trial, experiment=experiment.model_copy(update=alone))}
+        standalone = {"device": NoDeviceParameters(), "controller": NoControllerParameters(), "duration": duration}
+        return {WITHOUT_DEVICE: replace(trial, experiment=experiment.model_copy(update=standalone))}
 
     def judge(self, trial: Trial, samples: Samples, references: Mapping[str, Samples]) -> Findings:
         held = Held.of(samples)
@@ -375,7 +375,7 @@ class LinkageAnalysis(Analysis):
 
     def _claims(self, trial: Trial, held: Held, law: Law, metrics: Mapping[str, float | None]) -> list[Claim]:
         least, most = self.blocked(trial)
-        share = NO_WORK if trial.experiment.alone else LEAK
+        share = NO_WORK if trial.experiment.standalone else LEAK
         done, operator = metrics["constraint_work"], metrics["operator_work"]
         singular = least != most
         tolerated = held.tolerated_work(trial.world.rank_tolerance) if singular else 0.0

@@ -205,7 +205,7 @@ class LocalModelAnalysis(Analysis):
     """Whether the path in the plane is drawn."""
 
     def lacking(self, experiment: Experiment) -> Iterator[str]:
-        if experiment.alone:
+        if experiment.standalone:
             yield "a device, not device.type = none"
 
     def samples(self, trial: Trial, messages: Mapping[str, Sequence[bytes]]) -> Samples:

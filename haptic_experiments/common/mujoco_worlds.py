@@ -72,8 +72,8 @@ def engine_work(trial: Trial, samples: Samples, messages: Sequence[bytes]) -> np
     updates = updates[np.unique(updates["tick"], return_index=True)[1]]
     poses, wrenches = updates["pose"], updates["wrench"]
     turns = [pin.log3(_rotation(b) @ _rotation(a).T) for a, b in pairwise(poses)]
-    way = np.concatenate([np.diff(poses[:, :3], axis=0), np.reshape(turns, (-1, 3))], axis=1)
-    work = np.concatenate([[0.0], np.cumsum(-np.einsum("ij,ij->i", wrenches[1:], way))])
+    displacement = np.concatenate([np.diff(poses[:, :3], axis=0), np.reshape(turns, (-1, 3))], axis=1)
+    work = np.concatenate([[0.0], np.cumsum(-np.einsum("ij,ij->i", wrenches[1:], displacement))])
     place = np.searchsorted(updates["tick"], samples["tick"], side="right") - 1
     return np.where(place >= 0, work[np.maximum(place, 0)], 0.0)
 
@@ -116,7 +116,7 @@ class MujocoAnalysis(Analysis):
     METRICS = METRICS
 
     def lacking(self, experiment: Experiment) -> Iterator[str]:
-        if experiment.alone:
+        if experiment.standalone:
             yield "a device"
 
     def samples(self, trial: Trial, messages: Mapping[str, Sequence[bytes]]) -> Samples:

@@ -162,7 +162,7 @@ def _module(document: str) -> ModuleType:
     with contextlib.ExitStack() as held:
         try:
             if not _is_whole(path):
-                held.enter_context(_alone(path.with_suffix(".lock")))
+                held.enter_context(_exclusive_locked(path.with_suffix(".lock")))
                 if not _is_whole(path):
                     _write(path, derive(document))
                     _forget_old()
@@ -204,7 +204,7 @@ def _write(path: Path, source: str) -> None:
 
 
 @contextlib.contextmanager
-def _alone(lock: Path) -> Iterator[None]:
+def _exclusive_locked(lock: Path) -> Iterator[None]:
     """While no other process derives the same."""
     cache_folder.make(lock.parent)
     with open(lock, "w") as file:

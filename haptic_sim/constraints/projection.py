@@ -509,11 +509,11 @@ class ProjectionSolver:
         if placed is None:
             raise ConstraintError("integrator 'parametrised': the system has no parametrisation")
         z, psi = placed
-        apart = psi - self.q
+        difference = psi - self.q
         turns = 2.0 * math.pi * self.system.model.angular
-        apart -= turns * np.round(apart / np.where(turns > 0.0, turns, 1.0))
-        if not np.all(np.abs(apart) <= ON_MANIFOLD):
-            i = int(np.argmax(np.abs(apart)))
+        difference -= turns * np.round(difference / np.where(turns > 0.0, turns, 1.0))
+        if not np.all(np.abs(difference) <= ON_MANIFOLD):
+            i = int(np.argmax(np.abs(difference)))
             raise ConstraintError(
                 f"parametrisation: {self.system.coordinates[i]} is {psi[i]:.9g} at its start, and {self.q[i]:.9g} at "
                 f"that of the system: must be the same to {ON_MANIFOLD:g}"

@@ -71,13 +71,13 @@ class _Path:
         points = [*reversed(sides[0]), (q, least(q)), *sides[1]]
         self._points, self._values = [point for point, _ in points], np.array([values for _, values in points])
 
-    def _moved(self, q: np.ndarray, apart: float) -> np.ndarray | None:
+    def _moved(self, q: np.ndarray, offset: float) -> np.ndarray | None:
         moved = q.copy()
-        moved[self._i] += apart
+        moved[self._i] += offset
         return self._returned(moved, self._i)
 
-    def _depth(self, q: np.ndarray, apart: float, kind: int) -> float:
-        back = self._moved(q, apart)
+    def _depth(self, q: np.ndarray, offset: float, kind: int) -> float:
+        back = self._moved(q, offset)
         return 1.0 if back is None else self._find_least(back)[kind]
 
     def singular(self, kind: int) -> Iterator[tuple[float, float]]:
@@ -109,8 +109,8 @@ class _Path:
         return q[self._i] + singular, self._depth(q, singular, kind)
 
     def _minimum(self, q: np.ndarray, low: float, high: float, kind: int) -> Iterator[tuple[float, float]]:
-        def depth(apart: float) -> float:
-            return self._depth(q, apart, kind)
+        def depth(offset: float) -> float:
+            return self._depth(q, offset, kind)
 
         inner, outer = high - _GOLDEN * (high - low), low + _GOLDEN * (high - low)
         at_inner, at_outer = depth(inner), depth(outer)

@@ -118,7 +118,7 @@ class ConstrainedTool:
     """
 
     hands: tuple[()] = ()
-    look: None = None
+    observe_body: None = None
 
     def __init__(self, setup: ConstrainedSetup, constraint: ConstraintParameters, rate: float):
         self.setup, self.rate, self.period = setup, rate, 1.0 / rate

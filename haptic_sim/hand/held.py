@@ -207,7 +207,7 @@ def find_wrench(packed, du, period, wrench):
 
 @kernel
 def _complete(packed):
-    """See `complete_mobility`."""
+    """As `complete_mobility`, of packed arrays."""
     a = packed.arrays
     complete_mobility(a.rule, a.mobility)
 

@@ -133,7 +133,7 @@ class KernelCache:
         return result
 
     @contextlib.contextmanager
-    def alone(self, signature: Any, context: Any) -> Iterator[None]:
+    def exclusively(self, signature: Any, context: Any) -> Iterator[None]:
         """While no other process compiles the version for a signature; without a folder to agree in, at once."""
         path = self._path(signature, context.codegen())
         if path is None or path in _compiling:

@@ -74,7 +74,7 @@ class Kernel(CPUDispatcher):
             free: bool = self._can_compile  # type: ignore[attr-defined]  # of its base in C
             result = self._cache.load(sig, self.targetctx) if free else None
             if result is None:
-                with self._cache.alone(sig, self.targetctx), numba_inside.hastened():
+                with self._cache.exclusively(sig, self.targetctx), numba_inside.hastened():
                     return super().compile(sig)
             self.targetctx.insert_user_function(result.entry_point, result.fndesc, [result.library])
             self.add_overload(result)

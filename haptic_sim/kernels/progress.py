@@ -15,12 +15,12 @@ report: Report | None = None
 class Progress:
     """A `report` that says now and then how far compilation is."""
 
-    def __init__(self, say: Callable[[str], object]):
-        self._say = say
+    def __init__(self, notify: Callable[[str], object]):
+        self._notify = notify
         self._next = 0.0
 
     def __call__(self, compiled: int, name: str) -> None:
         now = time.monotonic()
         if now >= self._next:
             self._next = now + SAY_EVERY
-            self._say(f"compiling kernels, which is done once and can take minutes: {compiled} so far")
+            self._notify(f"compiling kernels, which is done once and can take minutes: {compiled} so far")

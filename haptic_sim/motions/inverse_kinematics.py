@@ -55,7 +55,7 @@ def reach(
     data, rows = model.createData(), slice(0, 6 if rotation else 3)
     place = np.array([_place(model, int(j)) for j in columns])
     numbers = place >= 0
-    best, e, J = _look(model, data, frame, goal, np.array(q, float), rotation)
+    best, e, J = _evaluate(model, data, frame, goal, np.array(q, float), rotation)
     damping = _FIRST_DAMPING
     for _ in range(_ROUNDS):
         if best.error + best.angle < CLOSE or damping > _MOST_DAMPING:
@@ -66,7 +66,7 @@ def reach(
         v[columns] = step
         trial = pin.integrate(model, best.q, v)
         trial[place[numbers]] = np.clip(trial[place[numbers]], lower[numbers], upper[numbers])
-        found, e_found, J_found = _look(model, data, frame, goal, trial, rotation)
+        found, e_found, J_found = _evaluate(model, data, frame, goal, trial, rotation)
         if e_found @ e_found < e @ e:
             best, e, J, damping = found, e_found, J_found, 0.2 * damping
         else:
@@ -74,7 +74,7 @@ def reach(
     return best
 
 
-def _look(
+def _evaluate(
     model: pin.Model, data: pin.Data, frame: int, goal: pin.SE3, q: np.ndarray, rotation: bool
 ) -> tuple[Reach, np.ndarray, np.ndarray]:
     """Where the frame is at q, its error (6,), and its Jacobian (6, nv)."""

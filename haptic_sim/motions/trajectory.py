@@ -128,19 +128,19 @@ def through(
         return Trajectory(tuple(names), t, c)
     v = np.asarray(velocities, float)
     c[:, 1] = v[:-1]
-    way = q[1:] - q[:-1] - h * v[:-1]
+    displacement = q[1:] - q[:-1] - h * v[:-1]
     if accelerations is None:
         turn = v[1:] - v[:-1]
-        c[:, 2], c[:, 3] = 3.0 * way / h**2 - turn / h, -2.0 * way / h**3 + turn / h**2
+        c[:, 2], c[:, 3] = 3.0 * displacement / h**2 - turn / h, -2.0 * displacement / h**3 + turn / h**2
         return Trajectory(tuple(names), t, c)
     a = np.asarray(accelerations, float)
-    way = way - 0.5 * h**2 * a[:-1]
+    displacement = displacement - 0.5 * h**2 * a[:-1]
     turn = v[1:] - v[:-1] - h * a[:-1]
     bend = a[1:] - a[:-1]
     c[:, 2] = 0.5 * a[:-1]
-    c[:, 3] = 10.0 * way / h**3 - 4.0 * turn / h**2 + 0.5 * bend / h
-    c[:, 4] = -15.0 * way / h**4 + 7.0 * turn / h**3 - bend / h**2
-    c[:, 5] = 6.0 * way / h**5 - 3.0 * turn / h**4 + 0.5 * bend / h**3
+    c[:, 3] = 10.0 * displacement / h**3 - 4.0 * turn / h**2 + 0.5 * bend / h
+    c[:, 4] = -15.0 * displacement / h**4 + 7.0 * turn / h**3 - bend / h**2
+    c[:, 5] = 6.0 * displacement / h**5 - 3.0 * turn / h**4 + 0.5 * bend / h**3
     return Trajectory(tuple(names), t, c)
 
 

@@ -53,7 +53,7 @@ class DraggedBodies:
         self.pulls: list[tuple[Multibody, np.ndarray]] = []
         self.trees: set[int] = set()
 
-    def look(self, number: int) -> Seen:
+    def observe_body(self, number: int) -> Seen:
         """A body that moves, by its number in world states."""
         body, seen = self._refreshed(number)
         find_constrained_mobility(body.packed, self._along, seen.mobility)

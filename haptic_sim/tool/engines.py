@@ -128,7 +128,7 @@ class EngineParameters(Part):
                 f"set environment.engine={wanted}"
             ]
         problems = []
-        if self.EXTERNAL and experiment.alone:
+        if self.EXTERNAL and experiment.standalone:
             problems.append("device.type = none: environment.engine = external answers a controller; give a device")
         if experiment.hands and self.ONE_HAND:
             problems.append(f"environment.engine = {self.type}: supports one hand only; leave hands out")

@@ -42,8 +42,8 @@ class Environment:
         print(state.pose, environment.contacts, environment.energy)
 
     With further hands (`world.further`), each loads its command into one of `hands` before a step, and reads its state
-    there after it. The wrench of a command is on the tool, or at the origin of another body's axes, where `look` says
-    how that body, by its number in world states, is placed and moves.
+    there after it. The wrench of a command is on the tool, or at the origin of another body's axes; `observe_body`
+    returns how that body, by its number in world states, is placed and moves.
 
     Args:
         world: at its start; environments can share one.
@@ -79,7 +79,12 @@ class Environment:
         self._command = ToolCommand()
         self.tool_state, self.observer, self.hands = self._tool.tool_state, self._tool.observer, self._tool.others
         dragged = self._tool.dragged
-        self.look, self.pull, self.load, self.jacobian = dragged.look, dragged.pull, dragged.load, dragged.jacobian
+        self.observe_body, self.pull, self.load, self.jacobian = (
+            dragged.observe_body,
+            dragged.pull,
+            dragged.load,
+            dragged.jacobian,
+        )
 
     def advance(self, wrench: ArrayLike | None = None) -> ToolState:
         """Advance by 1/rate; not together with `step`.
@@ -133,7 +138,7 @@ class Environment:
 
     def mobility(self, number: int) -> np.ndarray:
         """Inverse inertia of a body that moves, at its origin, world axes, under exact constraints, too, (6, 6)."""
-        mobility: np.ndarray = self.look(number).mobility
+        mobility: np.ndarray = self.observe_body(number).mobility
         return mobility
 
     def configure(self, contact: ContactParameters) -> None:

@@ -82,12 +82,14 @@ class Follower:
             self._steps += steps - self._most
             steps, begin, span = self._most, self.time, self._most * self._step
         place = 0.5 * (self._place + tool.pose[:3])
-        way = pin.difference(body.model, self._q, tool.q)
+        displacement = pin.difference(body.model, self._q, tool.q)
         acceleration = (tool.v - self._v) / span
         for _ in range(steps):
-            goal = pin.integrate(body.model, self._q, (self.time - begin) / span * way)  # at the beginning of the step
+            goal = pin.integrate(
+                body.model, self._q, (self.time - begin) / span * displacement
+            )  # at the beginning of the step
             self._steps += 1
-            yield self.force(goal, way / span, acceleration, felt, place, self._step)
+            yield self.force(goal, displacement / span, acceleration, felt, place, self._step)
         self._q[:], self._v[:], self._impulse[:] = tool.q, tool.v, tool.impulse
         self._place[:] = tool.pose[:3]
         self._last = tool.tick

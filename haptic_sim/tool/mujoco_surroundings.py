@@ -82,7 +82,7 @@ class MujocoSurroundings(SimulatedSurroundings):
         self._features = Features()
         self._link = tool.link
         self._bodies = Packed(_trees(model, data, tool)).arrays
-        self._make_room(CAPACITY)
+        self._allocate_for(CAPACITY)
         self._refresh()
 
     def warm_up(self) -> None:
@@ -166,7 +166,7 @@ class MujocoSurroundings(SimulatedSurroundings):
         self._mujoco.mj_fwdPosition(self._model, self._data)
         contact, n = self._data.contact, self._data.ncon
         if n > self.rows.capacity:
-            self._make_room(2 * n)
+            self._allocate_for(2 * n)
         found = self._found
         found.geom[:n], found.frame[:n], found.pos[:n] = contact.geom, contact.frame, contact.pos
         found.dist[:n], found.includemargin[:n] = contact.dist, contact.includemargin
@@ -177,7 +177,7 @@ class MujocoSurroundings(SimulatedSurroundings):
         """Identities of rows from survey to survey (n,)."""
         return self._features.number(self.rows.wall[listed], self._found.own[listed], self._found.other[listed])
 
-    def _make_room(self, capacity: int) -> None:
+    def _allocate_for(self, capacity: int) -> None:
         """For so many contacts."""
         rows = ContactRows(capacity)
         rows.restitution[:] = self._restitution

@@ -32,7 +32,7 @@ class ToolSide(Protocol):
         """Further hands on the same bodies; empty where the tool is all that is held."""
 
     @property
-    def look(self) -> Callable[[int], Seen] | None:
+    def observe_body(self) -> Callable[[int], Seen] | None:
         """How a body other than the tool is placed and moves, by its number in world states; None: none is dragged."""
 
     def warm_up(self) -> None:

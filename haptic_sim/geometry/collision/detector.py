@@ -125,7 +125,7 @@ class CollisionDetector:
                 f"restitution {restitution.shape} and friction {friction.shape}: must be ({count},) and ({count}, 2), "
                 "for each collision pair"
             )
-        room = CLUSTERED if cluster else 0
+        clustered_capacity = CLUSTERED if cluster else 0
         loose, geometry = _take_loose(model, geometry)
         self._is_loose = loose.shape.size > 0
         self._narrow = NarrowPhase(part_of(model), geometry)
@@ -135,7 +135,7 @@ class CollisionDetector:
                 "shapes": len(shapes.kind),
                 "pairs": count,
                 "corners": int(np.diff(shapes.loop).max(initial=0)),
-                "clustered": room,
+                "clustered": clustered_capacity,
             },
             shapes=shapes,
             broad=build_broad_phase(shapes.kind, objects),
@@ -149,7 +149,7 @@ class CollisionDetector:
             column=self._narrow.column,
             **dict.fromkeys(("found", "sink", "rows")),  # see `_pack`
         )
-        self._single = allocate(Sink, {"contacts": room})
+        self._single = allocate(Sink, {"contacts": clustered_capacity})
         self._sink = allocate(Sink, {"contacts": 0})
         self._rows: ContactRows | None = None
 

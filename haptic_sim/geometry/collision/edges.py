@@ -145,9 +145,9 @@ def side_by_side(scene, query, a, b, n, lines_a, lines_b):
             across = times(1.0 / length(across), across)
             w, _ = _between(lines, 0.5 * (lines.low + lines.high))
             w = along(w, -dot(lines.u, w), lines.u)
-            apart = length(w)
-            if apart > tolerance and abs(dot(w, across)) > 0.99 * apart:
-                across = times((1.0 if dot(w, across) > 0.0 else -1.0) / apart, w)
+            gap = length(w)
+            if gap > tolerance and abs(dot(w, across)) > 0.99 * gap:
+                across = times((1.0 if dot(w, across) > 0.0 else -1.0) / gap, w)
             if _put_ends(scene, query, lines, across) > 0:
                 return True
     return False

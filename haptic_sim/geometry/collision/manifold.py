@@ -131,7 +131,7 @@ def _farthest(placement, shapes, g, n):
 
 
 @kernel(error_model="numpy")
-def _apart(placement, shapes, a, b, n):
+def _separation(placement, shapes, a, b, n):
     """Separation of shapes a and b along n, from a to b."""
     return -_farthest(placement, shapes, b, times(-1.0, n)) - _farthest(placement, shapes, a, n)
 
@@ -146,8 +146,8 @@ def _nearest(scene, pair, a, b):
     q = (witness[row, at + 6], witness[row, at + 7], witness[row, at + 8])
     size = length(n)
     middle_a, middle_b = act(placement, a, triple(shapes.box, a)), act(placement, b, triple(shapes.box, b))
-    apart = minus(middle_b, middle_a)
-    distance = length(apart)
+    between = minus(middle_b, middle_a)
+    distance = length(between)
     if abs(size - 1.0) < 1e-3:
         n = times(1.0 / size, n)
         # numbers near the largest there is are coal's way of saying that it failed
@@ -156,7 +156,7 @@ def _nearest(scene, pair, a, b):
         if max(abs(u[0]), abs(u[1]), abs(u[2])) < reach and max(abs(v[0]), abs(v[1]), abs(v[2])) < reach:
             return n, p, q
     elif distance > 1e-6 * shapes.size[a, 2]:
-        n = times(1.0 / distance, apart)
+        n = times(1.0 / distance, between)
     else:
         n = column(placement, a, 0)  # of a round shape across its axis
     x = middle_b
@@ -207,7 +207,10 @@ def _solids(scene, pair, margin, a, b):
     tolerance = BORDER * min(shapes.size[a, 2], shapes.size[b, 2])
     slop = GRAZING * tolerance
     # seen of two boxes that overlapped by 1 um, after some hundred steps
-    if _apart(placement, shapes, a, b, n) < s - slop and _apart(placement, shapes, a, b, times(-1.0, n)) > s - slop:
+    if (
+        _separation(placement, shapes, a, b, n) < s - slop
+        and _separation(placement, shapes, a, b, times(-1.0, n)) > s - slop
+    ):
         n, s = times(-1.0, n), -s
     query = Query(pair, margin, False, tolerance)
     if shapes.kind[a] == SPHERE or shapes.kind[b] == SPHERE:

@@ -50,7 +50,7 @@ class Planes(NamedTuple):
     velocity: np.ndarray = array("of the plane along its normal", "C", unit="m/s")
     correction: np.ndarray = array("of that velocity which is still to be made", "C", unit="m/s")
     change: np.ndarray = array("rate at which it is made", "C", unit="m/s^2")
-    way: np.ndarray = array("of the plane along its normal since the survey", "C", unit="m")
+    displacement: np.ndarray = array("of the plane along its normal since the survey", "C", unit="m")
     offset: np.ndarray = array("deformation of the proxy", "C", unit="m")
     fade: np.ndarray = array("rate at which the offset goes to zero, 0: it does not", "C", unit="m/s")
     friction: np.ndarray = array("coefficients of static and kinetic friction", "C", 2)
@@ -94,11 +94,11 @@ def coherence(period: float, max_speed: float, max_rotation: float, max_facet_an
 @kernel
 def locate(count, planes, R_WL, p_WL):
     """Fill in point and separation of each constraint at the present places of the tool's links, THESIS (6.3)."""
-    links, way, p, point, n, c = planes.link, planes.way, planes.p, planes.point, planes.n, planes.c
+    links, displacement, p, point, n, c = planes.link, planes.displacement, planes.p, planes.point, planes.n, planes.c
     separation, offset = planes.separation, planes.offset
     for m in range(count):
         link = links[m]
-        s = offset[m] - way[m]
+        s = offset[m] - displacement[m]
         for i in range(3):
             x = p_WL[link, i]
             for j in range(3):
@@ -202,7 +202,11 @@ def _copy(source, k, target, i):
     for j in range(3):
         target.c[i, j], target.n[i, j], target.p[i, j] = source.c[k, j], source.n[k, j], source.p[k, j]
         target.point[i, j] = source.point[k, j]
-    target.velocity[i], target.way[i], target.separation[i] = source.velocity[k], source.way[k], source.separation[k]
+    target.velocity[i], target.displacement[i], target.separation[i] = (
+        source.velocity[k],
+        source.displacement[k],
+        source.separation[k],
+    )
     target.correction[i], target.change[i] = source.correction[k], source.change[k]
     target.offset[i], target.fade[i] = source.offset[k], source.fade[k]
     target.weight[i], target.leaving[i] = source.weight[k], source.leaving[k]

@@ -79,7 +79,7 @@ class LocalModel:
     """
 
     hands: tuple[()] = ()
-    look: None = None
+    observe_body: None = None
 
     def __init__(self, world: WorldSetup, tool: VirtualTool, parameters: LocalModelParameters, period: float):
         self.tool, self.parameters = tool, parameters

@@ -203,7 +203,7 @@ class Proxy(LocalModel):
         self._fill(geometry)
         age, period = (tick - geometry.tick) * tool.period, self._period.mean
         self._next.times[:] = age, age + LONGEST_MOTION * period, period
-        planes.way[:n] = planes.velocity[:n] * age
+        planes.displacement[:n] = planes.velocity[:n] * age
         rules = Rules(
             self._law,
             parameters.deformation,
@@ -269,7 +269,7 @@ def accelerate(packed, count):
         if planes.plane[m] >= 0:
             gain = a.u_after[first + planes.plane[m]] * math.sqrt(planes.mobility[m]) - planes.velocity[m]
             planes.velocity[m] += gain
-            planes.way[m] += gain * a.period
+            planes.displacement[m] += gain * a.period
 
 
 @kernel
@@ -289,7 +289,7 @@ def fill_rows(packed, count):
     locate(count, planes, a.R_WL, a.p_WL)
     count = recover(count, planes, period, update_period)
     used = 0
-    velocities, way, plane, mobility = planes.velocity, planes.way, planes.plane, planes.mobility
+    velocities, displacement, plane, mobility = planes.velocity, planes.displacement, planes.plane, planes.mobility
     row_velocity, row_plane, row_mobility = rows.velocity, rows.plane, rows.mobility
     _copy_rows(count, planes, rows)
     for m in range(count):
@@ -301,7 +301,7 @@ def fill_rows(packed, count):
             a.u[first + used] = velocity / math.sqrt(mobility[m])
             used += 1
         row_plane[m], row_mobility[m] = plane[m], mobility[m]
-        way[m] += velocity * period
+        displacement[m] += velocity * period
     for k in range(used, masses):
         a.u[first + k] = 0.0
     return count

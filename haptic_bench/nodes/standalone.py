@@ -21,18 +21,18 @@ from haptic_sim.tool.tool_side import build_start, build_tool_side
 from haptic_sim.tool.world_state import WorldStates
 
 
-class AloneTrialParameters(LeaderTrialParameters, WorldTrialParameters):
+class StandaloneTrialParameters(LeaderTrialParameters, WorldTrialParameters):
     """What the environment needs to know of a trial without a device."""
 
     operator: AnyOperatorParameters = quantity(description="The simulated hand")
 
 
-class AloneNode(LeaderNode):
+class StandaloneNode(LeaderNode):
     """The environment and the operator as one node; there is nothing to wait for in a tick."""
 
     NAME: ClassVar[str] = "environment"
-    Config: ClassVar[Any] = AloneTrialParameters
-    config: AloneTrialParameters
+    Config: ClassVar[Any] = StandaloneTrialParameters
+    config: StandaloneTrialParameters
 
     def has(self, topic: str) -> bool:
         if topic == "world_state":
@@ -101,7 +101,7 @@ class AloneNode(LeaderNode):
 
 def main() -> None:
     """Entry point of the process."""
-    run(AloneNode)
+    run(StandaloneNode)
 
 
 if __name__ == "__main__":
