@@ -1,7 +1,7 @@
 """A node of one's own beside the graph of a trial (needs ROS 2; in a checkout: `./haptics shell python own_node.py`).
 
-It listens to the device of corner_peg until it has heard a second of it, shows how its speed grows, and ends the trial.
-The walls are far away: hand and tool are pushed side by side, each of 2 kg with 0.32 N, so the acceleration is F / m.
+It listens to the device of corner_peg for a second, shows how its speed grows, and ends the trial. The walls are far
+away: hand and tool are pushed side by side, each of 2 kg with 0.32 N, so the acceleration is F / m.
 """
 
 import signal

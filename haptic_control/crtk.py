@@ -76,7 +76,7 @@ def check_command(command: str, state: str) -> bool:
 
 
 class StateOfDevice:
-    """The state that clients are told, and what their commands ask of the driver.
+    """The state that is published to clients, and what their commands ask of the driver.
 
     The driver of a hardware device has the states itself. A simulated one is always enabled: its states are kept here,
     and nothing is rendered but in ENABLED.

@@ -1,4 +1,4 @@
-"""Excites a device so that its motion tells what it is: the controller of trials for `haptics identify`.
+"""Excites a device so that its motion identifies its dynamics: the controller of trials for `haptics identify`.
 
 Each direction in turn is driven by a sum of sines with frequencies in a band, in geometric progression, and with phases
 that keep the peaks low (Schroeder, IEEE Transactions on Information Theory 16, 1970):
@@ -6,8 +6,8 @@ that keep the peaks low (Schroeder, IEEE Transactions on Information Theory 16, 
     F_i(t) = force_i w(t) sqrt(2/N) sum over n of sin(2 pi f_n t - pi n (n - 1) / N),   N = LINES
 
 where w rises and falls by half a cosine at the ends of the turn. Dry friction acts against the direction of motion, so
-directions that are moved together could not be told apart. A weak spring with a damper keeps the device near the tool,
-which gets no wrench and stays where it is:
+directions that are moved together could not be distinguished. A weak spring with a damper keeps the device near the
+tool, which gets no wrench and stays where it is:
 
     DeviceCommand_i = F_i + k_i (x_tool - x_device) - HOLD k_i v_device,   k_i = force_i / reach
 

@@ -34,7 +34,7 @@ acts on both alike, nor adaptive damping, all agree: power is scaled by one fact
 other values a wrench takes from one side more or less than it gives to the other.
 
 **Integral**: it does not grow beyond its limit, rests while the device has rendered no command, and does not grow
-further where the device rendered less than it was told in that direction (anti-windup).
+further where the device rendered less than commanded in that direction (anti-windup).
 
 The gains must suit the coupled inertias: see `haptic_control.coupled_loop`. The force channels and the operator are not
 part of that loop, but for the error of an observed operator's wrench.
@@ -228,7 +228,7 @@ class FourChannelArrays(NamedTuple):
     coordination: np.ndarray = array("wrench Fc of the tool on the device", 6, unit="N, N m")
     on_device: np.ndarray = array("wrench of the device's local controller on it", 6, unit="N, N m")
     difference: np.ndarray = array("pose less the reference", 6, unit="m, rad")
-    commanded: np.ndarray = array("last wrench that the device was told to render", 6, unit="N, N m")
+    commanded: np.ndarray = array("last wrench that the device was commanded", 6, unit="N, N m")
 
 
 class FourChannel:

@@ -1,4 +1,4 @@
-"""What encoders tell of the motion of a device: positions in steps, and velocities as their differences.
+"""What encoders measure of the motion of a device: positions in steps, and velocities as their differences.
 
 The displacement and the rotation vector from the start are read as the nearest multiples of the resolution, component
 by component. The velocity is the backward difference (p(k) - p(k-1)) / T of the poses that were read, possibly through

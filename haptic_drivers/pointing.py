@@ -85,7 +85,7 @@ class Answers:
         """What is the case, where some nodes listen to the events."""
         if not listeners:
             return "not heard: the trial has ended"
-        received, held = f"heard by {', '.join(listeners)}", self._event.phase != RELEASE
+        received, held = f"received by {', '.join(listeners)}", self._event.phase != RELEASE
         if held and self._event.source == self._sender.source:
             return f"{received}: holds"
         if held:

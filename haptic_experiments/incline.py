@@ -61,7 +61,7 @@ OTHER_SIDE = 0.1  # how far the tangent of the slope that is compared is from th
 SETTLED = 0.2  # [s] a shorter run does not say whether the block sticks: bonds and penalties settle within 0.05 s
 AT_REST = 1e-6  # [m/s]
 ACCURACY = 1e-3  # of the acceleration, relative
-MOST_CURVES = 8  # over time in the figures of a sweep of angles; more cannot be told apart
+MOST_CURVES = 8  # over time in the figures of a sweep of angles; more cannot be distinguished
 HORIZON = 10.0  # [s] of a trial that is compared
 
 METRICS = {

@@ -1,7 +1,7 @@
 """As `linkage_topology`, from a common start with stiffer penalties and an asynchronous environment (THESIS 5.4.2).
 
 With `local_model.dynamics: surveyed` the local model holds the inertia and the directions of the last update, as in the
-source (5.25, 5.26; 6.15 to 6.22). Nothing is near the arm: updates tell of nothing else. The source's hand is at the
+source (5.25, 5.26; 6.15 to 6.22). Nothing is near the arm: updates report nothing else. The source's hand is at the
 boundary of the device's workspace after about 0.7 s; here it is less than a millimetre from the arm then, with the
 dynamics of the last update and with exact ones, so that these do not explain it. With exact dynamics it is not the
 experiment of the source, and its claims are undecided.

@@ -45,7 +45,7 @@ Hold = Literal["proximal", "middle", "distal"]
 Dynamics = Literal["printed", "consistent"]
 
 HORIZON = 10.0  # [s] of a trial that is compared
-FIRST, SECOND = 1.0, 2.0  # [s] when the drift is told
+FIRST, SECOND = 1.0, 2.0  # [s] when the drift is reported
 SUBSTANTIAL = 0.5  # part of a drift that is left at most where it is reduced substantially
 NEGLIGIBLE = 0.01  # of the drift of the printed law: less than that is nothing to reduce
 COLUMNS = ("constraint_directions", "singular_value_0", "drift", "turn")

@@ -1,6 +1,6 @@
 """A peg shaken between two walls that it fits exactly (THESIS 6.2.3, figures 6.10 and 6.11).
 
-Active geometry (LM0) tells of a wall when the tool is in it already, and the proxy is deformed so that no force jumps:
+Active geometry (LM0) reports a wall when the tool is in it already, and the proxy is deformed so that no force jumps:
 the walls recede. Geometry within 5 mm (LM5) is known before the tool is there.
 
 The printed force, 5 sin(2 pi / 10) N, lacks the time. The experiment takes 10 Hz; read as 5 sin(2 pi t / 10) N it has

@@ -1,6 +1,6 @@
 """Threads that run callbacks of nodes: parameters, services, timers, subscriptions, lifecycle.
 
-What a callback raises is said in the log, and the next callback is run. A thread that ends before it is told to raises,
+What a callback raises is said in the log, and the next callback is run. A thread that ends before it is closed raises,
 so that its process ends (`haptic_ros.process`).
 """
 

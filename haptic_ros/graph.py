@@ -111,7 +111,7 @@ ROLES = {
         publishes=_ANSWERED,
         takes=("tool_command", SURVEYS),
         optional=("world_state",),
-        depth=64,  # several surveys may be under way
+        depth=64,  # several surveys may be in transit
     ),
     "environment": Role(
         _ENVIRONMENT,

@@ -32,7 +32,7 @@ class Inbox:
     """Blocks on subscriptions until one has a message; gives serialised messages by topic.
 
     A servo topic has one publisher. While there is another, none of its messages is given: what waits for them goes to
-    zero force. Messages of topics that are told apart are given or not by who published them instead.
+    zero force. Messages of `checked_publishers` are given or not by who published them instead.
 
     Args:
         context: of rclpy.

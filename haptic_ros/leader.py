@@ -90,7 +90,7 @@ class LeaderNode(ServoNode):
         self._watch, self._done = Stopwatch(ticks if config.recorded else min(ticks, WATCHED), config.rate), 0
         self._watched = 0  # first tick that the stopwatch has
         self._first = 0  # tick of this activation
-        self.reached = -1  # the last tick that others have heard of, which a driver that comes back goes on from
+        self.reached = -1  # the last tick that others have received, which a driver that comes back goes on from
         self._broken = ""  # why the trial cannot go on
         self._reported_tick = self._missed = 0  # ticks in /diagnostics so far, and how many of them were missed
         self._ready: set[str] = set()
@@ -116,7 +116,7 @@ class LeaderNode(ServoNode):
 
     @property
     def stopping(self) -> bool:
-        """Whether the servo thread shall end: it was told to, or the trial cannot go on."""
+        """Whether the servo thread shall end: it is stopped, or the trial cannot go on."""
         return self._stopping or bool(self._broken)
 
     def on_deactivate(self, state: LifecycleState) -> TransitionCallbackReturn:

@@ -27,13 +27,13 @@ from haptic_ros.composition import Composition
 from haptic_ros.middleware.process import die_with_parent, leave
 from haptic_ros.servo import ServoNode, find_modules
 
-GRACE = 10  # [s] for a process that is told to end
+GRACE = 10  # [s] for a process to end after a signal
 TEARDOWN = 2  # [s] of that for the middleware
 STARTING = 1.0  # [s] for the start to be over first; kernels may be compiled in it for minutes
 
 
 def run(*kinds: type[ServoNode]) -> NoReturn:
-    """Run a node, or several as a composition, until the first ends or is told to (SIGINT, SIGTERM), then exit.
+    """Run a node, or several as a composition, until the first ends or a signal comes (SIGINT, SIGTERM), then exit.
 
     A thread that fails, whichever it is, ends the process with status 1 and the reason, after zero force.
     """

@@ -98,7 +98,7 @@ class Transport:
                 self.inbox = Inbox(node.context, subscriptions, self.peers.accept, checked, node.counted())
                 return
             except (OSError, AttributeError) as error:
-                node.get_logger().warning(f"messages cannot be told apart by their publisher: {error}")
+                node.get_logger().warning(f"messages cannot be distinguished by their publisher: {error}")
         self.inbox = Inbox(node.context, subscriptions)
 
     def close_inbox(self) -> None:
@@ -185,7 +185,7 @@ class Barrier:
             if topic not in (EVENTS, OPERATOR) and subscription.get_publisher_count() < 1
         ]
         if not missing and transport.inbox is not None:
-            # Their names come by another way than their messages, which would have to wait for them.
+            # Their names come by another channel than their messages, which would have to wait for them.
             checked = sorted(transport.inbox.checked_publishers)
             missing = [topic for topic in checked if not transport.peers.is_named(topic)]
         return missing

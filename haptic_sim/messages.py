@@ -75,8 +75,8 @@ REASONS: dict[int, str] = {
     Reason.CLUTCHED: "the clutch is open",
     Reason.SCALED_TO_ZERO: "the force is scaled to zero",
     Reason.NO_CONTACT: "there is no contact: the commanded wrench is zero",
-    Reason.PASSIVE: "the guard takes the force away",
-    Reason.SATURATED: "a limit of the device takes the force away",
+    Reason.PASSIVE: "the guard suppresses the force",
+    Reason.SATURATED: "a limit of the device suppresses the force",
     Reason.NOT_HOMED: "the device does not know its position",
 }
 """What is said of each reason for zero force."""
@@ -181,7 +181,7 @@ class Message:
         self._mixed_tail: np.ndarray | None = None
         runs: list[tuple[int, int]] = []  # begin and end of neighbouring float64 fields, in values
         self.offsets: dict[str, tuple[int, Any, int]] = {}
-        marks: list[tuple[int, str]] = []  # offset and format of what else tells the bytes of this layout apart
+        marks: list[tuple[int, str]] = []  # offset and format of what else identifies the bytes of this layout
         for field, length_at, start, count in places:
             if field.is_text:
                 body[start : start + count] = np.frombuffer(texts[field.name], np.uint8)
@@ -222,7 +222,7 @@ class Message:
             if tail.sequence
             else None
         )
-        # What tells the bytes of this layout apart: byte order, frame, strings, lengths of the sequences but the last.
+        # What identifies the bytes of this layout: byte order, frame, strings, lengths of the sequences but the last.
         self._marks = _marks(self._prefix - 12, marks)
         self._expected = self._marks.unpack_from(self._memory)[: 2 + len(marks) - tail.sequence]
         self._size, self._count = end, 0

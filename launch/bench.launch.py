@@ -33,7 +33,7 @@ from haptic_bench.recording.summary import is_complete
 from haptic_bench.running import namespaces
 from haptic_bench.running.arguments import check_names, refusing
 from haptic_bench.running.graph import node_specs, write_parameters
-from haptic_bench.running.runner import Interruption, Outcome, Progress, error_said
+from haptic_bench.running.runner import Interruption, Outcome, Progress, error_message
 from haptic_bench.trials.trial import conclude, new_directory
 from haptic_sim.parameters import ParameterError
 from launch import Event, EventHandler, LaunchContext, LaunchDescription, LaunchDescriptionEntity
@@ -239,7 +239,7 @@ class Conductor:
     def hear(self, event: ProcessIO) -> None:
         """Keep the last error that a node said."""
         for line in event.text.decode(errors="replace").splitlines():
-            if said := error_said(line):
+            if said := error_message(line):
                 self.errors[event.action] = said
 
     def ended(self, event: ProcessExited, context: LaunchContext) -> Sequence[LaunchDescriptionEntity]:

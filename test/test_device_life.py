@@ -8,7 +8,7 @@ from fake_hardware import data
 from haptic_drivers.devices.life import LOST, Life, Request
 from haptic_sim.messages import DISABLED, ENABLED, FAULT, PAUSED, Reason
 
-NEW = {"told": True, "present": 1, "homed": True, "pressed": (False, False)}
+NEW = {"has_reading": True, "present": 1, "homed": True, "pressed": (False, False)}
 WAYS = {  # requests that lead to a state
     DISABLED: [],
     ENABLED: [Request.ENABLE],
@@ -77,11 +77,11 @@ def test_a_stop_while_the_device_is_opened_again_leaves_it_disabled() -> None:
 
 
 @pytest.mark.parametrize(
-    ("keys", "told", "reason"),
+    ("keys", "has_reading", "reason"),
     [
         ({}, {}, Reason.NONE),
         ({}, {"age": 0.01}, Reason.OLD_READING),
-        ({}, {"told": False}, Reason.OLD_READING),
+        ({}, {"has_reading": False}, Reason.OLD_READING),
         ({"presence": "sensor"}, {"present": 0}, Reason.NO_PRESENCE),
         ({"presence": "sensor"}, {"present": -1}, Reason.NO_PRESENCE),
         ({"presence": "top"}, {"pressed": (False, True)}, Reason.NO_PRESENCE),
@@ -90,13 +90,13 @@ def test_a_stop_while_the_device_is_opened_again_leaves_it_disabled() -> None:
         ({}, {"age": 2 * LOST}, Reason.FAILED),
         ({}, {"age": float("nan")}, Reason.FAILED),
         ({}, {"homed": False}, Reason.NOT_HOMED),
-        ({}, {"homed": False, "told": False}, Reason.FAILED),
+        ({}, {"homed": False, "has_reading": False}, Reason.FAILED),
     ],
 )
-def test_each_reason_for_no_force(keys: dict[str, object], told: dict[str, object], reason: Reason) -> None:
+def test_each_reason_for_no_force(keys: dict[str, object], has_reading: dict[str, object], reason: Reason) -> None:
     life = life_in(ENABLED, **keys)
-    told = {"age": 0.0, **NEW, **told}
-    life.step(1e-3, **told)  # type: ignore[arg-type]
+    has_reading = {"age": 0.0, **NEW, **has_reading}
+    life.step(1e-3, **has_reading)  # type: ignore[arg-type]
     assert life.reason == reason
 
 

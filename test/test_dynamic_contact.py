@@ -9,7 +9,7 @@ from claim_checks import Compared, changed, load, names, scaled
 from haptic_bench.recording.samples import Samples
 from haptic_bench.running import offline
 from haptic_experiments.common.local_models import contact_losses, force_step, rebounds
-from haptic_experiments.dynamic_contact import ANALYSIS, apart
+from haptic_experiments.dynamic_contact import ANALYSIS, largest_difference
 from haptic_sim.dynamics.arms import INERTIAS, LENGTHS, MASSES
 from haptic_sim.messages import ToolState
 from haptic_sim.parameters import ParameterError
@@ -146,4 +146,4 @@ def test_updates_that_come_irregularly_move_the_hand_as_an_environment_at_the_se
     samples = ANALYSIS.run_unrecorded(compared.trial)
     arrivals = np.flatnonzero(np.diff(samples["geometry_tick"]))
     assert set(np.diff(arrivals)) > set(range(3, 15))  # ticks; a period has 9
-    assert apart(samples, compared.runs["synchronous"]) < 2e-3
+    assert largest_difference(samples, compared.runs["synchronous"]) < 2e-3

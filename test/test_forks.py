@@ -22,7 +22,7 @@ ITEMS = list(range(40))
 def three_cores(monkeypatch: pytest.MonkeyPatch) -> None:
     """As on a machine with three cores, in a process without other threads: that of the tests may have some."""
     monkeypatch.setattr(os, "sched_getaffinity", lambda process: {0, 1, 2})
-    monkeypatch.setattr(forks, "_is_alone", lambda: threading.current_thread() is threading.main_thread())
+    monkeypatch.setattr(forks, "_is_single_threaded", lambda: threading.current_thread() is threading.main_thread())
 
 
 def meeting(processes: int) -> Callable[[int], int]:

@@ -101,7 +101,7 @@ def test_below_the_angle_of_friction_it_sticks(method, angle):
     chosen, samples = run(f"scene.angle={angle}", f"environment.method={method}", "duration=0.2")
     assert not samples["sliding"].any()
     assert abs(samples["speed"][-1]) < 1e-6
-    way = incline._way(chosen, samples)[-1]
+    way = incline._displacement(chosen, samples)[-1]
     if method in ("constraint", "hybrid"):
         assert abs(way) < 1e-8
     else:

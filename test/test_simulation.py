@@ -14,7 +14,7 @@ from haptic_bench import run
 from haptic_bench.experiment import Experiment
 from haptic_sim import Environment, World
 from haptic_sim.parameters import ParameterError
-from haptic_sim.simulation import ELSEWHERE, WorldDocument
+from haptic_sim.simulation import IGNORED_SECTIONS, WorldDocument
 
 MASS, GRAVITY, SIDE = 0.5, 9.81, 0.1
 SCENE: dict[str, Any] = {
@@ -101,7 +101,7 @@ def test_from_a_file_it_is_that_of_the_experiment(tmp_path: Path) -> None:
 
 
 def test_all_keys_of_an_experiment_are_of_the_world_or_known_not_to_be() -> None:
-    assert set(ELSEWHERE) == Experiment.model_fields.keys() - WorldDocument.model_fields.keys()
+    assert set(IGNORED_SECTIONS) == Experiment.model_fields.keys() - WorldDocument.model_fields.keys()
 
 
 @pytest.mark.parametrize(

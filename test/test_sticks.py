@@ -242,7 +242,7 @@ def test_whether_it_is_heard_and_holds_is_said() -> None:
                 answer_.take(taken.to_bytes())
         return [answer_.text(listeners) for answer_ in answers]
 
-    heard = "heard by /wall/driver: "
+    heard = "received by /wall/driver: "
     assert passes() == 2 * [heard + "holds nothing"]
     senders[0].grab()
     assert answers[0].text(("/wall/driver",)).startswith(heard + "does not hold; the trial is paused, or has let go")

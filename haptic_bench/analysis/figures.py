@@ -24,7 +24,7 @@ from haptic_bench.recording.samples import Samples
 from haptic_bench.running import forks
 from haptic_sim.dynamics.energy import TERMS
 
-# Colours after Okabe and Ito, which colour-blind readers tell apart, and dashes for those who see none.
+# Colours after Okabe and Ito, which colour-blind readers distinguish, and dashes for those who see none.
 BLACK, BLUE, VERMILION, GREEN, PURPLE, ORANGE, SKY = (
     "#222222",
     "#0072b2",
@@ -373,8 +373,8 @@ def _fit_labels(axes: Any, width: float) -> float:
     return float((right - left) * width)
 
 
-_NOTHING = 1e-3  # of the smallest height of an axis: less cannot be told from zero
-_DOT = 0.05  # of the same: a shorter path cannot be told from a point
+_NOTHING = 1e-3  # of the smallest height of an axis: less cannot be distinguished from zero
+_DOT = 0.05  # of the same: a shorter path cannot be distinguished from a point
 
 
 def _shows(line: Line, equal: bool, least: float) -> bool:

@@ -390,7 +390,7 @@ def drawn(health: Health) -> Figure | None:
 
 
 def _marks(health: Health, y: float) -> Line:
-    """Missed ticks at height y, at most one a bucket: closer ones cannot be told apart."""
+    """Missed ticks at height y, at most one a bucket: closer ones cannot be distinguished."""
     time = health.time[health.missed]
     if time.size:
         bucket = np.floor(BUCKETS * time / max(health.time[-1], time[-1], 1e-9))

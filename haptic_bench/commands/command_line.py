@@ -384,7 +384,7 @@ def _add_commands(commands: Any) -> None:
     command.add_argument("--rate", metavar="HZ", help="points a second in the file; default: 100")
     command.set_defaults(command="haptic_bench.commands.trajectory:trajectory")
 
-    command = commands.add_parser("system", help="tell what a system of formulas is (docs/formulas.md)")
+    command = commands.add_parser("system", help="describe a system of formulas (docs/formulas.md)")
     command.add_argument("system", metavar="NAME|FILE", help="system of config/systems, or its file, or an experiment")
     _add_set(command, "change a key of the experiment, as scene.radius=0.04")
     command.add_argument("--json", action="store_true", help="print JSON, without the equations of motion")

@@ -47,7 +47,7 @@ STANDALONE: dict[str, Any] = {
 IN_THE_PLANE = {"scene": {"type": "empty"}, "tool": {"type": "peg"}}
 """The same for a device that moves in the plane."""
 LOW = {"stiffness": [1e3, 1e3, 1e3, 1.0, 1.0, 1.0], "damping": [20.0, 20.0, 20.0, 0.02, 0.02, 0.02]}
-"""Gains of a coupling for devices of unknown inertia, where nothing can tell whether the default ones are stable."""
+"""Gains of a coupling for devices of unknown inertia, where it is not known whether the default ones are stable."""
 
 
 def simulated_devices() -> tuple[str, ...]:

@@ -81,10 +81,10 @@ def play_events(table: np.ndarray, namespace: str, stop: threading.Event, wait: 
 
 
 class StateReport:
-    """Says on the standard error what is the case, as soon as it has lasted.
+    """Writes on the standard error what is the case, once that has been so for PERSISTENT seconds.
 
     Args:
-        state: tells what is the case.
+        state: returns what is the case, as text.
     """
 
     def __init__(self, state: Callable[[], str]):
@@ -139,7 +139,7 @@ def _opened(source: str, device: str) -> Iterator[tuple[Source, str]]:
 
 @contextlib.contextmanager
 def _sender(namespace: str, stop: threading.Event, wait: float) -> Iterator[tuple[Sender, Callable[[], str]]]:
-    """A sender whose trial is there, and what tells whether it holds; it lets go at the end."""
+    """A sender whose trial is there, and a function that returns whether it holds; it lets go at the end."""
     rclpy.init(args=[], signal_handler_options=SignalHandlerOptions.NO)
     try:
         node = Node("pointing", namespace=namespace)

@@ -28,7 +28,7 @@ from haptic_sim.tool.parameters import EnvironmentParameters
 ACKNOWLEDGE = 16  # ticks between two reports of what is recorded, in lockstep
 GATHER = 0.005  # [s] to let messages gather in the queues: waking for each would take the servo path's time
 _TICK = tick_place()
-DRAIN = 0.5  # [s] for messages that are under way when the trial is stopped
+DRAIN = 0.5  # [s] for messages that are in transit when the trial is stopped
 BEHIND = 3.0  # [s] without another complete tick after which it is said, in lockstep, what is waited for
 
 
@@ -179,7 +179,7 @@ class RecorderNode(ServoNode):
         return foreign | {"lost_messages": sum(lost.values()), "unsent_messages": max(0, absent - of_ticks)}
 
     def _drain(self) -> None:
-        """Take what is still under way: up to the trial's end, or for a moment when stopped first."""
+        """Take what is still in transit: up to the trial's end, or for a moment when stopped first."""
         deadline = time.monotonic() + DRAIN
         while time.monotonic() < deadline:
             end = self._end

@@ -96,7 +96,7 @@ class Viewer:
         os.close(self._writing)
 
     def wait(self, interrupted: threading.Event) -> str:
-        """Wait until the page is there, or it is told to stop; why there is none, empty otherwise."""
+        """Wait until the page is there, or is to stop; why there is none, empty otherwise."""
         deadline = time.monotonic() + START
         while time.monotonic() < deadline and not interrupted.is_set():
             if self._process.status is not None:

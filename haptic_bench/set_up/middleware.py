@@ -22,7 +22,7 @@ REACH = 30.0  # [s] for two programs to start, find each other and pass a messag
 DOMAINS = range(1, 102)  # whose ports are below those that Linux gives to others
 HIGHEST_DOMAIN = 232  # whose ports exist
 RANGES = ("SUBNET", "LOCALHOST", "OFF", "SYSTEM_DEFAULT")
-# One side waits for the message of the other, which repeats it until it is told that it has arrived.
+# One side waits for the message of the other, which repeats it until its arrival is acknowledged.
 TALK = """
 import signal, sys, time
 signal.alarm(30)

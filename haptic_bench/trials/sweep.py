@@ -102,7 +102,7 @@ class _Count:
         self(0)
 
     def __call__(self, ticks: int) -> None:
-        """Show ticks of the run that is under way."""
+        """Show ticks of the present run."""
         if self._show is not None:
             self._show(self._done + ticks)
 

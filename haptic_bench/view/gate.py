@@ -132,5 +132,5 @@ async def _copy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> N
 
 
 def equal(given: str, expected: str) -> bool:
-    """Whether two texts are the same, in a time that does not tell how much of them is."""
+    """Whether two texts are the same, in a time that does not depend on how much of them is."""
     return secrets.compare_digest(given.encode(errors="replace"), expected.encode())

@@ -1,6 +1,6 @@
 """viser's server behind a gate; all that is used of viser beyond its documented interface (tested: viser 1.1.1).
 
-- `_websock_server` and the connections in it. Reason: viser tells of a connection after it has accepted it, and offers
+- `_websock_server` and the connections in it. Reason: viser reports a connection after it has accepted it, and offers
   no way to refuse it. Superfluous when viser asks whether a request is to be accepted, or listens on a given socket.
 - The handlers of messages and the kinds of `viser._messages`. Reason: some messages of a browser do more than our
   pages need, as opening a tunnel to the internet. Superfluous when these can be switched off.

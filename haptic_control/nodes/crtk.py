@@ -116,7 +116,7 @@ class CrtkNode(ServoNode):
         return self._report()[0]
 
     def _report(self) -> tuple[str, bool]:
-        """State, and whether the device is homed; FAULT if nothing is heard of it."""
+        """State, and whether the device is homed; FAULT if none of its states arrives."""
         silent = time.monotonic() > self._last_received + self.config.controller.silence
         return self._states.of("FAULT" if silent else STATES[self._device.state], self._device.reason)
 

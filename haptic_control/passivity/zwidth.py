@@ -306,7 +306,7 @@ def _radius(given: ZWidthParameters, hand: Hand | None, K: np.ndarray, B: np.nda
     """The same of one hand, from the matrix of the loop.
 
     The state is that of device and hand, the mass' position and velocity, its displacement before, and the forces that
-    are on their way.
+    are in transit.
     """
     T, loop = 1.0 / given.rate, Loop.of(given)
     A, F = motion(given.device_mass, given.device_damping, hand, T)

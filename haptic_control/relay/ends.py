@@ -2,7 +2,7 @@
 
 In a tick the device's end sends a ForwardPacket for each DeviceState, and the world's end answers it with the
 DeviceState that the controller gets; the DeviceCommand comes back as a BackwardPacket. The driver gets its command from
-the device's end: in lockstep when that packet comes, in realtime at once, as the way there and back may take longer
+the device's end: in lockstep when that packet comes, in realtime at once, as the round trip may take longer
 than a tick. All have the tick of the DeviceState, so that each tick has its answer; what they hold is of the newest
 packet that has arrived through the channel.
 """

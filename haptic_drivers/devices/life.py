@@ -47,7 +47,7 @@ class Life:
         state: DISABLED, ENABLED, PAUSED or FAULT.
         reason: why no force is let through; NONE: it is.
         fault: what is wrong, in words; empty if nothing is.
-        homed: whether the device knows its position, as it told last.
+        homed: whether the device knows its position, as it reported last.
         reopening: whether the device has to be opened again, after which `opened` says what came of it.
         motion_scale, force_scale: as they are now, on the way to what was asked.
     """

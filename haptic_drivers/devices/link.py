@@ -190,7 +190,7 @@ class Link:
         self._stop(Request.DISABLE)
 
     def _stop(self, request: Request) -> None:
-        """Take the force away: here, or where a call is under way, as soon as it returns."""
+        """Zero force: here, or while a call has not returned, as soon as it has."""
         self._pending.append(request)
         if self._lock.acquire(timeout=TURN):
             try:

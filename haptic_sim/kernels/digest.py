@@ -42,7 +42,7 @@ def stamp_of(kernel: Any) -> str:
     """Digest of all that a kernel is compiled from, beside the types of its arguments.
 
     Raises:
-        Unknown: it names something of which nobody can tell whether it has changed.
+        Unknown: it names something whose changes cannot be detected.
     """
     reached, waiting = {id(kernel.py_func): kernel.py_func}, [kernel]
     own = []

@@ -17,15 +17,15 @@ from haptic_sim.tool.world_state import Contact, Observer
 
 
 class ToolSide(Protocol):
-    """Environment, LocalModel or ConstrainedTool; the controller cannot tell which.
+    """Environment, LocalModel or ConstrainedTool; the controller cannot distinguish them.
 
-    It integrates the tool and all that moves with it, so its observer tells what the world looks like. `step` and
+    It integrates the tool and all that moves with it, so its observer reports what the world looks like. `step` and
     `prepare` are called in the servo thread, where nothing may be allocated. The same commands give the same bits.
     """
 
     @property
     def observer(self) -> Observer:
-        """Tells what the simulated world looks like."""
+        """Reports what the simulated world looks like."""
 
     @property
     def hands(self) -> Sequence[FurtherHand]:
@@ -75,7 +75,7 @@ class Simulation(Protocol):
 
     @property
     def observer(self) -> Observer:
-        """Tells what the simulated world looks like."""
+        """Reports what the simulated world looks like."""
 
     def pull(self, number: int, wrench: np.ndarray) -> None:
         """Let a wrench act in the next step on a body that moves, at its origin, world axes [N, N m], (6,)."""

@@ -1,8 +1,8 @@
 """Surroundings: a world simulated elsewhere, slower than the servo loop, in which a local model feels its way.
 
-A local model (`haptic_sim.tool.local_model`) moves the tool at the servo rate among a few planes. Surroundings tell it
-which: they bring the world up to the time of a tool state, with the tool following that state, and list what is near
-the tool as a LocalGeometry (THESIS 6.2). Nothing in the local model knows what simulates the world: our own engine
+A local model (`haptic_sim.tool.local_model`) moves the tool at the servo rate among a few planes. Surroundings
+say which: they bring the world up to the time of a tool state, with the tool following that state, and list what is
+near the tool as a LocalGeometry (THESIS 6.2). Nothing in the local model knows what simulates the world: our own engine
 (`WorldSurroundings`), MuJoCo, or an application.
 """
 

@@ -59,7 +59,7 @@ def contacts_of(state: WorldState) -> list[Contact]:
 
 
 class Observer(Protocol):
-    """Tells what a simulated world looks like; one for each `ToolSide`."""
+    """Reports what a simulated world looks like; one for each `ToolSide`."""
 
     def world_state(self) -> WorldState:
         """A message for this world."""

@@ -1,6 +1,6 @@
 """Worlds that MuJoCo simulates: the tree of the tool as a Pinocchio model, and all other bodies by their names.
 
-A local model simulates the tool alone, and surveys tell it what surrounds the tool. So the `WorldSetup` of a MuJoCo
+A local model simulates the tool alone, and surveys report what surrounds the tool. So the `WorldSetup` of a MuJoCo
 model has one tree, that of the held body, without shapes: its joints (free, ball, hinge, slide) in MuJoCo's order, with
 inertia, armature, damping, dry friction, springs and limits. The other bodies are frames, and those that move are
 `elsewhere`.
