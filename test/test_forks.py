@@ -103,7 +103,7 @@ BESIDE = """
 import os, threading
 from haptic_bench.running import forks
 os.sched_getaffinity = lambda process: {0, 1, 2}
-assert forks._is_alone()
+assert forks._is_single_threaded()
 end = threading.Event()
 threading.Thread(target=end.wait).start()
 assert set(forks.on_cores(lambda item: os.getpid(), list(range(40)))) == {os.getpid()}

@@ -2,10 +2,10 @@
 
 The rigid-body model does not determine how simultaneous impacts share the impulse (Brogliato 2016, chapters 5, 6).
 THESIS (4.36) lets all contacts obey Newton's law at once: an impulse is everywhere at the same time, and of Newton's
-cradle the first ball rebounds while the others leave together. Between balls that touch at a point an impulse travels instead: each pair is
-done before it has reached the next one. So the pair of bodies with the contact that approaches fastest collides as if
-it were alone, with all its contacts that take part, then the next such pair, until none approaches (Ivanov 1995;
-Chatterjee and Ruina 1998). This is the limit of small gaps between stiff bodies.
+cradle the first ball rebounds while the others leave together. Between balls that touch at a point an impulse travels
+instead: each pair is done before it has reached the next one. So the pair of bodies with the contact that approaches
+fastest collides as if it were alone, with all its contacts that take part, then the next such pair, until none
+approaches (Ivanov 1995; Chatterjee and Ruina 1998). This is the limit of small gaps between stiff bodies.
 
 Each collision of a pair is one of `resolve_frictional_impacts`: it conserves momentum and does not raise the energy, so
 neither does their sequence. Its impulses lie within convex cones, in which their sums lie, too. With restitution below
