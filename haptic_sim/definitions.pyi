@@ -107,8 +107,8 @@ class DeviceReadingArrays(NamedTuple):
     buttons: np.ndarray
 
 class DeviceReading:
-    """What a hardware device told and was told, published by its driver before the state of the tick: all that the
-    driver had. Quantities are at the hand point, in the axes of the device's base."""
+    """What was read from a hardware device and written to it, published by its driver before the state of the tick.
+    Quantities are at the hand point, in the axes of the device's base."""
 
     TYPE: ClassVar[str]
     FIELDS: ClassVar[tuple[Field, ...]]
@@ -201,7 +201,7 @@ class DeviceState:
     command_tick: int
     """of the command rendered during the previous tick, -1: none, zero force"""
     reading_tick: int
-    """of the reading that pose, twist and operator_wrench are of: later ones were rejected, or are under way in a
+    """of the reading that pose, twist and operator_wrench are of: later ones were rejected, or are in transit in a
     relay"""
     port_energy: np.ndarray
     """received from the hand since the activation: translation, rotation [J]"""

@@ -212,7 +212,7 @@ class Conductor:
         return [
             RegisterEventHandler(OnShutdown(on_shutdown=self.interrupt)),
             RegisterEventHandler(OnProcessIO(target_action=self.nodes[0], on_stdout=self.count)),
-            *(RegisterEventHandler(OnProcessIO(target_action=node, on_stderr=self.hear)) for node in self.nodes),
+            *(RegisterEventHandler(OnProcessIO(target_action=node, on_stderr=self.receive)) for node in self.nodes),
             *(RegisterEventHandler(OnProcessStart(target_action=node, on_start=self.begun)) for node in self.nodes),
             *(RegisterEventHandler(OnProcessExit(target_action=node, on_exit=self.ended)) for node in self.nodes),
             RegisterEventHandler(down),
@@ -236,7 +236,7 @@ class Conductor:
         for line in event.text.decode(errors="replace").splitlines():
             self.progress(line)
 
-    def hear(self, event: ProcessIO) -> None:
+    def receive(self, event: ProcessIO) -> None:
         """Keep the last error that a node said."""
         for line in event.text.decode(errors="replace").splitlines():
             if said := error_message(line):

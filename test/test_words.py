@@ -54,3 +54,24 @@ def test_docstrings_are_sentences_and_not_references() -> None:
         if text.startswith("See ")
     ]
     assert not found
+
+
+def words_of(name: str) -> set[str]:
+    """The words of an identifier."""
+    return set(re.sub(r"([a-z])([A-Z])", r"\1_\2", name).lower().strip("_").split("_"))
+
+
+def test_no_name_has_a_word_that_style_keeps_out() -> None:
+    """But for the key `connection.apart` of a device's data, which files of users have."""
+    listed = re.search(r"that no name has: ([a-z, ]+)\.", STYLE.read_text(encoding="utf-8").replace("\n  ", " "))
+    assert listed is not None
+    words, found = set(listed[1].split(", ")), []
+    assert {"told", "rub"} <= words
+    for path in (path for folder in ROOT.glob("haptic_*") for path in folder.rglob("*.py")):
+        kept_out = words - {"apart"} if path.name == "haply_2diy.py" else words
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            match node:
+                case ast.FunctionDef(name=name) | ast.ClassDef(name=name) | ast.Name(id=name) | ast.arg(arg=name):
+                    if words_of(name) & kept_out:
+                        found.append(f"{path.relative_to(ROOT)}:{node.lineno}: {name}")
+    assert not found

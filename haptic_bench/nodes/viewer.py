@@ -121,7 +121,7 @@ class ViewerNode(Node):
         """Take the latest messages and draw them."""
         if self._pointer is not None:
             self._pointer.repeat()
-        self._look_for_nodes()
+        self._find_nodes()
         for topic, data in self._inbox.wait(0.0):
             if topic == EVENTS:
                 self._receive_state(deserialize_message(data, msg.TrialEvent))
@@ -193,7 +193,7 @@ class ViewerNode(Node):
 
     # Changes of parameters
 
-    def _look_for_nodes(self) -> None:
+    def _find_nodes(self) -> None:
         """Let the page control nodes that have come, and show the values that they have."""
         if self.course.state is State.LOADING and self._client(self._leader, SetParameters).service_is_ready():
             self._show_paused(self._paused)

@@ -224,7 +224,7 @@ def _client(jobs: int, scheduler: str, token: str) -> Iterator[Any]:
         "distributed.worker.daemon": False,  # those of a graph are its children
         "distributed.comm.timeouts.connect": CONNECT,
     }
-    _leave_terminal_alone()
+    _ignore_terminal()
     with dask.config.set(quiet), contextlib.ExitStack() as stack:
         if scheduler:
             how = {"scheduler_file": scheduler} if Path(scheduler).is_file() else {"address": scheduler}
@@ -260,11 +260,11 @@ def _worker(**options: Any) -> Any:
     """A Dask worker, in its own process, that prints nothing."""
     from distributed import Worker
 
-    _leave_terminal_alone()
+    _ignore_terminal()
     return Worker(**options)
 
 
-def _leave_terminal_alone() -> None:
+def _ignore_terminal() -> None:
     """Take the handlers away that Dask gave to its loggers.
 
     It does so when it is imported, in a worker before the configuration of this process arrives there, so that no

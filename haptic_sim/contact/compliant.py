@@ -269,17 +269,17 @@ def _act_passively(packed, count, period):
     m, counts, law = a.method, a.counts, a.material.friction
     start = (counts[NOW], counts[BONDS], a.amounts[STORED])
     rubs = law.model != NONE and not law.printed
-    _rub(packed, count, period, rubs)
+    _friction_and_gains(packed, count, period, rubs)
     some = False
     for g in range(m.implicitly.shape[0]):
         m.implicitly[g] = m.gains[0, g] > 0.0
         some = some or m.implicitly[g]
     if some:
         _act_implicitly(packed, count, period, start, m.implicitly, rubs)
-        _rub(packed, count, period, rubs)
+        _friction_and_gains(packed, count, period, rubs)
     if rubs and m.gains[1].max() > 0.0 and not keep_friction_passive(packed, count, period, MOST):
         _act_implicitly(packed, count, period, start, m.again, False)
-        _rub(packed, count, period, rubs)
+        _friction_and_gains(packed, count, period, rubs)
         keep_friction_passive(packed, count, period, 0.0)
     if some:
         _divide_implicit_impulses(packed, count, period)
@@ -297,7 +297,7 @@ def _divide_implicit_impulses(packed, count, period):
 
 
 @kernel
-def _rub(packed, count, period, rubs):
+def _friction_and_gains(packed, count, period, rubs):
     """Apply friction, keep it in `rubbed`, and find the gains."""
     p, rubbed = packed.arrays.impulses.p, packed.arrays.method.rubbed
     for i in range(count):

@@ -149,9 +149,9 @@ def _find_part(packed, count, period):
     part = 1.0
     for j in range(6):
         # what rounding leaves of a sum of zero needs no rendering
-        room = max(0.0, m.wrench_limit[j] - math.copysign(pushed[j], pushed[j] * wrench[j]))
-        if abs(wrench[j]) > 1e-12 * gross[j] and abs(wrench[j]) * part > room:
-            part = room / abs(wrench[j])
+        margin = max(0.0, m.wrench_limit[j] - math.copysign(pushed[j], pushed[j] * wrench[j]))
+        if abs(wrench[j]) > 1e-12 * gross[j] and abs(wrench[j]) * part > margin:
+            part = margin / abs(wrench[j])
     return part
 
 

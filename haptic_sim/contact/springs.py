@@ -7,7 +7,7 @@ contact i has an *offset* o >= 0, the overlap at which it has no force, and the 
     d = max(0, -s - o),     energy 1/2 k d^2,     force k d.
 
 **Begin.** While a contact lasts, o changes only where the spring is relaxed: o <- min(o, -s), which costs nothing, and
-where the overlap grows by more than MET steps of motion, as where the shortest way out of a body jumps to another side.
+where the overlap grows by more than TOUCHING steps of motion, as where the shortest way out jumps to another side.
 So the strain changes by the motion of the bodies, whose work is that of its force. Where the set of contacts or the
 stiffness of one changes, springs may take over from each other only: with the energies of the springs that ended or
 became softer in a group of bodies, F, and those that the others would gain without an offset, G, each of the latter
@@ -34,7 +34,7 @@ from haptic_sim.records import array, record
 
 RETURN = 0.1  # [s]
 SHARE = 0.005  # of the dissipated energy
-MET = 2.0  # steps of motion by which points may overlap that have just met
+TOUCHING = 2.0  # steps of motion by which points may overlap that have just met
 
 
 @record
@@ -147,7 +147,7 @@ def replaces(i, rows, v_n, springs, old_count, period):
 
     It does not begin with a collision: one step before, its points had overlapped already.
     """
-    if -rows.separation[i] <= MET * period * abs(v_n):
+    if -rows.separation[i] <= TOUCHING * period * abs(v_n):
         return False
     overlapped = False
     for k in range(old_count):

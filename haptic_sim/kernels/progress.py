@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
-SAY_EVERY = 10.0  # [s]
+NOTIFY_PERIOD = 10.0  # [s]
 
 Report = Callable[[int, str], object]
 report: Report | None = None
@@ -22,5 +22,5 @@ class Progress:
     def __call__(self, compiled: int, name: str) -> None:
         now = time.monotonic()
         if now >= self._next:
-            self._next = now + SAY_EVERY
+            self._next = now + NOTIFY_PERIOD
             self._notify(f"compiling kernels, which is done once and can take minutes: {compiled} so far")

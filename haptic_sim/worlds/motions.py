@@ -286,7 +286,7 @@ def _cartesian(line: CartesianLineParameters, places: Places, setting: _Setting)
     data = model.createData()
     pin.framesForwardKinematics(model, data, setting.q)
     begin = data.oMf[frame].copy()
-    way = np.array(line.by) if line.by is not None else np.array(line.to) - begin.translation
+    displacement = np.array(line.by) if line.by is not None else np.array(line.to) - begin.translation
     lower, upper = _limits(columns, setting)
     count = _KNOTS
     while True:
@@ -294,7 +294,7 @@ def _cartesian(line: CartesianLineParameters, places: Places, setting: _Setting)
         shares = trajectories.progress(parts) if line.profile == "smooth" else parts
         q, rows = setting.q.copy(), []
         for share in shares:
-            goal = pin.SE3(begin.rotation, begin.translation + share * way)
+            goal = pin.SE3(begin.rotation, begin.translation + share * displacement)
             found = reach(model, frame, goal, q, columns, lower=lower, upper=upper, rotation=line.rotation == "keep")
             if found.error > REACHED or found.angle > REACHED:
                 raise ParameterError([_unreachable(line, goal, share, found)])
@@ -306,7 +306,7 @@ def _cartesian(line: CartesianLineParameters, places: Places, setting: _Setting)
             _continuous(np.array(rows), places),
             at_rest=line.profile == "smooth",
         )
-        bend = _bend(model, frame, path, places, setting, begin, way)
+        bend = _bend(model, frame, path, places, setting, begin, displacement)
         if bend <= STRAIGHT:
             return path
         if count > _MOST_KNOTS:
@@ -335,11 +335,11 @@ def _bend(
     places: Places,
     setting: _Setting,
     begin: pin.SE3,
-    way: np.ndarray,
+    displacement: np.ndarray,
 ) -> float:
     """Largest distance from the line at the middles between points [m]."""
-    data, q, length = model.createData(), setting.q.copy(), float(np.linalg.norm(way))
-    along = way / length if length > 0.0 else way
+    data, q, length = model.createData(), setting.q.copy(), float(np.linalg.norm(displacement))
+    along = displacement / length if length > 0.0 else displacement
     worst = 0.0
     for x in path.evaluate(0.5 * (path.times[:-1] + path.times[1:])):
         places.put(x, q)

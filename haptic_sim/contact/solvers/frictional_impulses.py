@@ -56,7 +56,7 @@ _FEW, _STEPS_OF_MANY = 4, 12  # contacts up to which STEPS are made, and steps f
 _SWEEPS, _VISITS = 20, 130  # of an impact: sweeps, and visits of contacts; whichever is more
 _TOLERANCE = 1e-8  # of the largest approach velocity: a sweep that changes less ends the last step
 _CONVERGED = 1e-5  # likewise: a last sweep that changed less will do; impulses that share a load converge slowly
-_ON_THE_WAY = 1e3  # tolerance of the steps before in terms of the last one's
+_EARLIER_STEPS = 1e3  # tolerance of the steps before in terms of the last one's
 _SHARE = 4  # a step may make one in so many of the sweeps that are to spare: early errors are made up for by all others
 _EXACT = 2  # sweeps a step, on the average, from which the law of each contact is solved exactly in each visit
 # Of the mobility of the contact: a tangent that can hardly move beside the normal is dealt with as if it were this one,
@@ -393,7 +393,7 @@ def _impact(n, contacts, work, restitution, friction, steps, sweeps, tolerance, 
         if k < steps - 1:
             spare = sweeps - (steps - k)  # each step makes one sweep
             most = 1 + max(0, spare) // _SHARE
-            _, made = _solve_step(n, contacts, work, friction, most, roughly, _ON_THE_WAY * tolerance, u)
+            _, made = _solve_step(n, contacts, work, friction, most, roughly, _EARLIER_STEPS * tolerance, u)
         else:
             change, made = _solve_step(n, contacts, work, friction, max(1, sweeps), roughly, tolerance, u)
         sweeps -= made
