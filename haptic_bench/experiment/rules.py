@@ -39,7 +39,8 @@ def broken_rules(experiment: Experiment) -> list[str]:
                 else f"the scene {kind} is around a tool; give tool.type={' or '.join(tools)}"
             )
         )
-    engine = ENGINES.find(experiment.scene.ENGINE or environment.engine.type)
+    named = experiment.scene.ENGINE  # the experiment's own may be MODULE:CLASS, which has no name
+    engine = ENGINES.find(named) if named else type(environment.engine)
     if experiment.standalone and not engine.SERVO:
         problems.append(
             f"device.type = none: what {engine.LABEL or engine.type} simulates is felt through a device and a local "
