@@ -32,7 +32,7 @@ class PointMass:
     """Semi-implicit Euler of m dv/dt = F - k d - b v, in the wall; it does not turn."""
 
     hands: tuple[()] = ()
-    look: None = None
+    observe_body: None = None
 
     def __init__(self, parameters: PointMassParameters, world: WorldSetup, rate: float):
         self._of, self._rate, self._period = parameters, rate, 1.0 / rate

@@ -39,9 +39,8 @@ def broken_rules(experiment: Experiment) -> list[str]:
                 else f"the scene {kind} is around a tool; give tool.type={' or '.join(tools)}"
             )
         )
-    named = experiment.scene.ENGINE  # the experiment's own may be MODULE:CLASS, which has no name
-    engine = ENGINES.find(named) if named else type(environment.engine)
-    if experiment.standalone and not engine.SERVO:
+    needed = experiment.scene.ENGINE
+    if experiment.standalone and needed and not (engine := ENGINES.find(needed)).SERVO:
         problems.append(
             f"device.type = none: what {engine.LABEL or engine.type} simulates is felt through a device and a local "
             "model; set device.type=inertial and controller.type=virtual_coupling"
