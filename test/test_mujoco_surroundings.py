@@ -298,7 +298,7 @@ def test_offline_runs_are_repeatable_and_stamped() -> None:
         (["environment.engine=haptics"], "environment.engine = haptics: the scene mujoco is simulated by mujoco"),
         (["local_model.type=none", "environment.rate=null"], "local_model.type = none: what MuJoCo simulates is felt"),
         (["environment.rate=null"], "environment.rate = null: MuJoCo's world needs one"),
-        (["scene.tool=pag"], "scene.tool = pag: unknown body (known: world, block, peg)"),
+        (["scene.tool=pag"], "scene.tool = pag: unknown body; did you mean peg? (known: world, block, peg)"),
         (["scene.tool=block"], "scene.tool = block: must be a body that moves"),
         (["scene.file=none.xml"], "cannot be read: No such file"),
     ],
