@@ -104,7 +104,7 @@ def test_constraints_that_cannot_be_met_end_with_2_and_their_name() -> None:
     assert "scene.constraints.circle: is not met at the start: residual" in run.err
     run = answer("run", "constrained_contact", "--mode", "offline", "--set", "scene.constraints.circle.body=pog")
     assert run.status == 2
-    assert "scene.constraints.circle.body = pog: unknown body (known: " in run.err
+    assert "scene.constraints.circle.body = pog: unknown body; did you mean peg? (known: " in run.err
 
 
 @pytest.mark.parametrize("rendering", ["scaled", "spread"])
