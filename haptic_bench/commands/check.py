@@ -14,7 +14,7 @@ from typing import Any
 from haptic_bench.analysis.properties import properties_of_analysis
 from haptic_bench.catalogue import catalogue, config_folder, did_you_mean
 from haptic_bench.commands.command_line import DONE, FAILED
-from haptic_bench.experiment import Trial, load, load_document
+from haptic_bench.experiment import StartError, Trial, load, load_document
 from haptic_bench.running.properties import Finding, properties
 from haptic_bench.running.runner import Interruption
 from haptic_bench.trials.trial import run_trial
@@ -63,9 +63,9 @@ def check(options: argparse.Namespace) -> int:
     """`haptics check PART [--in EXPERIMENT] [--set KEY=VALUE] [--offline]`."""
     status = DONE
     for kind, name in _found(options.part):
-        trial = _trial(kind, name, options)
+        trial, problem = _built(kind, name, options)
         print(f"{name}, of the {kind.name}:")
-        for finding in _findings(kind.name, trial, lockstep=not options.offline):
+        for finding in _findings(kind.name, trial, problem, lockstep=not options.offline):
             print(f"  {'failed' if finding.problem else 'passed'}  {finding.text}")
             if finding.problem:
                 print(f"          {finding.problem}")
@@ -95,6 +95,26 @@ def _refusal(kind: Group, name: str) -> str:
         return f"{kind.load(name)}"
     except PartError as error:
         return str(error)
+
+
+def _built(kind: Group, name: str, options: argparse.Namespace) -> tuple[Trial | None, str]:
+    """A short trial in which a part takes part; without one, why the world of a scene cannot be built.
+
+    Raises:
+        ParameterError: see `_trial`.
+    """
+    try:
+        return _trial(kind, name, options), ""
+    except StartError as error:
+        if kind.name != "scenes" or not all(problem.startswith("scene.") for problem in error.problems):
+            raise
+        return None, "; ".join(error.problems)
+    except ParameterError:
+        raise
+    except Exception as error:  # whatever the scene of someone else raises
+        if kind.name != "scenes":
+            raise
+        return None, f"{type(error).__name__}: {error}"
 
 
 def _trial(kind: Group, name: str, options: argparse.Namespace) -> Trial:
@@ -139,7 +159,11 @@ def _fitting(kind: str, part: Any) -> dict[str, Any]:
     return found
 
 
-def _findings(kind: str, trial: Trial, *, lockstep: bool) -> Iterator[Finding]:
+def _findings(kind: str, trial: Trial | None, problem: str, *, lockstep: bool) -> Iterator[Finding]:
+    if kind == "scenes":
+        yield Finding("its world is built", problem)
+    if trial is None:
+        return
     if kind == "analyses":
         yield from properties_of_analysis(trial)
         return

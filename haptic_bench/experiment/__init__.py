@@ -16,11 +16,12 @@ from haptic_bench.experiment.loading import (
     write_resolved,
 )
 from haptic_bench.experiment.model import Experiment, HealthParameters
-from haptic_bench.experiment.resolution import Trial
+from haptic_bench.experiment.resolution import StartError, Trial
 
 __all__ = [
     "Experiment",
     "HealthParameters",
+    "StartError",
     "Trial",
     "assemble",
     "catalogue",

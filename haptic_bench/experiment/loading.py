@@ -94,7 +94,7 @@ def load_document(
         try:
             trials.append(_validate(changed, path, varied))
         except ParameterError as error:
-            raise ParameterError(line + _meant(line, document, changed) for line in error.problems) from error
+            raise type(error)(line + _meant(line, document, changed) for line in error.problems) from error
     return trials
 
 

@@ -53,6 +53,10 @@ LIGHTER = (
 LONGEST_FOLDER = 180  # [B]; names of files have 255 at most
 
 
+class StartError(ParameterError):
+    """The start of an experiment cannot be built, though all its keys are valid."""
+
+
 @dataclass(frozen=True)
 class Trial:
     """An experiment resolved, ready to run: validated, its files read, its world built.
@@ -243,9 +247,13 @@ def resolve(experiment: Experiment, *, again: bool = False) -> tuple[Experiment,
         again: it has been run before, and is read back whatever became of it: its gains are not checked.
 
     Raises:
-        ParameterError: its world cannot be built, or not be run with its device, controller and local model.
+        StartError: its world cannot be built.
+        ParameterError: its world cannot be run with its device, controller and local model.
     """
-    start = build_start(experiment)
+    try:
+        start = build_start(experiment)
+    except ParameterError as error:
+        raise StartError(error.problems) from error
     if not again:
         experiment = _with_carrying_contact(experiment, start)
     _check_start(experiment, start)

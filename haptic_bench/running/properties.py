@@ -9,6 +9,7 @@ import gc
 import hashlib
 import tracemalloc
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -22,7 +23,8 @@ from haptic_sim.dynamics.energy import UnstableError
 from haptic_sim.messages import DeviceCommand, DeviceState, ToolCommand, tick_time
 from haptic_sim.simulation import World
 from haptic_sim.spatial import rotation_difference
-from haptic_sim.tool.tool_side import build_surroundings
+from haptic_sim.tool.tool_side import build_surroundings, world_of
+from haptic_sim.worlds.building import find_overlaps
 
 STEPS = 300  # with random inputs
 HELD = 4096  # [B] that a step may hold for itself: views and numbers of Python, no large arrays
@@ -32,6 +34,10 @@ FORCE, TORQUE, LENGTH, SPEED = 2.0, 0.02, 0.01, 0.1  # [N], [N m], [m], [m/s]: s
 LOST = 1e-3  # part of all work by which the energy of a passive device may be negative, for rounding
 BOX, THROWS = 0.5, 5  # [kg], and how many are thrown
 GRAVITY, LENGTH_OF_FALL = 9.81, 0.1  # [m/s^2], [m]
+OVERLAP = 1e-3  # [m]
+ROUNDING = 1e-9  # [J] of a world at rest, to which nothing is supplied
+PUSHES = 10  # of 20 steps each, with wrenches at random, on the tool of a scene
+GAINED = 0.05  # part of the supplied energy that discrete time may add to it
 ADDED = 0.02  # part of the supplied energy that contacts may add, by discrete time
 
 
@@ -49,7 +55,11 @@ class Finding(NamedTuple):
 
 def properties(kind: str, trial: Trial) -> Iterator[Finding]:
     """What is found of the part of a kind (`controllers`, ...) of a trial."""
-    yield from _of_trial(trial)
+    rebuilt = trial
+    if kind == "scenes":
+        rebuilt = replace(trial, built=None)
+        yield from _of_start(trial, rebuilt)
+    yield from _of_trial(trial, rebuilt)
     if kind == "controllers":
         yield from _of_steps(lambda: _controller_steps(trial))
     elif kind == "operators" and not trial.experiment.operator.EVENTS:  # a person moves a pointer
@@ -61,15 +71,38 @@ def properties(kind: str, trial: Trial) -> Iterator[Finding]:
         yield Finding("passive: it gives back no more energy than it was given", _active(trial))
     elif kind == "engines" and trial.experiment.environment.engine.SERVO:
         yield from _of_steps(lambda: _tool_side_steps(trial))
+    elif kind == "scenes" and trial.experiment.environment.engine.SERVO and not trial.experiment.asynchronous:
+        yield from _of_steps(lambda: _tool_side_steps(replace(trial, built=None)))
+        yield Finding("passive: its energy does not rise beyond what was supplied", _gained(trial))
     elif kind in ("contact_methods", "friction_models"):
         yield from _of_steps(lambda: _contact_steps(trial))
         yield Finding("passive: contacts add no energy beyond what is booked", _added(trial))
 
 
-def _of_trial(trial: Trial) -> Iterator[Finding]:
+def _of_start(trial: Trial, rebuilt: Trial) -> Iterator[Finding]:
+    """What a scene is at its start, and what it is when it is built again."""
+    one, other = trial.start, rebuilt.start
+    differ = [name for name in ("q", "v") if getattr(one, name).tobytes() != getattr(other, name).tobytes()]
+    if one.world is not None:
+        differ += [name for name in ("model", "geometry", "laws") if getattr(one, name) != getattr(other, name)]
+    drawn = f"built again, it differs in {', '.join(differ)}; nothing may be drawn without a seed, or read from a clock"
+    yield Finding("the same start when it is built again", drawn if differ else "")
+    if one.world is not None and not trial.experiment.scene.ENGINE:
+        text = f"bodies overlap by at most {OVERLAP:g} m at the start, where contacts are rigid"
+        yield Finding(text, _overlap(trial))
+
+
+def _overlap(trial: Trial) -> str:
+    """Which bodies overlap where contacts are rigid; empty: none."""
+    environment = trial.experiment.environment.with_method("constraint")
+    world = world_of(trial.experiment.model_copy(update={"environment": environment}))
+    return "; ".join(f"{a} and {b} overlap by {depth:.4g} m" for depth, a, b in find_overlaps(world, OVERLAP))
+
+
+def _of_trial(trial: Trial, rebuilt: Trial) -> Iterator[Finding]:
     """A trial with the part: finite, and the same again."""
     try:
-        digests = _digest(trial), _digest(trial)
+        digests = _digest(trial), _digest(rebuilt)
     except RuntimeError as error:
         yield Finding("a trial goes on to its end", str(error))
         return
@@ -212,11 +245,37 @@ def _tool_side_steps(trial: Trial) -> Step:
     def step(tick: int) -> np.ndarray:
         command.stamp(tick, tick_time(tick, trial.experiment.rate))
         command.wrench[:] = given.wrenches[tick]
-        side.step(command, state)
+        try:
+            side.step(command, state)
+        except UnstableError:  # nothing says how it moves from here on
+            outputs[:] = np.nan
+            return outputs
         outputs[:7], outputs[7:13], outputs[13:] = state.pose, state.twist, state.wrench
         return outputs
 
     return step
+
+
+def _gained(trial: Trial) -> str:
+    """Energy that a world at random wrenches gained by itself; empty: no more than discrete time does."""
+    given, side, command = _Random(trial), trial.tool_side(), ToolCommand()
+    state = side.tool_state()
+    supplied, injected, lowest = 0.0, 0.0, np.nan
+    for tick in range(20 * PUSHES):
+        command.stamp(tick, tick_time(tick, trial.experiment.rate))
+        command.wrench[:] = given.wrenches[tick // 20]
+        try:
+            side.step(command, state)
+        except UnstableError as error:
+            return f"step {tick}: {error}"
+        kinetic, potential, elastic, work, *_, numerical = state.energy
+        if tick == 0:
+            supplied, lowest = kinetic + elastic, potential
+        supplied += max(0.0, work - injected) + max(0.0, lowest - potential)
+        injected, lowest = work, min(lowest, potential)
+        if numerical > GAINED * supplied + ROUNDING:
+            return f"step {tick}: {numerical:.3g} J, where {supplied:.3g} J were supplied"
+    return ""
 
 
 def _thrown(trial: Trial, seed: int) -> World:
