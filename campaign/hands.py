@@ -20,7 +20,7 @@ import numpy as np
 from campaign.cases import Outcome
 from haptic_bench.analysis.base import analysis_of
 from haptic_bench.experiment import load
-from haptic_drivers.operators import Held, Operator, OperatorParameters
+from haptic_drivers.operators import Operator, OperatorContext, OperatorParameters
 from haptic_sim.errors import HapticsError
 from haptic_sim.parameters import ParameterError, quantity
 
@@ -44,7 +44,7 @@ class AdversaryParameters(OperatorParameters):
     dwell: float = quantity(0.01, unit="s", description="Mean time between changes of a hand that bangs", gt=0.0)
     draw: int = quantity(0, description="Seed of its changes", ge=0)
 
-    def build(self, held: Held) -> Operator:
+    def build(self, context: OperatorContext) -> Operator:
         """See OperatorParameters."""
         return Adversary(self)
 

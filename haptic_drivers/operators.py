@@ -33,12 +33,16 @@ class Operator(Protocol):
         """Fill `out` (6,) [N, N m] for `time` [s], with the hand at `pose` (7,), moving with `twist` (6,)."""
 
 
-class Held(NamedTuple):
+class OperatorContext(NamedTuple):
     """What an operator is built with.
 
     Attributes:
-        table: rows of its file, if it has one.
-        events: of a pointer; mobility, look: as of `Pointer`.
+        table: rows of its file (N, columns), as `OperatorParameters.read_file` returns them; None: it has no file.
+        events: of a pointer; None for other operators, as are the next two.
+        mobility: inverse inertia of what the hand moves, at the hand in world axes (6, 6) [1/kg, 1/(kg m),
+            1/(kg m^2)].
+        observe_body: returns pose (7,) [m], twist (6,) [m/s, rad/s] and mobility (6, 6) of another body, by its number;
+            None: a pointer can drag the hand alone.
     """
 
     table: np.ndarray | None = None
@@ -69,7 +73,7 @@ class OperatorParameters(Part):
         (8.0, 12.0), unit="Hz", description="Lowest and highest frequency of the tremor"
     )
 
-    def build(self, held: Held) -> Operator:
+    def build(self, context: OperatorContext) -> Operator:
         """The operator, which neither trembles nor lets go."""
         raise NotImplementedError
 
@@ -109,7 +113,7 @@ class ConstantParameters(OperatorParameters):
     type: Literal["constant"] = "constant"
     wrench: Wrench = quantity(unit="N, N m", description="Constant wrench [fx, fy, fz, tx, ty, tz] of the operator")
 
-    def build(self, held: Held) -> Operator:
+    def build(self, context: OperatorContext) -> Operator:
         """The operator, which neither trembles nor lets go."""
         return Constant(self)
 
@@ -127,7 +131,7 @@ class SineParameters(OperatorParameters):
         (0.0,) * 6, unit="N, N m", description="Mean of the operator's wrench [fx, fy, fz, tx, ty, tz]"
     )
 
-    def build(self, held: Held) -> Operator:
+    def build(self, context: OperatorContext) -> Operator:
         """The operator, which neither trembles nor lets go."""
         return Sine(self)
 
@@ -143,11 +147,11 @@ class FileParameters(OperatorParameters):
         """The key that names its file; empty if it has none."""
         return "path"
 
-    def build(self, held: Held) -> Operator:
+    def build(self, context: OperatorContext) -> Operator:
         """The operator, which neither trembles nor lets go."""
-        if held.table is None:
+        if context.table is None:
             raise TypeError("a file operator needs its table")
-        return Recorded(held.table)
+        return Recorded(context.table)
 
 
 def _in_order(path: tuple[Waypoint, ...]) -> tuple[Waypoint, ...]:
@@ -194,7 +198,7 @@ class ArmParameters(OperatorParameters):
         10.0, unit="N s/m", description="Damping of the grip of a hand with a mass", ge=0.0, le=1e4
     )
 
-    def build(self, held: Held) -> Operator:
+    def build(self, context: OperatorContext) -> Operator:
         """The operator, which neither trembles nor lets go."""
         return Arm(self)
 
@@ -208,7 +212,7 @@ class TangentialParameters(OperatorParameters):
         (0.0, 0.0), unit="m", description="Centre of the circle along which the force acts"
     )
 
-    def build(self, held: Held) -> Operator:
+    def build(self, context: OperatorContext) -> Operator:
         """The operator, which neither trembles nor lets go."""
         return Tangential(self)
 
@@ -255,11 +259,11 @@ class PointerParameters(SpringParameters, OperatorParameters):
         """The text of its file, which `read_file` reads to the same bits."""
         return write_events(table)
 
-    def build(self, held: Held) -> Operator:
+    def build(self, context: OperatorContext) -> Operator:
         """The operator, which neither trembles nor lets go."""
-        if held.events is None or held.mobility is None:
+        if context.events is None or context.mobility is None:
             raise TypeError("a pointer needs its events and the mobility of what it moves")
-        return Pointer(self, held.events, held.mobility, self.release, held.observe_body)
+        return Pointer(self, context.events, context.mobility, self.release, context.observe_body)
 
 
 def wrench_at_rest(operator: Operator, time: float, out: np.ndarray) -> None:
@@ -463,9 +467,9 @@ def build_operator(
         parameters: of any type.
         table: rows of a `file` operator.
         seed: of its tremor.
-        events: of a `pointer`; mobility, look: as of `Pointer`.
+        events: of a `pointer`; mobility, observe_body: as of `OperatorContext`.
     """
-    operator = parameters.build(Held(table, events, mobility, observe_body))
+    operator = parameters.build(OperatorContext(table, events, mobility, observe_body))
     if any(parameters.tremor):
         operator = Trembling(operator, Tremor(parameters.tremor, parameters.tremor_band, seed))
     if parameters.release is None or parameters.EVENTS:  # which bounds how fast it lets go

@@ -4,9 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Any, ClassVar, NamedTuple
 
 from haptic_sim.parts import Kind, Part
+
+
+class SceneContext(NamedTuple):
+    """What the world of a scene is described in.
+
+    Attributes:
+        tool: the section `tool`, one of `haptic_sim.worlds.scenes.AnyToolParameters`; it has the type none, but in
+            scenes that are around one (`TOOLS`).
+        contact: the section `contact`, a `haptic_sim.contact.response.ContactParameters`: stiffness [N/m], damping
+            [N s/m], restitution, friction.
+        method: of contact, a `haptic_sim.contact.methods.ContactMethodParameters`; some scenes start in the equilibrium
+            of its penalties.
+    """
+
+    tool: Any
+    contact: Any
+    method: Any
 
 
 class SceneParameters(Part):
@@ -19,13 +36,10 @@ class SceneParameters(Part):
     ROLLING: ClassVar[bool] = False
     """Whether `constraint.rolling` has a meaning in it."""
 
-    def world(self, tool: Any, contact: Any, method: Any) -> dict[str, Any]:
+    def world(self, context: SceneContext) -> dict[str, Any]:
         """The keys of a world (`haptic_sim.worlds.parameters.WorldParameters`), but for its type.
 
-        Args:
-            tool: the section `tool`; it has the type none, but in scenes that are around one (TOOLS).
-            contact: the section `contact`.
-            method: of contact, a `ContactMethodParameters`; some scenes start in the equilibrium of its penalties.
+        The same parameters in the same context give the same keys.
         """
         raise NotImplementedError
 

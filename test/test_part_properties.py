@@ -19,11 +19,11 @@ from haptic_bench.recording.samples import Samples
 from haptic_bench.running.properties import properties
 from haptic_drivers.force_device import SimulatedForceDeviceParameters
 from haptic_drivers.inertial import InertialDevice
-from haptic_drivers.operators import Held, OperatorParameters
+from haptic_drivers.operators import OperatorContext, OperatorParameters
 from haptic_drivers.parameters import DeviceContext
 from haptic_sim.parameters import ParameterError
 from haptic_sim.parts import groups
-from haptic_sim.scenes import SceneParameters
+from haptic_sim.scenes import SceneContext, SceneParameters
 
 KEYS = {
     "constant": ("operator.wrench=[2,0.5,0,0,0,0.01]",),
@@ -78,7 +78,7 @@ class OddSceneParameters(SceneParameters):
     type: Literal["odd"] = "odd"
     fault: str = "none"
 
-    def world(self, tool: Any, contact: Any, method: Any) -> dict[str, Any]:
+    def world(self, context: SceneContext) -> dict[str, Any]:
         OddSceneParameters.made += 1
         ball = {"joint": "free", "mass": 0.5, "shapes": [{"type": "sphere", "radius": 0.02}]}
         door = {
@@ -198,7 +198,7 @@ class OddParameters(OperatorParameters):
     type: Literal["odd"] = "odd"
     fault: str = "none"
 
-    def build(self, held: Held) -> Any:
+    def build(self, context: OperatorContext) -> Any:
         return Odd(self.fault)
 
 

@@ -15,7 +15,7 @@ from haptic_bench.experiment.settings import plain
 from haptic_bench.running.offline import LoopOfHands, build_loop
 from haptic_bench.trials.recorded import load_one
 from haptic_control.parameters import ControllerParameters
-from haptic_drivers.operators import Held, OperatorParameters
+from haptic_drivers.operators import OperatorContext, OperatorParameters
 from haptic_drivers.parameters import DeviceParameters
 from haptic_sim.messages import FORCE, MOTION, DeviceCommand, DeviceState, ToolCommand, ToolState
 from haptic_sim.parameters import ParameterError
@@ -207,7 +207,7 @@ class _OwnOperator(OperatorParameters):
         self._push = push
         return self
 
-    def build(self, held: Held) -> _Pushing:
+    def build(self, context: OperatorContext) -> _Pushing:
         """The operator."""
         return _Pushing(self._push)
 

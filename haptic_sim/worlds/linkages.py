@@ -10,12 +10,10 @@ import numpy as np
 import pinocchio as pin
 from pydantic import model_validator
 
-from haptic_sim.contact.methods import ContactMethodParameters
-from haptic_sim.contact.response import ContactParameters
 from haptic_sim.geometry.shapes import Vector
 from haptic_sim.parameters import ParameterError, quantity
 from haptic_sim.rotations import from_roll_pitch_yaw, matrix
-from haptic_sim.scenes import SceneParameters
+from haptic_sim.scenes import SceneContext, SceneParameters
 from haptic_sim.worlds.parameters import rank_fade_quantity, rank_tolerance_quantity
 
 GRAVITY = 9.81  # [m/s^2]
@@ -89,7 +87,7 @@ class DoorParameters(_Held):
             )
         return self
 
-    def world(self, tool: Any, contact: ContactParameters, method: ContactMethodParameters) -> dict[str, Any]:
+    def world(self, context: SceneContext) -> dict[str, Any]:
         """The keys of this world, as `scene.type: world` has them, but for its type."""
         lean, closed = math.radians(self.lean), math.radians(self.closing_angle)
         upright = matrix(from_roll_pitch_yaw(0.0, lean, 0.0))
@@ -158,7 +156,7 @@ class CrankParameters(_Held):
         """Torque of gravity about the axle at angle 0, against the arm rising [N m]."""
         return self.gravity * (self.mass * self.centre + self.knob_mass * self.radius)
 
-    def world(self, tool: Any, contact: ContactParameters, method: ContactMethodParameters) -> dict[str, Any]:
+    def world(self, context: SceneContext) -> dict[str, Any]:
         """The keys of this world, as `scene.type: world` has them, but for its type."""
         about = self.inertia - self.mass * self.centre**2
         crank = {
@@ -223,7 +221,7 @@ class LaparoscopicParameters(_Held):
             raise ValueError(f".inertia = [{across:g}, {about:g}] kg m^2: no body has this inertia")
         return self
 
-    def world(self, tool: Any, contact: ContactParameters, method: ContactMethodParameters) -> dict[str, Any]:
+    def world(self, context: SceneContext) -> dict[str, Any]:
         """The keys of this world, as `scene.type: world` has them, but for its type."""
         across, about = self.inertia
         bodies: dict[str, Any] = {
@@ -272,7 +270,7 @@ class RobotArmParameters(_Held):
         le=100.0,
     )
 
-    def world(self, tool: Any, contact: ContactParameters, method: ContactMethodParameters) -> dict[str, Any]:
+    def world(self, context: SceneContext) -> dict[str, Any]:
         """The keys of this world, as `scene.type: world` has them, but for its type."""
         file = robots() / "ur_description" / "urdf" / f"{self.robot}_robot.urdf"
         arm = {"path": str(file), "meshes": "hull", "q": list(self.q)}

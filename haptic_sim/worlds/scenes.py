@@ -15,11 +15,11 @@ from typing import Annotated, Any, ClassVar, Literal, get_args
 import numpy as np
 from pydantic import AfterValidator, Field, ValidationError, model_validator
 
-from haptic_sim.contact.methods import ContactMethodParameters, Method, contact_method
+from haptic_sim.contact.methods import Method, contact_method
 from haptic_sim.contact.response import ContactParameters
 from haptic_sim.dynamics.arms import HOLDS, INERTIAS, LENGTHS, MASSES
 from haptic_sim.parameters import ParameterError, Parameters, PositivePair, PositiveTriple, explain, quantity
-from haptic_sim.scenes import SceneParameters
+from haptic_sim.scenes import SceneContext, SceneParameters
 from haptic_sim.worlds.building import WorldSetup, build
 from haptic_sim.worlds.mujoco_files import build_mujoco_world
 from haptic_sim.worlds.parameters import (
@@ -156,9 +156,9 @@ class EmptyParameters(SceneParameters):
         (0.0, 0.0), unit="m/s^2", description="Acceleration of free fall, along x and y"
     )
 
-    def world(self, tool: PlanarTool, contact: ContactParameters, method: ContactMethodParameters) -> dict[str, Any]:
+    def world(self, context: SceneContext) -> dict[str, Any]:
         """The keys of this world, as `scene.type: world` has them, but for its type."""
-        return {"planar": True, "gravity": [*self.gravity, 0], **tool.parts()}
+        return {"planar": True, "gravity": [*self.gravity, 0], **context.tool.parts()}
 
 
 class EnclosureParameters(SceneParameters):
@@ -174,10 +174,10 @@ class EnclosureParameters(SceneParameters):
         (0.1, 0.1), unit="m", description="Gap from the tool to the left wall, and to the upper wall"
     )
 
-    def world(self, tool: PlanarTool, contact: ContactParameters, method: ContactMethodParameters) -> dict[str, Any]:
+    def world(self, context: SceneContext) -> dict[str, Any]:
         """The keys of this world, as `scene.type: world` has them, but for its type."""
-        walls = {wall.name: _plane(wall.normal, wall.offset) for wall in enclosure_walls(tool, self)}
-        parts = tool.parts()
+        walls = {wall.name: _plane(wall.normal, wall.offset) for wall in enclosure_walls(context.tool, self)}
+        parts = context.tool.parts()
         return {"planar": True, "gravity": [0, 0, 0], **parts, "bodies": {**walls, **parts["bodies"]}}
 
 
@@ -240,7 +240,7 @@ class SlottedEnclosureParameters(SceneParameters):
         """Left and right side of the slot along x [m]."""
         return self.slot_centre - 0.5 * self.slot_width, self.slot_centre + 0.5 * self.slot_width
 
-    def world(self, tool: PlanarTool, contact: ContactParameters, method: ContactMethodParameters) -> dict[str, Any]:
+    def world(self, context: SceneContext) -> dict[str, Any]:
         """The keys of this world, as `scene.type: world` has them, but for its type.
 
         A slotted wall is three boxes, so thick that a tool is pushed out of them upwards.
@@ -259,9 +259,9 @@ class SlottedEnclosureParameters(SceneParameters):
             bodies["lower_wall_left"] = _block(first - thick, first, lower, thick)
             bodies["lower_wall_right"] = _block(last, last + thick, lower, thick)
             bodies["slot_bottom"] = _block(first, last, lower - self.slot_depth, thick)
-        parts = tool.parts()
+        parts = context.tool.parts()
         ignore = list(parts.get("ignore", ()))
-        if isinstance(tool, PegParameters):
+        if isinstance(context.tool, PegParameters):
             parts["bodies"]["tool"] |= {"position": list(self.start), "angle": self.start_angle}
         if isinstance(self.arm, ThreeLinksParameters):
             arm = self.arm.parts()
@@ -285,13 +285,14 @@ class SlotParameters(SceneParameters):
     type: Literal["slot"] = "slot"
     normal_force: float = quantity(0.175, unit="N", description="Normal force of each wall on the peg", gt=0.0, le=1e3)
 
-    def world(self, tool: PegParameters, contact: ContactParameters, method: ContactMethodParameters) -> dict[str, Any]:
+    def world(self, context: SceneContext) -> dict[str, Any]:
         """The keys of this world, as `scene.type: world` has them, but for its type.
 
         The walls overlap the peg by as much as their stiffness makes the normal force.
         """
+        tool = context.tool
         radius = 0.25 * tool.size[1]
-        reach = 0.5 * tool.size[1] - self.normal_force / contact.stiffness
+        reach = 0.5 * tool.size[1] - self.normal_force / context.contact.stiffness
         capsule = {"type": "capsule", "radius": radius, "length": 2.0 * radius, "rotation": [0.5 * math.pi, 0, 0]}
         peg = {
             "joint": "prismatic",
@@ -338,9 +339,7 @@ class TwoLinksParameters(SceneParameters):
         """Which link the obstacle touches: 0 the base, 1 the distal one."""
         return int(self.contact_height > self.lengths[0])
 
-    def world(
-        self, tool: NoToolParameters, contact: ContactParameters, method: ContactMethodParameters
-    ) -> dict[str, Any]:
+    def world(self, context: SceneContext) -> dict[str, Any]:
         """The keys of this world, as `scene.type: world` has them, but for its type.
 
         The obstacle is a small ball. Where it moves, its coordinates are after the arm's.
@@ -394,9 +393,7 @@ class DropParameters(SceneParameters):
         0.3, unit="rad", description="Tilt of the cube, about an edge of its lower side", ge=-1.6, le=1.6
     )
 
-    def world(
-        self, tool: NoToolParameters, contact: ContactParameters, method: ContactMethodParameters
-    ) -> dict[str, Any]:
+    def world(self, context: SceneContext) -> dict[str, Any]:
         """The keys of this world, as `scene.type: world` has them, but for its type."""
         half = 0.5 * self.side * (abs(math.cos(self.tilt)) + abs(math.sin(self.tilt)))
         ball = {
@@ -424,14 +421,13 @@ class SlopeParameters(SceneParameters):
     mass: float = quantity(1.0, unit="kg", description="Mass of the block", gt=0.0, le=1e3)
     gravity: float = quantity(GRAVITY, unit="m/s^2", description="Acceleration of free fall", ge=0.0, le=100.0)
 
-    def world(
-        self, tool: NoToolParameters, contact: ContactParameters, method: ContactMethodParameters
-    ) -> dict[str, Any]:
+    def world(self, context: SceneContext) -> dict[str, Any]:
         """The keys of this world, as `scene.type: world` has them, but for its type."""
         angle = math.radians(self.angle)
         sine, cosine = math.sin(angle), math.cos(angle)
-        corners = 4 if contact.per == "point" else 1
-        depth = self.mass * self.gravity * cosine / (corners * contact.stiffness) if not method.RIGID else 0.0
+        contact, corners = context.contact, 4 if context.contact.per == "point" else 1
+        rigid = context.method.RIGID
+        depth = self.mass * self.gravity * cosine / (corners * contact.stiffness) if not rigid else 0.0
         middle = 0.5 * self.size[2] - depth
         block = {
             "joint": "free",
@@ -453,9 +449,7 @@ class StackParameters(SceneParameters):
     side: float = quantity(0.1, unit="m", description="Side length of each body", gt=0.0, le=10.0)
     mass: float = quantity(1.0, unit="kg", description="Mass of each body", gt=0.0, le=1e3)
 
-    def world(
-        self, tool: NoToolParameters, contact: ContactParameters, method: ContactMethodParameters
-    ) -> dict[str, Any]:
+    def world(self, context: SceneContext) -> dict[str, Any]:
         """The keys of this world, as `scene.type: world` has them, but for its type."""
         bodies: dict[str, Any] = {"floor": _plane((0, 0, 1), 0.0)}
         for i in range(self.boxes):
@@ -489,9 +483,7 @@ class StrikeParameters(SceneParameters):
     mass: float = quantity(0.5, unit="kg", description="Mass of each body", gt=0.0, le=1e3)
     gap: float = quantity(0.01, unit="m", description="Gap of each body to the floor at the start", gt=0.0, le=1.0)
 
-    def world(
-        self, tool: NoToolParameters, contact: ContactParameters, method: ContactMethodParameters
-    ) -> dict[str, Any]:
+    def world(self, context: SceneContext) -> dict[str, Any]:
         """The keys of this world, as `scene.type: world` has them, but for its type.
 
         The rod touches with a small ball at its end.
@@ -551,11 +543,12 @@ def build_world(
     """
     if isinstance(scene, MujocoParameters):
         return build_mujoco_world(scene, folder)
+    context = SceneContext(tool, contact, contact_method(method))
     try:
         parameters = (
             scene
             if isinstance(scene, WorldParameters)
-            else WorldParameters.model_validate({"type": "world", **scene.world(tool, contact, contact_method(method))})
+            else WorldParameters.model_validate({"type": "world", **scene.world(context)})
         )
     except ValidationError as error:  # numbers of the scene that are allowed, and together give what is not
         raise ParameterError(explain(error, WorldParameters, f"scene.type = {scene.type}: its world: ")) from error

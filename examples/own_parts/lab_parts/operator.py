@@ -6,7 +6,7 @@ from typing import Literal
 
 import numpy as np
 
-from haptic_drivers.operators import Held, Operator, OperatorParameters
+from haptic_drivers.operators import Operator, OperatorContext, OperatorParameters
 from haptic_sim.parameters import quantity
 
 
@@ -17,7 +17,7 @@ class RampParameters(OperatorParameters):
     force: tuple[float, float, float] = quantity(unit="N", description="Force at the end of the ramp [fx, fy, fz]")
     time: float = quantity(0.5, unit="s", description="Time that the ramp takes", gt=0.0)
 
-    def build(self, held: Held) -> Operator:
+    def build(self, context: OperatorContext) -> Operator:
         """See OperatorParameters."""
         return Ramp(self)
 

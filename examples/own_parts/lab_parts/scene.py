@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Literal
 
 from haptic_sim.parameters import quantity
-from haptic_sim.scenes import SceneParameters
+from haptic_sim.scenes import SceneContext, SceneParameters
 
 
 class BallBeforeWallParameters(SceneParameters):
@@ -16,7 +16,7 @@ class BallBeforeWallParameters(SceneParameters):
     mass: float = quantity(0.5, unit="kg", description="Mass of the ball", gt=0.0, le=100.0)
     gap: float = quantity(0.01, unit="m", description="Gap from the ball to the wall at the start", gt=0.0, le=1.0)
 
-    def world(self, tool: Any, contact: Any, method: Any) -> dict[str, Any]:
+    def world(self, context: SceneContext) -> dict[str, Any]:
         """See SceneParameters."""
         ball = {"joint": "free", "mass": self.mass, "shapes": [{"type": "sphere", "radius": self.radius}]}
         plane = {"type": "plane", "normal": [-1, 0, 0], "offset": -self.radius - self.gap}
