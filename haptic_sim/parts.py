@@ -158,6 +158,10 @@ class Group:
             PartError: it is not.
         """
 
+    def documented(self, found: Any) -> Any:
+        """The object whose documentation says what a part of this group is: the part itself."""
+        return found
+
     def registration(self, name: str, module: str) -> Entry:
         """The entry of a name; of MODULE:NAME, one whose package is that of the module."""
         if name in (entries := self.entries()):

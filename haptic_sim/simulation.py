@@ -172,6 +172,11 @@ class Model:
         return self._sections.rate
 
     @property
+    def model(self) -> Model:
+        """The model: this one, as that of a `World`."""
+        return self
+
+    @property
     def start(self) -> building.WorldSetup:
         """Its bodies and shapes at the start, to make an `Environment` of."""
         return self._start

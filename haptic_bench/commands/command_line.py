@@ -93,16 +93,22 @@ def _ended(arguments: Sequence[str], do: Callable[[], Any]) -> Any:
         if ".haptics" in Path(sys.prefix).parts and not failures.memory_limit():
             failures.notify(f"if the environment of the checkout is damaged: remove {sys.prefix} and start again")
         return FAILED
+    except OSError as error:
+        if error.errno in (errno.ENAMETOOLONG, errno.ELOOP) and error.filename:
+            return _refuse([f"{shortened(str(error.filename))}: {error.strerror}; give another path"])
+        if error.filename is None and (reason := failures.unwritable("\n")):
+            return _lost(reason)
+        return _failed(error, arguments)
     except Exception as error:
         if hasattr(error, "problems"):  # a ParameterError, whose module may not have been imported
             return _refuse(error.problems)
-        if isinstance(error, OSError):
-            if error.errno in (errno.ENAMETOOLONG, errno.ELOOP) and error.filename:
-                return _refuse([f"{shortened(str(error.filename))}: {error.strerror}; give another path"])
-            if error.filename is None and (reason := failures.unwritable("\n")):
-                return _lost(reason)
-        failures.notify(failures.report(error, arguments))
-        return FAILED
+        return _failed(error, arguments)
+
+
+def _failed(error: Exception, arguments: Sequence[str]) -> int:
+    """Report an error that no input should lead to; the exit status."""
+    failures.notify(failures.report(error, arguments))
+    return FAILED
 
 
 def _lost(reason: str) -> int:

@@ -6,6 +6,7 @@ Analyses import experiments, so no module here may import an analysis: it is loo
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 from haptic_sim.parameters import ParameterError
@@ -20,6 +21,9 @@ class _Analyses(Group):
             raise PartError(
                 [f"{value} is no analysis; must be an object of a class of haptic_bench.analysis.base.Analysis"]
             )
+
+    def documented(self, found: Any) -> Any:
+        return sys.modules[found.__module__]
 
 
 ANALYSES = _Analyses("analyses")

@@ -5,11 +5,9 @@
 
 from __future__ import annotations
 
-import importlib
 import textwrap
 import typing
 from collections.abc import Iterator
-from types import ModuleType
 from typing import Any
 
 from pydantic import BaseModel
@@ -104,12 +102,7 @@ def parts(group: Group) -> Iterator[str]:
     rows = []
     for entry in group.entries().values():
         try:
-            found = group.load(entry.name)
-            what = (
-                _first_line(found)
-                if isinstance(found, type | ModuleType)
-                else _first_line(importlib.import_module(found.__module__))
-            )
+            what = _first_line(group.documented(group.load(entry.name)))
         except PartError as error:
             what = f"cannot be used: {error}"
         rows.append((entry.name, f"{entry.package} {entry.version}", what))

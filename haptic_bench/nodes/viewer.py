@@ -186,10 +186,7 @@ class ViewerNode(Node):
             self.course.show_text(f"tick {event.tick}: {event.detail}")
             for gain in self._gains:
                 if gain.key == key and event.node in gain.nodes:
-                    self._accept(gain, json.loads(text))
-
-    def _accept(self, gain: Gain, value: Any) -> None:
-        self.course.gains.accept(gain, tuple(value) if isinstance(value, list) else value)
+                    self.course.gains.accept(gain, json.loads(text))
 
     # Changes of parameters
 
@@ -208,7 +205,7 @@ class ViewerNode(Node):
         for gain, value in zip(gains, future.result().values, strict=False):
             found = parameter_value_to_python(value)
             if found is not None:
-                self._accept(gain, list(found) if isinstance(gain.value, tuple) else found)
+                self.course.gains.accept(gain, found)
 
     def _show_paused(self, paused: bool) -> None:
         """Show whether the trial waits."""

@@ -38,10 +38,12 @@ class Loop(Protocol):
     Attributes:
         ticks: done so far.
         tool_state: of the tool that the first hand holds, after the last tick.
+        hands: the messages of each hand that holds a device, the first one first.
     """
 
     ticks: int
     tool_state: ToolState
+    hands: list[HandLoop]
 
     def step(self) -> None:
         """Advance by a tick.
@@ -89,11 +91,7 @@ def simulate(
 
 
 class LoopOfHands:
-    """The loop of devices, controllers and the tool's side; see `Loop`.
-
-    Attributes:
-        hands: the messages of each hand, the first one first.
-    """
+    """The loop of devices, controllers and the tool's side; see `Loop`."""
 
     def __init__(self, trial: Trial, sink: Sink):
         experiment = trial.experiment
@@ -187,6 +185,7 @@ class _StandaloneLoop:
     def __init__(self, trial: Trial, sink: Sink):
         experiment = trial.experiment
         self.ticks, self._rate, self._sink = 0, experiment.rate, sink
+        self.hands: list[HandLoop] = []
         self._environment = environment = trial.tool_side()
         self._operator = ToolOperator(
             experiment.operator, trial.table, experiment.seed, experiment.rate, trial.start, environment

@@ -12,7 +12,7 @@ from pydantic import PrivateAttr
 
 from haptic_bench.experiment import Trial, assemble
 from haptic_bench.experiment.settings import plain
-from haptic_bench.running.offline import LoopOfHands, build_loop
+from haptic_bench.running.offline import HandLoop, build_loop
 from haptic_bench.trials.recorded import load_one
 from haptic_control.parameters import ControllerParameters
 from haptic_drivers.operators import OperatorContext, OperatorParameters
@@ -139,7 +139,7 @@ class Loop:
         Raises:
             ParameterError: the experiment has no device.
         """
-        return self._hands().hands[0].device_state
+        return self._first_hand.device_state
 
     @property
     def command(self) -> DeviceCommand:
@@ -148,19 +148,20 @@ class Loop:
         Raises:
             ParameterError: the experiment has no device.
         """
-        return self._hands().hands[0].device_command
+        return self._first_hand.device_command
 
-    def _hands(self) -> LoopOfHands:
-        if not isinstance(self._loop, LoopOfHands):
+    @property
+    def _first_hand(self) -> HandLoop:
+        if not self._loop.hands:
             raise ParameterError(["device.type = none: the operator's wrench acts on the tool; there is no device"])
-        return self._loop
+        return self._loop.hands[0]
 
 
 def _sections(world: Model | World | Mapping[str, Any], parts: Mapping[str, Any]) -> dict[str, Any]:
     """The sections of an experiment of a world and parts."""
-    if isinstance(world, World):
-        world = world.model
-    model = world if isinstance(world, Model) else Model(world, rate=parts["rate"] or 1000.0)
+    if isinstance(world, Mapping):
+        world = Model(world, rate=parts["rate"] or 1000.0)
+    model = world.model
     found: dict[str, Any] = {name: getattr(model.sections, name) for name in OF_WORLD}
     found |= {"rate": model.rate, "device": {"type": "none"}, "operator": {"type": "constant", "wrench": [0.0] * 6}}
     given: dict[str, Any] = {name: part for name, part in parts.items() if part is not None}

@@ -47,7 +47,7 @@ class GainControls:
     def accept(self, gain: Gain, value: Any) -> None:
         """A change has been taken over, by the page or by somebody else."""
         key = gain.nodes, gain.key
-        asked = self._asked[key] != self._values[key]
+        asked, value = self._asked[key] != self._values[key], gain.read(value)
         self._values[key] = value
         self._refusal.content = ""
         if not asked:
@@ -74,8 +74,7 @@ class GainControls:
     def _show(self, gain: Gain, value: Any) -> None:
         key = gain.nodes, gain.key
         self._asked[key] = value
-        for i, control in enumerate(self._controls[key]):
-            shown = value[i] if isinstance(value, tuple) else value
+        for shown, control in zip(value if gain.several else (value,), self._controls[key], strict=True):
             if isinstance(shown, float) and shown > control.max:  # set by others
                 control.max = shown
             if control.value != shown:

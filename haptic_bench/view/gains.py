@@ -58,6 +58,15 @@ class Gain:
                 return AXES.get(len(self.value), tuple(map(str, range(len(self.value)))))
         return ("",)
 
+    @property
+    def several(self) -> bool:
+        """Whether it has several values."""
+        return self.parts != ("",)
+
+    def read(self, value: Any) -> Any:
+        """A value of it, of which a message or JSON has a list where there are several, as `value` has it."""
+        return tuple(value) if self.several else value
+
 
 def gains_of(trial: Trial) -> list[Gain]:
     """The gains of a trial, by their sections."""
