@@ -54,7 +54,6 @@ END_OF_TIME = 2**63 - 1  # [ns]; rosbag2's starting time of a bag without messag
 
 _FRAME = struct.Struct("<BQ")  # of every record: opcode, length of the body
 _MESSAGE = struct.Struct("<HIQQ")  # channel, sequence, log time, publish time; then the data
-_FRAMED_MESSAGE = struct.Struct("<BQHIQQ")
 _CHUNK_HEAD = struct.Struct("<28xIQ")  # of one that is not compressed: length of the compression's name, of the records
 _INDEX_HEAD = struct.Struct("<HI")  # of a message index: channel, length of the entries of two uint64
 

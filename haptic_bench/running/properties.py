@@ -36,7 +36,7 @@ BOX, THROWS = 0.5, 5  # [kg], and how many are thrown
 GRAVITY, LENGTH_OF_FALL = 9.81, 0.1  # [m/s^2], [m]
 OVERLAP = 1e-3  # [m]
 ROUNDING = 1e-9  # [J] of a world at rest, to which nothing is supplied
-PUSHES = 10  # of 20 steps each, with wrenches at random, on the tool of a scene
+PUSHES, PUSH = 10, 20  # wrenches at random on the tool of a scene, and how many steps each is held
 GAINED = 0.05  # part of the supplied energy that discrete time may add to it
 ADDED = 0.02  # part of the supplied energy that contacts may add, by discrete time
 
@@ -219,53 +219,60 @@ def _operator_steps(trial: Trial) -> Step:
     return step
 
 
-def _local_model_steps(trial: Trial) -> Step:
-    """A local model with the surroundings of the start, under random commands."""
-    experiment, given, outputs = trial.experiment, _Random(trial), np.zeros(19)
-    model, surroundings = trial.local_model(), build_surroundings(trial.world, experiment, experiment.rate)
-    state, geometry, command = model.tool_state(), surroundings.local_geometry(), ToolCommand()
-    surroundings.survey(state, 0, geometry)
-    model.update(geometry, 0)
+def _motion_of(tool: Any, advance: Callable[[int], object]) -> Step:
+    """Pose, twist and wrench of what is advanced by a tick; NaN once nothing says how it moves on."""
+    outputs = np.zeros(19)
 
     def step(tick: int) -> np.ndarray:
-        command.stamp(tick, tick_time(tick, experiment.rate))
-        command.wrench[:] = given.wrenches[tick]
-        model.step(command, state)
-        outputs[:7], outputs[7:13], outputs[13:] = state.pose, state.twist, state.wrench
+        try:
+            advance(tick)
+        except UnstableError:
+            outputs[:] = np.nan
+            return outputs
+        outputs[:7], outputs[7:13], outputs[13:] = tool.pose, tool.twist, tool.wrench
         return outputs
 
     return step
+
+
+def _commanded(core: Any, state: Any, wrenches: np.ndarray, rate: float) -> Callable[[int], None]:
+    """Advances a tool's side, or a local model, by a tick under its wrench of `wrenches` (ticks, 6)."""
+    command = ToolCommand()
+
+    def advance(tick: int) -> None:
+        command.stamp(tick, tick_time(tick, rate))
+        command.wrench[:] = wrenches[tick]
+        core.step(command, state)
+
+    return advance
+
+
+def _local_model_steps(trial: Trial) -> Step:
+    """A local model with the surroundings of the start, under random commands."""
+    experiment = trial.experiment
+    model, surroundings = trial.local_model(), build_surroundings(trial.world, experiment, experiment.rate)
+    state, geometry = model.tool_state(), surroundings.local_geometry()
+    surroundings.survey(state, 0, geometry)
+    model.update(geometry, 0)
+    return _motion_of(state, _commanded(model, state, _Random(trial).wrenches, experiment.rate))
 
 
 def _tool_side_steps(trial: Trial) -> Step:
     """What answers the controller, under random commands."""
-    given, side, command, outputs = _Random(trial), trial.tool_side(), ToolCommand(), np.zeros(19)
+    side = trial.tool_side()
     state = side.tool_state()
-
-    def step(tick: int) -> np.ndarray:
-        command.stamp(tick, tick_time(tick, trial.experiment.rate))
-        command.wrench[:] = given.wrenches[tick]
-        try:
-            side.step(command, state)
-        except UnstableError:  # nothing says how it moves from here on
-            outputs[:] = np.nan
-            return outputs
-        outputs[:7], outputs[7:13], outputs[13:] = state.pose, state.twist, state.wrench
-        return outputs
-
-    return step
+    return _motion_of(state, _commanded(side, state, _Random(trial).wrenches, trial.experiment.rate))
 
 
 def _gained(trial: Trial) -> str:
     """Energy that a world at random wrenches gained by itself; empty: no more than discrete time does."""
-    given, side, command = _Random(trial), trial.tool_side(), ToolCommand()
+    side, wrenches = trial.tool_side(), np.repeat(_Random(trial).wrenches[:PUSHES], PUSH, axis=0)
     state = side.tool_state()
+    advance = _commanded(side, state, wrenches, trial.experiment.rate)
     supplied, injected, lowest = 0.0, 0.0, np.nan
-    for tick in range(20 * PUSHES):
-        command.stamp(tick, tick_time(tick, trial.experiment.rate))
-        command.wrench[:] = given.wrenches[tick // 20]
+    for tick in range(len(wrenches)):
         try:
-            side.step(command, state)
+            advance(tick)
         except UnstableError as error:
             return f"step {tick}: {error}"
         kinetic, potential, elastic, work, *_, numerical = state.energy
@@ -304,18 +311,8 @@ def _thrown(trial: Trial, seed: int) -> World:
 
 
 def _contact_steps(trial: Trial) -> Step:
-    world, given, outputs = _thrown(trial, 0), _Random(trial), np.zeros(19)
-
-    def step(tick: int) -> np.ndarray:
-        try:
-            world.step(given.wrenches[tick])
-        except UnstableError:  # nothing says how it moves from here on
-            outputs[:] = np.nan
-            return outputs
-        outputs[:7], outputs[7:13], outputs[13:] = world.pose, world.twist, world.wrench
-        return outputs
-
-    return step
+    world, given = _thrown(trial, 0), _Random(trial)
+    return _motion_of(world, lambda tick: world.step(given.wrenches[tick]))
 
 
 def _added(trial: Trial) -> str:
