@@ -207,7 +207,7 @@ def test_a_trial_that_has_not_begun_is_not_kept(monkeypatch: pytest.MonkeyPatch,
 
     monkeypatch.setattr(runner, "run", run)
     monkeypatch.setattr(viewed, "conclude", lambda *_: {"status": "interrupted", "ticks": 3})
-    interruption, viewer = SimpleNamespace(event=threading.Event(), count=0), SimpleNamespace(tell=told.append)
+    interruption, viewer = SimpleNamespace(event=threading.Event(), count=0), SimpleNamespace(send_line=told.append)
     wishes = viewed._Wishes(interruption)  # type: ignore[arg-type]
     wishes.record = True
     once = partial(

@@ -61,6 +61,8 @@ if IN_PYTHON:
 elif _is_plain():
 
     def _compiled(function: Callable[..., Any], options: dict[str, Any]) -> Any:
+        # LLVM copies short functions by itself; copies that Numba makes would take minutes to compile here
+        options = {name: value for name, value in options.items() if name != "inline"}
         return numba.njit(cache=True, nogil=True, **options)(function)
 
 else:
