@@ -78,7 +78,7 @@ def raise_in_threads(folder: Path) -> None:
         while not found:
             time.sleep(0.01)
             name = victim.read_text() if victim.exists() else ""
-            found = [one.ident for one in threading.enumerate() if one.name == name]
+            found = [one.ident for one in threading.enumerate() if one.name == name and one.is_alive()]
         victim.unlink()  # which is of one process
         names = [one.name for one in threading.enumerate() if one is not killer]
         (folder / "threads").write_text("\n".join(names))
