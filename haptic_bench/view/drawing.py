@@ -15,7 +15,6 @@ from collections.abc import Sequence
 from html import escape
 
 import numpy as np
-from scipy.spatial import ConvexHull, QhullError
 
 from haptic_bench.view.frame import Frame
 from haptic_bench.view.scene import Scene, Shape, at
@@ -304,9 +303,11 @@ class _Solid:
     """The convex hull of a shape, as rays along the view meet it."""
 
     def __init__(self, points: np.ndarray, eye: _Eye):
+        from scipy.spatial import ConvexHull, QhullError  # takes long to import: only where a picture is drawn
+
         seen = eye(points)
         self.low, self.high = seen.min(axis=0), seen.max(axis=0)
-        self._planes = None
+        self._planes: np.ndarray | None = None
         spread = np.stack([*seen.T, eye.scale * (points @ eye.away)], axis=-1)  # depth towards the eye, in pixels
         with contextlib.suppress(QhullError):  # it is flat
             self._planes = ConvexHull(spread).equations
