@@ -342,9 +342,15 @@ def similar(name: str, known: Iterable[str]) -> str:
     return next(iter(difflib.get_close_matches(name[:100], list(known), n=1)), "")
 
 
+def listed(names: Iterable[str], most: int | None = None) -> str:
+    """The names, or as many as `most` of them and how many more there are."""
+    names = list(names)
+    more = f" and {len(names) - most} more" if most is not None and len(names) > most else ""
+    return f"{', '.join(names[:most])}{more}"
+
+
 def did_you_mean(name: str, known: Iterable[str], most: int | None = None) -> str:
     """Hint for an unknown name: the most similar known name, and the known names, or as many as `most` of them."""
     known = list(known)
     near = similar(name, known)
-    more = f" and {len(known) - most} more" if most is not None and len(known) > most else ""
-    return (f"; did you mean {near}?" if near else "") + f" (known: {', '.join(known[:most])}{more})"
+    return (f"; did you mean {near}?" if near else "") + f" (known: {listed(known, most)})"

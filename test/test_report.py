@@ -126,6 +126,8 @@ def test_the_page_is_well_formed_and_self_contained(done):
     assert set(re.findall(r"https?://[^\s\"'<>]*", text)) <= namespaces
     assert "@import" not in text
     assert set(re.findall(r"url\(([^)]*)\)", text)) <= {f"#{name}" for name in page.ids}
+    classes = {name for names in re.findall(r'class="([^"]*)"', text) for name in names.split()}
+    assert not [name for name in classes if f".{name}" not in text], "each class has a rule"
     assert text.count('role="img"') == len(list((directory / "figures").glob("*.svg"))) == text.count("<desc>")
 
 

@@ -36,6 +36,7 @@ from haptic_sim.messages import FORCE
 WINDOW = 0.01  # [s] over which forces are averaged: an impulse is felt as one, whatever the rate
 NOTICED = 1e-3  # [J] below which a display counts as passive
 SHARE = 0.01  # of the energy exchanged at the port, below which a display counts as passive
+LESS = 0.01  # of the command: a device that renders less than the rest is at a limit
 STORED = ("energy_kinetic", "energy_potential", "energy_elastic")
 DISSIPATED = ("energy_damping", "energy_friction", "energy_impact")
 
@@ -188,7 +189,7 @@ def measure(
 def _is_limited(samples: Samples, hand: str) -> np.ndarray:
     """In which ticks the device of a hand rendered less than was commanded, (rows,)."""
     rendered, commanded = (np.linalg.norm(samples.wrench(f"{hand}{one}"), axis=1) for one in ("rendered", "command"))
-    return np.asarray(rendered < (1.0 - SHARE) * commanded)
+    return np.asarray(rendered < (1.0 - LESS) * commanded)
 
 
 def _too_much(health: HealthParameters, speed: float, force: float) -> str:

@@ -33,7 +33,7 @@ from haptic_bench.running.viewing import Viewing
 from haptic_bench.trials import sweep, trial, workers
 from haptic_sim import inputs
 from haptic_sim.kernels import progress
-from haptic_sim.parameters import ParameterError
+from haptic_sim.parameters import ParameterError, listed
 from haptic_sim.parts import groups
 
 LISTED = 12  # runs of a sweep that are shown one by one
@@ -281,8 +281,7 @@ def replay(options: argparse.Namespace) -> int:
 def _play(directory: Path, summary: dict[str, Any], options: argparse.Namespace) -> int:
     if "sweep" in summary:
         runs = [path.name for path in runs_of(directory, summary).values()]
-        shown = ", ".join(runs[:5]) + (f" and {len(runs) - 5} more" if len(runs) > 5 else "")
-        raise ParameterError([f"{directory}: is a sweep; choose one of its runs: {shown}"])
+        raise ParameterError([f"{directory}: is a sweep; choose one of its runs: {listed(runs, 5)}"])
     rate, end = number("--rate", options.rate), number("--to", options.end)
     start, wait = number("--from", options.start) or 0.0, whole("--wait", options.wait)
     if rate == 0.0:

@@ -24,7 +24,7 @@ from haptic_bench.view.page import HOST, Page, free_port
 from haptic_bench.view.recorded import read_frames
 from haptic_bench.view.viewpoint import of_trial
 from haptic_sim import inputs
-from haptic_sim.parameters import ParameterError
+from haptic_sim.parameters import ParameterError, listed
 
 POLL = 0.5  # [s] between two looks whether a trial still runs
 
@@ -179,8 +179,7 @@ def _view_recorded(options: argparse.Namespace) -> int:
     _refuse_settings(options, f"{directory} is recorded; leave it out")
     if "sweep" in summary:
         runs = [path.name for path in runs_of(directory, summary).values()]
-        shown = ", ".join(runs[:5]) + (f" and {len(runs) - 5} more" if len(runs) > 5 else "")
-        raise ParameterError([f"{directory}: is a sweep; choose one of its runs: {shown}"])
+        raise ParameterError([f"{directory}: is a sweep; choose one of its runs: {listed(runs, 5)}"])
     _require()
     viewing = place(options)
     with Interruption() as interruption:

@@ -244,7 +244,7 @@ def _scene(trial: Trial, samples: Samples, directory: Path) -> list[Figure]:
     if contact is not None and 0 < contact < last:
         moments = {"start": 0, "first_contact": contact, "end": last}
     panels = [
-        Panel(f"scene_{name}", lines := name.replace("_", " "), partial(drawing.picture, frames, index, lines))
+        Panel(f"scene_{name}", title := name.replace("_", " "), partial(drawing.picture, frames, index, title))
         for name, index in moments.items()
     ]
     if moves:

@@ -241,8 +241,8 @@ _UNSTABLE = re.compile(r"unstable: .*")
 def _reason(process: Process) -> str:
     """Why a process ended early: that the trial is unstable, if it said so, else how it ended."""
     process.finish()
-    message = [match[0] for line in process.last_lines if (match := _UNSTABLE.search(line))]
-    return message[-1] if message else process.describe()
+    reasons = [match[0] for line in process.last_lines if (match := _UNSTABLE.search(line))]
+    return reasons[-1] if reasons else process.describe()
 
 
 def _become(module: str, arguments: Sequence[str], writing: int, output: int) -> None:

@@ -28,7 +28,7 @@ from haptic_sim.dynamics.gravity import balance
 from haptic_sim.dynamics.loose import PINOCCHIO_COORDINATES
 from haptic_sim.geometry.shapes import locate
 from haptic_sim.hand.held import unholdable
-from haptic_sim.parameters import ParameterError, did_you_mean
+from haptic_sim.parameters import ParameterError, did_you_mean, listed
 from haptic_sim.vectors import cross
 from haptic_sim.worlds.building import WorldSetup
 from haptic_sim.worlds.compiled import CompiledTree, body_names, library, pose_of
@@ -265,18 +265,18 @@ def _notes(mujoco: Any, model: Any, tree: CompiledTree, at_control: list[int], c
     """What of the tool is not simulated, or by MuJoCo alone, and which of its actuators act, or could."""
     names = {i: _named(model.actuator(i), i) for i in _actuators(mujoco, model, set(tree.places))}
     if at_control:
-        acting = _listed(map(names.pop, at_control))
+        acting = listed(map(names.pop, at_control), LISTED)
         yield f"its actuators hold it at their control, whatever force that takes: {acting}"
     if names:
         remedy = "; scene.actuators=control lets its servos hold it" if could_hold else ""
-        yield f"its actuators exert no force: {_listed(names.values())}{remedy}"
+        yield f"its actuators exert no force: {listed(names.values(), LISTED)}{remedy}"
     if (strength := float(np.linalg.norm(tree.model.gravity.linear))) > STRONG:
         yield (
             f"falls with {strength:.4g} m/s^2, as in a file in centimetres and grams: here lengths are in metres, "
             "masses in kilograms, forces in newtons"
         )
     if held := list(_held(mujoco, model, set(tree.places))):
-        yield f"acts in MuJoCo's world, and is felt only as far as it moves other bodies: {_listed(held)}"
+        yield f"acts in MuJoCo's world, and is felt only as far as it moves other bodies: {listed(held, LISTED)}"
     medium = [name for name in ("density", "viscosity") if getattr(model.opt, name)]
     ignored = [*tree.ignored, *(f"<option {name}>" for name in medium)]
     shaped = {int(b) for b, t in zip(model.geom_bodyid, model.geom_contype, strict=True) if t}
@@ -377,7 +377,7 @@ def _hold(mujoco: Any, model: Any, body: int, parameters: MujocoParameters, pref
         return np.array(hold)
     sites = {model.site(i).name: i for i in range(model.nsite) if model.site_bodyid[i] == body}
     if hold not in sites:
-        known = _listed([name for name in sites if name]) or "none"
+        known = listed(filter(None, sites), LISTED) or "none"
         raise ParameterError([f"{prefix}hold = {hold}: unknown site of {parameters.tool} (known: {known})"])
     return np.array(model.site_pos[sites[hold]])
 
@@ -413,8 +413,3 @@ def _rotation(quat_xyzw: np.ndarray) -> np.ndarray:
     x, y, z, w = (float(value) for value in quat_xyzw)
     R: np.ndarray = pin.Quaternion(w, x, y, z).matrix()
     return R
-
-
-def _listed(names: Any) -> str:
-    names = list(names)
-    return ", ".join(names[:LISTED]) + (f" and {len(names) - LISTED} more" if len(names) > LISTED else "")
