@@ -138,6 +138,8 @@ class Group:
             add_users_folders()
             try:
                 found = functools.reduce(getattr, filter(None, attribute.split(".")), importlib.import_module(module))
+            except MemoryError:  # of the machine, not of the part
+                raise
             except Exception as error:  # whatever the module of someone else raises
                 raise PartError([f"{value} cannot be imported: {type(error).__name__}: {error}"]) from error
             self.check(name, value, found)
