@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from haptic_bench.trials.recorded import RecordedTrial as RecordedTrial
     from haptic_bench.trials.recorded import load_trial as load_trial
     from haptic_bench.trials.recorded import run as run
-    from haptic_bench.view.film import Film as Film
-    from haptic_bench.view.window import Viewer as Viewer
+    from haptic_view.film import Film as Film
+    from haptic_view.window import Viewer as Viewer
 
 __all__ = ["Film", "Loop", "RecordedTrial", "Viewer", "load_trial", "run", "save_figure"]
 
@@ -27,7 +27,7 @@ def __getattr__(name: str) -> Any:
 
         return figures.save_figure
     if name == "Film":
-        from haptic_bench.view import film  # imported when it is first used
+        from haptic_view import film  # imported when it is first used
 
         return film.Film
     if name == "Loop":
@@ -35,7 +35,7 @@ def __getattr__(name: str) -> Any:
 
         return loop.Loop
     if name == "Viewer":
-        from haptic_bench.view import window  # imported when it is first used
+        from haptic_view import window  # imported when it is first used
 
         return window.Viewer
     if name in __all__:

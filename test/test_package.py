@@ -13,12 +13,12 @@ from typing import Any
 
 import pytest
 import yaml
-from conftest import ROOT
+from conftest import PRODUCT, ROOT
 
 from haptic_bench.commands import command_line
 from haptic_bench.set_up import requirements
 
-OURS = {"haptics", "haptic_sim", "haptic_ros", "haptic_control", "haptic_drivers", "haptic_bench", "haptic_experiments"}
+OURS = {"haptics", *PRODUCT}
 KEYS = {  # of rosdep, by the module that is imported, where they are not the same
     "llvmlite": "python3-numba",
     "mcap": "mcap-ros2-support",
