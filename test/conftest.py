@@ -28,8 +28,8 @@ from hypothesis import settings
 from matplotlib.figure import Figure
 
 import haptic_bench
-from haptic_bench.analysis import figures
 from haptic_bench.commands import command_line
+from haptic_view import figures
 
 pytest.register_assert_rewrite("claim_checks", "graph_checks", "linkage_checks")
 settings.register_profile("haptics", deadline=None)  # a core that stalls is no fault of what is tested
