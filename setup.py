@@ -7,7 +7,15 @@ from pathlib import Path
 
 from setuptools import find_packages, setup
 
-PACKAGES = ["haptic_sim", "haptic_ros", "haptic_control", "haptic_drivers", "haptic_bench", "haptic_experiments"]
+PACKAGES = [
+    "haptic_sim",
+    "haptic_ros",
+    "haptic_control",
+    "haptic_drivers",
+    "haptic_view",
+    "haptic_bench",
+    "haptic_experiments",
+]
 
 
 def shared(folder):

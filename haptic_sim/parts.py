@@ -27,7 +27,16 @@ from haptic_sim.parameters import ParameterError, Parameters
 
 OWN = "haptics"
 _GROUP = re.compile(r"haptics\.")
-_OWN = {OWN, "haptic_sim", "haptic_ros", "haptic_control", "haptic_drivers", "haptic_bench", "haptic_experiments"}
+_OWN = {
+    OWN,
+    "haptic_sim",
+    "haptic_ros",
+    "haptic_control",
+    "haptic_drivers",
+    "haptic_view",
+    "haptic_bench",
+    "haptic_experiments",
+}
 """The distributions of this package: of pip one, of ament one for each of its folders."""
 
 USERS_PATH = "HAPTICS_PYTHONPATH"

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from haptic_bench.analysis import units
 from haptic_bench.analysis.figures import NO_ENERGY
 from haptic_bench.experiment import Experiment, Trial
 from haptic_control.activation import passivity_fact
 from haptic_sim.tool.tool_side import is_constrained
+from haptic_view import units
 
 Fact = tuple[str, str]
 """What it is about, and the fact."""

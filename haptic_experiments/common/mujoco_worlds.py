@@ -15,13 +15,14 @@ import pinocchio as pin
 
 from haptic_bench.analysis.base import Analysis, scene_as
 from haptic_bench.analysis.claims import Quantity, Statement
-from haptic_bench.analysis.figures import Curve, Figure, Line, Style, draw, style_of, thin, trial_figures
+from haptic_bench.analysis.figures import Curve, trial_figures
 from haptic_bench.experiment import Experiment, Trial
 from haptic_bench.recording.samples import Samples
 from haptic_experiments.common.local_models import force_step, with_geometry_tick
 from haptic_sim.messages import LocalGeometry, columns
 from haptic_sim.worlds.alone import other_bodies, tool_alone
 from haptic_sim.worlds.parameters import MujocoParameters
+from haptic_view.figures import Figure, Line, Style, draw, style_of, thin
 
 ROUNDING = 1e-4  # [J]
 ENGINE_WORK = "engine_work"  # column: work on MuJoCo's contacts until the update in use [J]
