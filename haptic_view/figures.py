@@ -455,13 +455,13 @@ def thin(x: np.ndarray, y: np.ndarray, buckets: int = BUCKETS) -> tuple[np.ndarr
     return x[chosen], y[chosen]
 
 
-def _tidy(svg: str, name: str, title: str, said: str) -> str:
+def _tidy(svg: str, name: str, title: str, description: str) -> str:
     """Coordinates to 0.01 pt, ids that are unique on a page of several panels, a name to read aloud."""
     svg = re.sub(r' d="[^"]*"', lambda path: re.sub(r"(\.\d\d)\d+", r"\1", path[0]), svg)
     svg = re.sub(r'(\bid="|href="#|url\(#)', lambda match: f"{match[1]}{name}.", svg)
     head, mark, rest = svg.partition("<svg ")
     opening, end, content = rest.partition(">")
-    described = f"\n <desc>{escape(said)}</desc>" if content else ""
+    described = f"\n <desc>{escape(description)}</desc>" if content else ""
     return f'{head}{mark}role="img" aria-label="{escape(title)}" {opening}{end}{described}{content}'
 
 

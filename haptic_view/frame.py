@@ -79,13 +79,13 @@ def charts_of(sources: Sources) -> tuple[Chart, ...]:
 
 def with_steady_latency(charts: tuple[Chart, ...], period: float) -> tuple[Chart, ...]:
     """The charts of a trial in which each force was answered within its period [s], as offline: it is said instead."""
-    said = f"Latency of the force: one period, {1e3 * period:.3g} ms, in every tick"
+    title = f"Latency of the force: one period, {1e3 * period:.3g} ms, in every tick"
     found = []
     for chart in charts:
         curves = tuple(curve for curve in chart.curves if (chart.name, curve) != LATENCY)
         found += [chart._replace(curves=curves)] if curves or not chart.curves else []
         if len(curves) < len(chart.curves):
-            found.append(chart._replace(title=said, curves=()))
+            found.append(chart._replace(title=title, curves=()))
     return tuple(found)
 
 

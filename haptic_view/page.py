@@ -464,8 +464,8 @@ class Page:
             plot.title = f"{chart.title} [{unit}]"
             plot.scales = {"x": {"time": False}, "y": {"range": span}}
         plot.data = (times, *shown)
-        said = "<br>".join(escape(text) for text in charts.numbers(chart, shown, span, unit))
-        self._numbers[chart.name].content = f'<div style="font-size:0.8em;padding:0 1em 0.4em">{said}</div>'
+        numbers = "<br>".join(escape(text) for text in charts.numbers(chart, shown, span, unit))
+        self._numbers[chart.name].content = f'<div style="font-size:0.8em;padding:0 1em 0.4em">{numbers}</div>'
 
     def stop(self) -> None:
         """End the page."""

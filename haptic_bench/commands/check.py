@@ -132,8 +132,8 @@ def _trial(kind: Group, name: str, options: argparse.Namespace) -> Trial:
         (trial, *_) = load(options.within, options.settings)
         used = operator.attrgetter(key)(trial.experiment)
         if used != name and type(used) is not part:
-            said = f"{key} = {used}" if isinstance(used, str) else f"{key}.type = {used.type}"
-            raise ParameterError([f"--in {options.within}: its {said}; must be {name}"])
+            found = f"{key} = {used}" if isinstance(used, str) else f"{key}.type = {used.type}"
+            raise ParameterError([f"--in {options.within}: its {found}; must be {name}"])
     elif kind.name in OF_EXPERIMENTS and name in catalogue():
         (trial, *_) = load(name, options.settings)
     else:

@@ -31,8 +31,8 @@ def facts(trial: Trial, guard: Mapping[str, Any], joule: tuple[str, float] | Non
     yield "Operator", "; ".join([experiment.operator.type, *experiment.operator.facts()])
     yield from _device(experiment)
     for part in experiment.parts:
-        if part not in (experiment.operator, experiment.device) and (said := part.facts()):
-            yield part.type, "; ".join(said)
+        if part not in (experiment.operator, experiment.device) and (lines := part.facts()):
+            yield part.type, "; ".join(lines)
     yield from scale(experiment)
     passivity = passivity_fact(experiment.controller, trial.coupled_inertias, experiment.rate)
     if passivity:

@@ -130,7 +130,7 @@ class ConstrainedMultibody(Multibody):
         m = sum(constraint.rows for constraint in self.constraints)
         coupled = [c.joints for c in self.constraints]
         super().__init__(model, hand, q, v, laws=laws, period=period, rows=m, coupled=coupled, balanced=balanced)
-        self.held_alone = False  # contacts come to the hand by way of the constraints
+        self.held_single = False  # contacts come to the hand by way of the constraints
         nv = self.nv
         self._rows = build_rows(self.constraints, model.njoints, nv)
         self._schedule = Schedule(self.constraints, period)

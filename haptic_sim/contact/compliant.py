@@ -101,7 +101,7 @@ class CompliantArrays(NamedTuple):
     spread: bool = value("whether what impulses lack by scaling is given in the following steps")
     consistent: bool = value("whether springs act beside impulses, and restitution is remembered")
     wrench_limit: np.ndarray = shared("what the device can render", 6, unit="N, N m")
-    alone: bool = value("whether the tool is one body, so that only contacts of its own come to the hand")
+    single_body: bool = value("whether the tool is one body, so that only contacts of its own come to the hand")
     hand: Packed = value("arrays of the hand, `HandArrays`")
 
     old_id: np.ndarray = array("contacts that overlapped in the step before", "contacts", dtype=np.int64)
@@ -210,7 +210,7 @@ class CompliantContact(ContactResponse):
                 "table": table_size(capacity),
             },
             wrench_limit=np.array(wrench_limit, float),
-            alone=body.held_alone,
+            single_body=body.held_single,
             hand=(hand or Hand(body, metric="length", free=True)).packed,
             impulsive=impulsive,
             limited=limited,

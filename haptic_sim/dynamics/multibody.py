@@ -382,7 +382,7 @@ class Multibody:
 
     def _know_tree(self, tree: int) -> None:
         """Note what is known of the hand's tree."""
-        self.held_alone = tree >= 0 and int(np.count_nonzero(self.trees.of_joint == tree)) == 1
+        self.held_single = tree >= 0 and int(np.count_nonzero(self.trees.of_joint == tree)) == 1
         self.nv_hand = int(self.trees.size[tree]) if tree >= 0 else 0
         first = int(self.trees.start[tree]) if tree >= 0 else 0
         self.has_laws = any(first <= law.velocity < first + self.nv_hand and not law.idle for law in self._laws)

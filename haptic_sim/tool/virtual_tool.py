@@ -43,7 +43,7 @@ class ToolArrays(NamedTuple):
     du: np.ndarray = shared("change of the scaled velocity by contacts, and by the other hands", "nv")
     wrench: np.ndarray = shared("wrench of the contacts on the held body, at the hand", 6, unit="N, N m")
     energy: np.ndarray = shared("energies at the beginning of the step", 8, unit="J")
-    alone: bool = value("whether `wrench` is all that contacts do at the hand")
+    complete: bool = value("whether `wrench` is all that contacts do at the hand")
     q: np.ndarray = shared("configuration", "nq")
     rate: float = value("steps a second", unit="Hz")
     period: float = value("of a step", unit="s")
@@ -90,7 +90,7 @@ class VirtualTool:
         )
         # a hand feels what another does to the same tree, for which H is needed
         single = all(other.tree != self.body.arrays.hand_tree for other in self.others)
-        self._moves_freely = self.body.held_alone and self.body.nv_hand == (3 if planar else 6) and single
+        self._moves_freely = self.body.held_single and self.body.nv_hand == (3 if planar else 6) and single
         self.hand = Hand(self.body, planar=planar, tolerance=tolerance, fade=fade, free=self._moves_freely)
         self._single = self.body.single and not self.others  # a step is one kernel
         self.rate, self.period = rate, 1.0 / rate
@@ -138,7 +138,7 @@ class VirtualTool:
             du=np.zeros(body.nu) if self.others else self.contact.du,
             wrench=self.contact.wrench,
             energy=self.contact.energy,
-            alone=body.held_alone and not body.has_laws and single,
+            complete=body.held_single and not body.has_laws and single,
             q=body.q,
             rate=rate,
             period=self.period,
@@ -149,7 +149,7 @@ class VirtualTool:
         self._pushed = [np.zeros(body.nu), *(other.du for other in self.others)]
         self._felt = [arrays.du, *(np.zeros(body.nu) for _ in self.others)]
         self._seen = [
-            Packed(arrays._replace(body=other.body.packed, hand=other.hand.packed, du=felt, alone=False))
+            Packed(arrays._replace(body=other.body.packed, hand=other.hand.packed, du=felt, complete=False))
             for other, felt in zip(self.others, self._felt[1:], strict=True)
         ]
         for other, seen in zip(self.others, self._seen, strict=True):
@@ -439,7 +439,7 @@ def _fill_step(packed, to):
     counts = a.counts
     state.contact_state[0], state.contacts[0], state.sliding[0] = counts[STATE], counts[CONTACTS], counts[SLIDING]
     _copy(a.energy, state.energy)
-    if a.alone:
+    if a.complete:
         _copy(a.wrench, state.wrench)
     else:
         find_wrench(a.hand, a.du, a.period, state.wrench)  # at the hand as it was in the step

@@ -563,10 +563,10 @@ def _add_files(plan: _Plan, parameters: WorldParameters, folder: Path) -> Iterat
         else:
             for tree, (X_FB, q, v) in zip(trees, states, strict=True):
                 _add_tree(plan, name, file, tree, file.pose * X_FB, q, v)
-            said = [f"not simulated: {', '.join(unread)}"] if unread else []
-            said += [f"starts at the limits of {', '.join(moved)}"] if moved else []
-            if said:
-                plan.notes.append(f"files.{name}.path = {path}: {'; '.join(said)}")
+            notes = [f"not simulated: {', '.join(unread)}"] if unread else []
+            notes += [f"starts at the limits of {', '.join(moved)}"] if moved else []
+            if notes:
+                plan.notes.append(f"files.{name}.path = {path}: {'; '.join(notes)}")
 
 
 def _counted(laws: tuple[JointLaw, ...], file: FileParameters) -> tuple[JointLaw, ...]:
