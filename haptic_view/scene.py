@@ -138,6 +138,7 @@ def scene_of(
         ParameterError: a file of the world is no longer there.
     """
     if isinstance(start, ConstrainedSetup):
+        assert isinstance(sections.scene, ConstrainedParameters)
         return _constrained(about, sections.scene, start, travelled)
     names, joints, X_JB = _bodies(start)
     at_start = _kinematics(start, joints, X_JB)

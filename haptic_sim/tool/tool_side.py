@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 import pinocchio as pin
@@ -15,6 +15,7 @@ from haptic_sim.contact.response import ContactParameters, DeviceLimits
 from haptic_sim.dynamics.loose import joint_placements
 from haptic_sim.messages import ToolSizes
 from haptic_sim.parameters import ParameterError
+from haptic_sim.scenes import SceneParameters
 from haptic_sim.tool.engines import EngineContext, Start, SurroundingsContext
 from haptic_sim.tool.environment import Environment
 from haptic_sim.tool.local_model import LocalModelContext, LocalModelParameters
@@ -24,7 +25,7 @@ from haptic_sim.tool.surroundings import Surroundings
 from haptic_sim.worlds.building import WorldSetup
 from haptic_sim.worlds.isolated import held_joints
 from haptic_sim.worlds.parameters import HoldParameters
-from haptic_sim.worlds.scenes import build_world
+from haptic_sim.worlds.scenes import AnyToolParameters, build_world
 
 
 class ToolSections(Protocol):
@@ -37,10 +38,10 @@ class ToolSections(Protocol):
     def hands(self) -> Sequence[HoldParameters]: ...
 
     @property
-    def tool(self) -> Any: ...
+    def tool(self) -> AnyToolParameters: ...
 
     @property
-    def scene(self) -> Any: ...
+    def scene(self) -> SceneParameters: ...
 
     @property
     def contact(self) -> ContactParameters: ...
