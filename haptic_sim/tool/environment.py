@@ -28,7 +28,14 @@ from haptic_sim.worlds.building import WorldSetup
 def detector(world: WorldSetup, contact: ContactParameters) -> CollisionDetector:
     """The collision detector of a world."""
     materials = world.materials(contact.restitution, (contact.friction.static, contact.friction.kinetic))
-    return CollisionDetector(world.model, world.geometry, *materials, planar=world.planar, cluster=contact.cluster)
+    return CollisionDetector(
+        world.model,
+        world.geometry,
+        *materials,
+        planar=world.planar,
+        cluster=contact.cluster,
+        fields=world.fields,
+    )
 
 
 class Environment:
