@@ -176,7 +176,7 @@ class CollisionDetector:
 
     def forget(self) -> None:
         """Search all shells in the next detection, as after a jump."""
-        self._arrays.field_memory.known[:] = False
+        self._arrays.field_memory.known[:], self._arrays.field_memory.fresh[:] = False, True
 
     @property
     def warming_margin(self) -> float:

@@ -21,7 +21,7 @@ n_i = g + max(0, 1 - |g|) m, with the gradient g and the normal m into the shell
 **Bounded work.** With M the path along which any point of the shell can have moved through the field since the start, a
 leaf (or cell) that was found a distance d away has no point within a distance r before M has grown by d - r. So leaves
 keep M + d, and only those are visited of which this is less than M + r. A tick visits at most `budget` leaves, those
-first that can touch first; `omitted` counts the others. In the first tick and after `forget`, all are.
+first that can touch first; `omitted` counts the others. The first tick, and the one after `forget`, visits all.
 """
 
 from __future__ import annotations
@@ -58,6 +58,7 @@ class FieldMemory(NamedTuple):
     first_cell: np.ndarray = shared("where the cells of a side begin in `cell_due`", "sides", dtype=np.int64)
     first_leaf: np.ndarray = shared("where its leaves begin in `leaf_due`", "sides", dtype=np.int64)
     budget: int = value("leaves that a tick visits of a side at most")
+    fresh: np.ndarray = array("whether nothing has been searched yet", 1, dtype=np.bool_, fill=True)
     known: np.ndarray = array("whether the side has been searched", "sides", dtype=np.bool_)
     pose: np.ndarray = array("pose of the shell in the field when it was searched", "sides", 12)
     moved: np.ndarray = array("path of the points of the shell in the field", "sides", unit="m")
@@ -206,26 +207,27 @@ def _touch(scene, query, side):
     cells, cell_due, leaf_due, due = fields.cells, m.cell_due, m.leaf_due, m.due
     first_cell, first_leaf = m.first_cell[side] - cells[own], m.first_leaf[side] - fields.cell[cells[own]]
     known = m.known[side]
+    moved = m.moved[side]
     count = 0
     for c in range(cells[own], cells[own + 1]):
         if known and cell_due[first_cell + c] > limit:
             continue
         free = _clearance(scene, base, side, fields.cell_ball, c)
         if free > reach:
-            cell_due[first_cell + c] = m.moved[side] + free
+            cell_due[first_cell + c] = moved + free
             if not known:
                 for leaf in range(fields.cell[c], fields.cell[c + 1]):
-                    leaf_due[first_leaf + leaf] = m.moved[side] + free
+                    leaf_due[first_leaf + leaf] = moved + free
             continue
         for leaf in range(fields.cell[c], fields.cell[c + 1]):
             if not known:
-                leaf_due[first_leaf + leaf] = -math.inf
+                leaf_due[first_leaf + leaf] = moved + _clearance(scene, base, side, fields.leaf_ball, leaf)
             if leaf_due[first_leaf + leaf] <= limit:
                 due[count] = first_leaf + leaf
                 count += 1
         cell_due[first_cell + c] = -math.inf  # until its leaves have been visited
     m.omitted[side] = 0
-    if known and count > m.budget:
+    if not m.fresh[0] and count > m.budget:
         sort_by(due, count, leaf_due)
         m.omitted[side] = count - m.budget
         count = m.budget
@@ -268,7 +270,7 @@ def _visit(scene, side, base, leaf, at, reach, found):
     """Distances of the points of a leaf; those within reach are appended to `found` ones of the cell."""
     m = scene.field_memory
     fields, moved = m.fields, m.moved[side]
-    # a leaf that had points within reach in the last visit is not worth the test of its ball
+    # a leaf whose points are found to be near is not worth the test of its ball
     if not m.leaf_due[at] <= moved:
         free = _clearance(scene, base, side, fields.leaf_ball, leaf)
         if free > reach:
@@ -299,22 +301,19 @@ def smooth_minimum(distance, weight, count, delta):
     least = math.inf
     for i in range(count):
         least = min(least, distance[i])
-    top = least + delta  # s + delta of the largest s that is possible
-    while True:
-        # of the points below `top`: n t^2 - 2 t sum + squares = delta^2, with t and distances from the least
-        n = 0
+    # Newton's method for the root of sum max(0, top - s_i)^2, which is convex and at first not less than delta
+    top = least + delta
+    for _ in range(50):
         first = second = 0.0
         for i in range(count):
-            d = distance[i] - least
-            if distance[i] < top:
-                n += 1
-                first += d
-                second += d * d
-        inner = first * first - n * (second - delta * delta)
-        new = least + (first + math.sqrt(max(inner, 0.0))) / n
-        if not new < top - 1e-12 * delta:
+            d = max(0.0, top - distance[i])
+            first += d
+            second += d * d
+        size = math.sqrt(second)
+        step = (size - delta) * size / first
+        top -= step
+        if not step > 1e-13 * delta:
             break
-        top = new
     total = 0.0
     for i in range(count):
         weight[i] = max(0.0, top - distance[i])

@@ -87,6 +87,7 @@ def fill_contacts(scene, count, margin):
             _on_halfspace(scene, Query(pair, margin, True, 0.0), b, a)
         else:
             _solids(scene, pair, margin, a, b)
+    scene.field_memory.fresh[0] = False
 
 
 @kernel(error_model="numpy")

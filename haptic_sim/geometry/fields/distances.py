@@ -15,8 +15,8 @@ axes): exact for quadratic functions (de Boor, quasi-interpolation), local, and 
 is that of the spline itself, so that forces along it have a potential. That of a trilinear interpolation jumps at the
 borders of cells by up to the curvature times h, which is felt as a ripple. With f the fine and c the coarse value,
     phi = w(|f|) f + (1 - w) c,   w from 1 at FADE h to 0 at FAR h,
-and c where there is no block, which is continuous, too, with its gradient. Outside of the box the distance from the box
-is added.
+and c where there is no block, which is continuous, too, with its gradient. At a distance d from the box, with phi at
+the nearest point of the box, the value is the root of phi^2 + d^2, which is at most the distance.
 
 **Limits.** Sharp edges are rounded over about h; the value there is wrong by up to 0.3 h. Signed distance is not a
 convex function: in the middle of a thin part the gradient turns round within h.
@@ -518,11 +518,12 @@ def distance_at(grids, n, p):
         f = weight * f + (1.0 - weight) * e
     if c0 != u0 or c1 != u1 or c2 != u2:  # outside of the box
         away = (h * (u0 - c0), h * (u1 - c1), h * (u2 - c2))
-        outside = math.sqrt(away[0] * away[0] + away[1] * away[1] + away[2] * away[2])
-        f += outside
+        total = math.sqrt(dot(away, away) + f * f)
+        part = f / total
         g = (
-            g[0] if away[0] == 0.0 else away[0] / outside,
-            g[1] if away[1] == 0.0 else away[1] / outside,
-            g[2] if away[2] == 0.0 else away[2] / outside,
+            part * g[0] if away[0] == 0.0 else away[0] / total,
+            part * g[1] if away[1] == 0.0 else away[1] / total,
+            part * g[2] if away[2] == 0.0 else away[2] / total,
         )
+        f = total
     return f, g

@@ -63,33 +63,36 @@ def close_holes(vertices: np.ndarray, triangles: np.ndarray) -> tuple[np.ndarray
 
     Returns:
         vertices, triangles: with those of the fans at the end.
-        closed: whether every edge has a triangle on both sides now. A border that crosses itself stays open.
+        closed: whether every edge has triangles on both sides now. Where more than two triangles have an edge, or
+            neighbours do not agree about outside, it may not.
     """
     _edges, uses, of_side = edges_of(triangles)
     if np.all(uses == 2):
         return vertices, triangles, True
     t, side = np.nonzero((uses == 1)[of_side])
-    start, end = triangles[t, side], triangles[t, (side + 1) % 3]
-    following: dict[int, int] = {}
-    crossing = set()
-    for u, v in zip(start.tolist(), end.tolist(), strict=True):
-        if u in following:
-            crossing.add(u)
-        following[u] = v
+    following: dict[int, list[int]] = {}
+    for u, v in zip(triangles[t, side].tolist(), triangles[t, (side + 1) % 3].tolist(), strict=True):
+        following.setdefault(u, []).append(v)
     points, fans = [vertices], [triangles]
     count, closed = len(vertices), bool(np.all(uses <= 2))
-    left = dict(following)
-    while left:
-        first, at = left.popitem()
-        loop = [first, at]
-        while at in left and at != first:
-            at = left.pop(at)
-            loop.append(at)
-        if at != first or crossing.intersection(loop):
-            closed = False
-            continue
-        border = np.array(loop[:-1])
-        points.append(vertices[border].mean(axis=0, keepdims=True))
-        fans.append(np.stack([np.roll(border, -1), border, np.full(len(border), count)], axis=-1))
-        count += 1
+    for start in list(following):
+        while following.get(start):
+            path, place = [start], {start: 0}
+            while True:
+                after = following.get(path[-1])
+                if not after:
+                    closed = closed and len(path) == 1
+                    break
+                vertex = after.pop()
+                if vertex not in place:
+                    place[vertex] = len(path)
+                    path.append(vertex)
+                    continue
+                border = np.array(path[place[vertex] :])  # a loop; borders that touch are several
+                points.append(vertices[border].mean(axis=0, keepdims=True))
+                fans.append(np.stack([np.roll(border, -1), border, np.full(len(border), count)], axis=-1))
+                count += 1
+                for left in path[place[vertex] + 1 :]:
+                    del place[left]
+                del path[place[vertex] + 1 :]
     return np.concatenate(points), np.concatenate(fans), closed
