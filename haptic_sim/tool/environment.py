@@ -82,6 +82,7 @@ class Environment:
         self._world, self._rate = world, rate
         self._tool = VirtualTool(world, contact, method, rendering, wrench_limit, rate, integrator=integrator)
         self._detector = detector(world, contact)
+        self._held = self._detector.state
         self._detected = False
         self._command = ToolCommand()
         self.tool_state, self.observer, self.hands = self._tool.tool_state, self._tool.observer, self._tool.others
@@ -178,6 +179,7 @@ class Environment:
         self._memory.give(snapshot)
         self._tool.refresh(self._command, self.state)
         self.configure(self._tool.contact.parameters)
+        self._detector.search()
         self._memory.give(snapshot)  # what has been found again is that of the state bit by bit
 
     def prepare(self) -> None:
@@ -208,6 +210,7 @@ class DepthGauge:
         body, rows = self._body, self._rows
         body.q[:] = q
         body.refresh()
+        self._detector.forget()
         self._detector.detect(body.data, 0.0, rows, q)
         deepest: dict[tuple[str, str], float] = {}
         for i in range(rows.count):

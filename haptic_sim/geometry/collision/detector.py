@@ -14,7 +14,7 @@ from haptic_sim.dynamics.loose import first_loose, part_of, rotation_of
 from haptic_sim.geometry.collision.broad_phase import BroadPhase, build_broad_phase, find_near
 from haptic_sim.geometry.collision.clusters import merge_clusters
 from haptic_sim.geometry.collision.features import HALFSPACE, PAIRS, Shapes, build_shapes
-from haptic_sim.geometry.collision.field_contacts import BUDGET, FieldMemory, build_memory
+from haptic_sim.geometry.collision.field_contacts import BUDGET, FieldMemory, Held, build_memory
 from haptic_sim.geometry.collision.manifold import fill_contacts
 from haptic_sim.geometry.collision.narrow_phase import NarrowPhase
 from haptic_sim.geometry.collision.planar import deepen
@@ -175,8 +175,20 @@ class CollisionDetector:
         return int(self._arrays.field_memory.omitted.sum())
 
     def forget(self) -> None:
-        """Search all shells in the next detection, as after a jump."""
-        self._arrays.field_memory.known[:], self._arrays.field_memory.fresh[:] = False, True
+        """Let the next pose have nothing to do with the last one: no motion leads there, and no point has entered."""
+        self._arrays.field_memory.held.known[:] = False
+        self.search()
+
+    def search(self) -> None:
+        """Search all shells in the next detection, as after `state` has been given back."""
+        memory = self._arrays.field_memory
+        memory.cell_due[:] = memory.leaf_due[:] = -np.inf
+        memory.fresh[:] = True
+
+    @property
+    def state(self) -> Held:
+        """What the next detection depends on beside the pose; to be kept, and given back before `search`."""
+        return self._arrays.field_memory.held
 
     @property
     def warming_margin(self) -> float:

@@ -18,6 +18,13 @@ contacts by their present positions: there clusters change, and normals and poin
 **Where the gradient is small**, in the middle of a thin part, the shell's own normal takes its place:
 n_i = g + max(0, 1 - |g|) m, with the gradient g and the normal m into the shell's body.
 
+**Thin parts and fast motion.** A point that enters the body is *held* from there on: the nearest point of the surface
+and the normal there are remembered, and follow the point as long as the gradient agrees with the normal. Beyond the
+middle of a thin part, and behind it, the gradient points the other way; then the depth is measured to the plane that is
+remembered, until the point is in front of it or nothing lies between (as the god-object of Zilles and Salisbury, 1995).
+Where a point enters is found along its path of the step by sphere tracing, where the path is long enough to matter: so
+a part that a point passes within one step holds it, too. Beyond HELD points of a shell the nearest surface counts.
+
 **Bounded work.** With M the path along which any point of the shell can have moved through the field since the start, a
 leaf (or cell) that was found a distance d away has no point within a distance r before M has grown by d - r. So leaves
 keep M + d, and only those are visited of which this is less than M + r. A tick visits at most `budget` leaves, those
@@ -38,12 +45,28 @@ from haptic_sim.geometry.collision.sink import Query, put
 from haptic_sim.geometry.fields.distances import distance_at
 from haptic_sim.geometry.fields.field import Fields, SolidField, gather
 from haptic_sim.kernels import kernel
-from haptic_sim.records import allocate, array, record, shared, value
-from haptic_sim.vectors import act, along, cross, dot, length, minus, times, triple, turn
+from haptic_sim.records import allocate, array, part, record, shared, value
+from haptic_sim.vectors import act, along, corner, cross, dot, length, minus, times, triple, turn
 
 BUDGET = 4096  # leaves that a tick visits of one shell
 STEEPEST = 1.25  # of a distance between samples, per path
 FLAT = 1e-3  # of a sum of normals that has no direction
+HELD = 512  # points of a shell that are held at most
+AGREE = 0.9  # cosine between the gradient at a point and the normal where it has entered, up to which this follows
+SHORT = 0.25  # spacings of samples: a path along which nothing is passed
+TRACE = 64  # steps along a path
+
+
+@record
+class Held(NamedTuple):
+    """State of the contacts by fields, of each shell in the field of another shape: what the next tick depends on."""
+
+    known: np.ndarray = array("whether the side has been searched", "sides", dtype=np.bool_)
+    pose: np.ndarray = array("pose of the shell in the field when it was searched", "sides", 12)
+    count: np.ndarray = array("number of points that are held", "sides", dtype=np.int64)
+    number: np.ndarray = array("numbers of these points, ascending", "sides", HELD, dtype=np.int64)
+    entry: np.ndarray = array("where each has entered, in the axes of the field", "sides", HELD, 3, unit="m")
+    outward: np.ndarray = array("normal of the surface there", "sides", HELD, 3)
 
 
 @record
@@ -59,8 +82,13 @@ class FieldMemory(NamedTuple):
     first_leaf: np.ndarray = shared("where its leaves begin in `leaf_due`", "sides", dtype=np.int64)
     budget: int = value("leaves that a tick visits of a side at most")
     fresh: np.ndarray = array("whether nothing has been searched yet", 1, dtype=np.bool_, fill=True)
-    known: np.ndarray = array("whether the side has been searched", "sides", dtype=np.bool_)
-    pose: np.ndarray = array("pose of the shell in the field when it was searched", "sides", 12)
+    held: Held = part(Held, "points that have entered")
+    new_count: np.ndarray = array("points that are held after this tick", 1, dtype=np.int64)
+    new_number: np.ndarray = array("these points", HELD, dtype=np.int64)
+    new_entry: np.ndarray = array("where they have entered", HELD, 3, unit="m")
+    new_outward: np.ndarray = array("normals there", HELD, 3)
+    next_held: np.ndarray = array("first held point that has not been visited", 1, dtype=np.int64)
+    step: np.ndarray = array("path of the points in this tick at most", 1, unit="m")
     moved: np.ndarray = array("path of the points of the shell in the field", "sides", unit="m")
     omitted: np.ndarray = array("leaves that were left out in the last tick", "sides", dtype=np.int64)
     visited: np.ndarray = array("leaves that were visited in the last tick", "sides", dtype=np.int64)
@@ -72,6 +100,7 @@ class FieldMemory(NamedTuple):
     point: np.ndarray = array("these points", "most_points", 3, unit="m")
     weight: np.ndarray = array("their weights", "most_points", unit="m")
     relative: np.ndarray = array("pose of the shell in the field", 1, 12)
+    previous: np.ndarray = array("this pose in the tick before", 1, 12)
 
 
 def build_memory(
@@ -168,7 +197,7 @@ def _follow(scene, side):
     """Fill `relative` with the pose of the shell in the field, and add what it has moved."""
     m, placement = scene.field_memory, scene.placement
     g, base = m.shell[side], m.base[side]
-    pose, before = m.relative, m.pose
+    pose, before = m.relative, m.held.pose
     d = (
         placement[g, 9] - placement[base, 9],
         placement[g, 10] - placement[base, 10],
@@ -188,7 +217,9 @@ def _follow(scene, side):
     # the spectral norm of a difference of rotations is its Frobenius norm / sqrt(2)
     step += math.sqrt(0.5 * square) * ball[m.of_shape[g], 3]
     m.moved[side] += STEEPEST * step
+    m.step[0] = STEEPEST * step if m.held.known[side] else 0.0
     for k in range(12):
+        m.previous[0, k] = before[side, k]
         before[side, k] = pose[0, k]
 
 
@@ -203,17 +234,20 @@ def _touch(scene, query, side):
     if m.of_shape[base] >= 0:
         delta = max(delta, fields.accuracy[m.of_shape[base]])
     reach = query.margin + delta
+    far = max(reach, STEEPEST * m.step[0])  # where points that have passed a part within this tick may be
     limit = m.moved[side] + reach
     cells, cell_due, leaf_due, due = fields.cells, m.cell_due, m.leaf_due, m.due
     first_cell, first_leaf = m.first_cell[side] - cells[own], m.first_leaf[side] - fields.cell[cells[own]]
-    known = m.known[side]
+    known = m.held.known[side]
+    if not known:
+        m.held.count[side] = 0
     moved = m.moved[side]
     count = 0
     for c in range(cells[own], cells[own + 1]):
         if known and cell_due[first_cell + c] > limit:
             continue
         free = _clearance(scene, base, side, fields.cell_ball, c)
-        if free > reach:
+        if free > far and cell_due[first_cell + c] != -math.inf:
             cell_due[first_cell + c] = moved + free
             if not known:
                 for leaf in range(fields.cell[c], fields.cell[c + 1]):
@@ -232,7 +266,8 @@ def _touch(scene, query, side):
         m.omitted[side] = count - m.budget
         count = m.budget
         sort_numbers(due, count)
-    m.known[side] = True
+    m.held.known[side] = True
+    m.new_count[0] = m.next_held[0] = 0
     m.visited[side] = count
     i = 0
     for c in range(cells[own], cells[own + 1]):
@@ -240,7 +275,7 @@ def _touch(scene, query, side):
             continue
         found = 0
         while i < count and due[i] - first_leaf < fields.cell[c + 1]:
-            found = _visit(scene, side, base, due[i] - first_leaf, due[i], reach, found)
+            found = _visit(scene, side, base, due[i] - first_leaf, due[i], reach, far, found)
             i += 1
         least = math.inf
         for leaf in range(fields.cell[c], fields.cell[c + 1]):
@@ -248,6 +283,12 @@ def _touch(scene, query, side):
         cell_due[first_cell + c] = least
         if found > 0:
             _put_row(scene, query, base, c - cells[own], found, delta)
+    held = m.held
+    held.count[side] = m.new_count[0]
+    for i in range(m.new_count[0]):
+        held.number[side, i] = m.new_number[i]
+        for k in range(3):
+            held.entry[side, i, k], held.outward[side, i, k] = m.new_entry[i, k], m.new_outward[i, k]
 
 
 @kernel(error_model="numpy")
@@ -266,33 +307,156 @@ def sort_numbers(items, n):
 
 
 @kernel(error_model="numpy")
-def _visit(scene, side, base, leaf, at, reach, found):
-    """Distances of the points of a leaf; those within reach are appended to `found` ones of the cell."""
+def _visit(scene, side, base, leaf, at, reach, far, found):
+    """Distances of the points of a leaf; those within reach are appended to `found` ones of the cell.
+
+    Args:
+        leaf, at: number of the leaf, and its place in `leaf_due`.
+        reach: distance of points that count [m].
+        far: distance up to which a point may have passed a part in this tick [m].
+        found: points of this cell so far.
+
+    Returns:
+        The same with those of this leaf.
+    """
     m = scene.field_memory
     fields, moved = m.fields, m.moved[side]
     # a leaf whose points are found to be near is not worth the test of its ball
     if not m.leaf_due[at] <= moved:
         free = _clearance(scene, base, side, fields.leaf_ball, leaf)
-        if free > reach:
+        if free > far:
             m.leaf_due[at] = moved + free
             return found
+    held = m.held
     least = math.inf
     for i in range(fields.leaf[leaf], fields.leaf[leaf + 1]):
         x = act(m.relative, 0, triple(fields.points, i))
         s, g = _distance(scene, base, x)
         least = min(least, s)
+        n = _normal(scene, g, i)
+        k = m.next_held[0]
+        while k < held.count[side] and held.number[side, k] < i:
+            k += 1
+        m.next_held[0] = k
+        if k < held.count[side] and held.number[side, k] == i:
+            entry, outward = corner(held.entry, side, k), corner(held.outward, side, k)
+            s, n = _follow_held(scene, base, i, x, s, g, n, entry, outward)
+        elif s < far:
+            s, n = _enter(scene, base, i, x, s, g, n)
         if s < reach:
-            size = length(g)
-            n = g
-            if size < 1.0:
-                n = along(g, size - 1.0, turn(m.relative, 0, triple(fields.normals, i)))
             m.distance[found] = s
             for k in range(3):
                 m.point[found, k] = x[k]
                 m.normal[found, k] = n[k]
             found += 1
+        if m.new_count[0] > 0 and m.new_number[m.new_count[0] - 1] == i:
+            least = -math.inf  # this leaf is visited in the next tick
     m.leaf_due[at] = moved + least
     return found
+
+
+@kernel(error_model="numpy")
+def _normal(scene, g, i):
+    """The normal at point i of a shell from the gradient there: where that is small, the shell's own takes part."""
+    m = scene.field_memory
+    size = length(g)
+    return g if size >= 1.0 else along(g, size - 1.0, turn(m.relative, 0, triple(m.fields.normals, i)))
+
+
+@kernel(error_model="numpy")
+def _hold(scene, i, entry, outward):
+    """Remember where point i has entered; nothing is where there is no room."""
+    m = scene.field_memory
+    k = m.new_count[0]
+    if k < HELD:
+        m.new_count[0] = k + 1
+        m.new_number[k] = i
+        m.new_entry[k, 0], m.new_entry[k, 1], m.new_entry[k, 2] = entry
+        m.new_outward[k, 0], m.new_outward[k, 1], m.new_outward[k, 2] = outward
+
+
+@kernel(error_model="numpy")
+def _surface_below(x, s, n):
+    """The nearest point of the surface and the unit normal there, of a point at a distance s < 0 with a normal n."""
+    size = length(n)
+    n = times(1.0 / size if size > 0.0 else 0.0, n)
+    return along(x, -s, n), n
+
+
+@kernel(error_model="numpy")
+def _follow_held(scene, base, i, x, s, g, n, entry, outward):
+    """Distance and normal of a point that has entered at `entry`."""
+    depth = dot(minus(x, entry), outward)
+    if s < 0.0 and dot(g, outward) > AGREE:
+        entry, outward = _surface_below(x, s, n)
+        _hold(scene, i, entry, outward)
+        return s, n
+    if depth >= 0.0:
+        return s, n
+    if s >= 0.0:
+        place, _, _ = _trace(scene, base, along(x, -depth, outward), x)
+        if place < 0.0:
+            return s, n
+    _hold(scene, i, entry, outward)
+    return depth, outward
+
+
+@kernel(error_model="numpy")
+def _enter(scene, base, i, x, s, g, n):
+    """Distance and normal of a point that is not held; it is from now on if it has entered in this tick."""
+    m = scene.field_memory
+    if m.step[0] > 0.0:
+        before = act(m.previous, 0, triple(m.fields.points, i))
+        path = length(minus(x, before))
+        if path > SHORT * _spacing(scene, base) and s < STEEPEST * path:
+            place, entry, there = _trace(scene, base, before, x)
+            if place > 0.0:
+                size = length(there)
+                outward = times(1.0 / size if size > 0.0 else 0.0, there)
+                return _follow_held(scene, base, i, x, s, g, n, entry, outward)
+    if s < 0.0:
+        entry, outward = _surface_below(x, s, n)
+        _hold(scene, i, entry, outward)
+    return s, n
+
+
+@kernel(error_model="numpy")
+def _spacing(scene, base):
+    """Distance of the samples of a shape [m]; of one without samples its radius, of a half-space infinite."""
+    m = scene.field_memory
+    number = m.of_shape[base]
+    if number >= 0 and m.fields.has_grid[number]:
+        return m.fields.grids.spacing[number]
+    return math.inf if scene.shapes.kind[base] == HALFSPACE else scene.shapes.size[base, 0]
+
+
+@kernel(error_model="numpy")
+def _trace(scene, base, start, end):
+    """Where the path from `start` to `end` enters a shape (sphere tracing, Hart, 1996).
+
+    Returns:
+        The part of the path before it does: 0 if it starts inside, -1 if it does not enter; the point on the surface,
+        and the gradient of the distance there.
+    """
+    d = minus(end, start)
+    size = length(d)
+    shortest = SHORT * _spacing(scene, base)
+    x = start
+    s, g = _distance(scene, base, x)
+    if s < 0.0:
+        return 0.0, x, g
+    if not size > 0.0:
+        return -1.0, x, g
+    t = 0.0
+    for _ in range(TRACE):
+        if not t < 1.0:
+            break
+        t = min(t + max(s, shortest) / size, 1.0)
+        x = along(start, t, d)
+        s, g = _distance(scene, base, x)
+        if s < 0.0:
+            return t, along(x, -s, g), g
+    return -1.0, x, g
 
 
 @kernel(error_model="numpy")
