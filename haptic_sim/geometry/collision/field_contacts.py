@@ -63,7 +63,7 @@ class Held(NamedTuple):
 
     known: np.ndarray = array("whether the side has been searched", "sides", dtype=np.bool_)
     pose: np.ndarray = array("pose of the shell in the field when it was searched", "sides", 12)
-    count: np.ndarray = array("number of points that are held", "sides", dtype=np.int64)
+    used: np.ndarray = array("number of points that are held", "sides", dtype=np.int64)
     number: np.ndarray = array("numbers of these points, ascending", "sides", HELD, dtype=np.int64)
     entry: np.ndarray = array("where each has entered, in the axes of the field", "sides", HELD, 3, unit="m")
     outward: np.ndarray = array("normal of the surface there", "sides", HELD, 3)
@@ -240,7 +240,7 @@ def _touch(scene, query, side):
     first_cell, first_leaf = m.first_cell[side] - cells[own], m.first_leaf[side] - fields.cell[cells[own]]
     known = m.held.known[side]
     if not known:
-        m.held.count[side] = 0
+        m.held.used[side] = 0
     moved = m.moved[side]
     count = 0
     for c in range(cells[own], cells[own + 1]):
@@ -284,7 +284,7 @@ def _touch(scene, query, side):
         if found > 0:
             _put_row(scene, query, base, c - cells[own], found, delta)
     held = m.held
-    held.count[side] = m.new_count[0]
+    held.used[side] = m.new_count[0]
     for i in range(m.new_count[0]):
         held.number[side, i] = m.new_number[i]
         for k in range(3):
@@ -335,10 +335,10 @@ def _visit(scene, side, base, leaf, at, reach, far, found):
         least = min(least, s)
         n = _normal(scene, g, i)
         k = m.next_held[0]
-        while k < held.count[side] and held.number[side, k] < i:
+        while k < held.used[side] and held.number[side, k] < i:
             k += 1
         m.next_held[0] = k
-        if k < held.count[side] and held.number[side, k] == i:
+        if k < held.used[side] and held.number[side, k] == i:
             entry, outward = corner(held.entry, side, k), corner(held.outward, side, k)
             s, n = _follow_held(scene, base, i, x, s, g, n, entry, outward)
         elif s < far:
