@@ -42,6 +42,7 @@ setup(
     data_files=[*shared("config"), *shared("msg"), *shared("examples/own_parts")],
     install_requires=[
         "coal>=3.0",
+        "libigl>=2.5",
         "llvmlite>=0.43",
         "matplotlib>=3.8",
         "mcap>=1.5",

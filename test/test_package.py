@@ -20,6 +20,7 @@ from haptic_bench.set_up import requirements
 
 OURS = {"haptics", *PRODUCT}
 KEYS = {  # of rosdep, by the module that is imported, where they are not the same
+    "igl": "python3-libigl-pip",
     "llvmlite": "python3-numba",
     "mcap": "mcap-ros2-support",
     "pinocchio": "pinocchio",

@@ -14,6 +14,7 @@ import coal
 import numpy as np
 
 from haptic_sim.errors import HapticsError
+from haptic_sim.geometry.fields.triangles import close_holes
 from haptic_sim.inputs import DATA
 
 if TYPE_CHECKING:
@@ -36,7 +37,7 @@ class MeshError(HapticsError, ValueError):
     """A mesh that cannot be used; the text gives the reason and goes after the name of the mesh."""
 
 
-def hull_would_do(error: MeshError) -> bool:
+def hull_would_do(error: Exception) -> bool:
     """Whether a mesh that was refused has a hull that would not be."""
     return re.search("not closed|not convex|must have at most .* triangles", str(error)) is not None
 
@@ -205,6 +206,21 @@ def on_sphere(count: int) -> np.ndarray:
     height, turn = 1.0 - 2.0 * k / count, np.pi * (1.0 + np.sqrt(5.0)) * k
     radius = np.sqrt(1.0 - height**2)
     return np.stack([radius * np.cos(turn), radius * np.sin(turn), height], axis=1)
+
+
+def mesh_mass(mesh: trimesh.Trimesh) -> tuple[float, np.ndarray, np.ndarray]:
+    """Volume [m^3], centroid [m] and inertia about it for unit density [m^5] of a mesh, its holes closed.
+
+    Raises:
+        MeshError: it has no volume, or is inside out.
+    """
+    import trimesh
+
+    vertices, triangles, _ = close_holes(mesh.vertices, mesh.faces)
+    properties = trimesh.Trimesh(vertices, triangles, process=False).mass_properties
+    if not properties.volume > FLAT * _diagonal(mesh.vertices) ** 3:
+        raise MeshError("has no volume, or its triangles face inwards")
+    return float(properties.volume), np.array(properties.center_mass), np.array(properties.inertia)
 
 
 def hull_mass(vertices: np.ndarray) -> tuple[float, np.ndarray, np.ndarray]:

@@ -12,6 +12,8 @@ import numpy as np
 import pinocchio as pin
 from pydantic import AfterValidator, Field
 
+from haptic_sim.geometry.fields.distances import FieldError
+from haptic_sim.geometry.fields.field import SolidField, build_field, triangle_mesh
 from haptic_sim.geometry.meshes import (
     MeshError,
     Taken,
@@ -19,6 +21,7 @@ from haptic_sim.geometry.meshes import (
     convex_shape,
     hull_mass,
     hull_would_do,
+    mesh_mass,
     read_mesh,
 )
 from haptic_sim.parameters import Parameters, _positive, quantity
@@ -123,6 +126,13 @@ class MeshParameters(Placed):
         True, description="Whether the mesh is convex; if false, each piece that is connected by edges is"
     )
     hull: bool = quantity(False, description="Whether the convex hull stands for the mesh, whatever it is like")
+    field: float | None = quantity(
+        None,
+        unit="m",
+        description="Accuracy of a signed distance field, by which a mesh of any shape collides; left out: as it is "
+        "where it is convex",
+        gt=0.0,
+    )
 
 
 AnyShapeParameters = Annotated[
@@ -139,11 +149,13 @@ class Solid:
         geometry: coal shape.
         pose: of the shape in the body's axes.
         inertia: for a density of 1 kg/m^3, in the shape's axes; None for a half-space.
+        field: what contacts are found from, where the geometry is not convex: a mesh of triangles.
     """
 
     geometry: coal.CollisionGeometry
     pose: pin.SE3
     inertia: pin.Inertia | None
+    field: SolidField | None = None
 
 
 def solids(shape: AnyShapeParameters, folder: Path) -> list[Solid]:
@@ -171,10 +183,14 @@ def solids(shape: AnyShapeParameters, folder: Path) -> list[Solid]:
         return [Solid(coal.Halfspace(normal, shape.offset), pose, None)]
     path = locate(shape.path, folder)
     try:
+        if shape.field is not None:
+            mesh = read_mesh(path, shape.scale)
+            field = build_field(mesh.vertices, mesh.faces, shape.field)
+            return [Solid(triangle_mesh(mesh.vertices, mesh.faces), pose, pin.Inertia(*mesh_mass(mesh)), field)]
         taken: Taken = "hull" if shape.hull else "convex" if shape.convex else "pieces"
         pieces = convex_pieces(read_mesh(path, shape.scale), taken)
         return [Solid(convex_shape(piece), pose, pin.Inertia(*hull_mass(piece))) for piece in pieces]
-    except MeshError as error:
+    except (MeshError, FieldError) as error:
         advice = "; set hull: true to take its convex hull" if hull_would_do(error) else ""
         raise MeshError(f".path = {path}: {error}{advice}") from error
 

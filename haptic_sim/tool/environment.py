@@ -28,7 +28,14 @@ from haptic_sim.worlds.building import WorldSetup
 def detector(world: WorldSetup, contact: ContactParameters) -> CollisionDetector:
     """The collision detector of a world."""
     materials = world.materials(contact.restitution, (contact.friction.static, contact.friction.kinetic))
-    return CollisionDetector(world.model, world.geometry, *materials, planar=world.planar, cluster=contact.cluster)
+    return CollisionDetector(
+        world.model,
+        world.geometry,
+        *materials,
+        planar=world.planar,
+        cluster=contact.cluster,
+        fields=world.fields,
+    )
 
 
 class Environment:
@@ -75,6 +82,7 @@ class Environment:
         self._world, self._rate = world, rate
         self._tool = VirtualTool(world, contact, method, rendering, wrench_limit, rate, integrator=integrator)
         self._detector = detector(world, contact)
+        self._held = self._detector.state
         self._detected = False
         self._command = ToolCommand()
         self.tool_state, self.observer, self.hands = self._tool.tool_state, self._tool.observer, self._tool.others
@@ -171,6 +179,7 @@ class Environment:
         self._memory.give(snapshot)
         self._tool.refresh(self._command, self.state)
         self.configure(self._tool.contact.parameters)
+        self._detector.search()
         self._memory.give(snapshot)  # what has been found again is that of the state bit by bit
 
     def prepare(self) -> None:
@@ -201,6 +210,7 @@ class DepthGauge:
         body, rows = self._body, self._rows
         body.q[:] = q
         body.refresh()
+        self._detector.forget()
         self._detector.detect(body.data, 0.0, rows, q)
         deepest: dict[tuple[str, str], float] = {}
         for i in range(rows.count):

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from haptic_sim.geometry.collision.features import HALFSPACE
+from haptic_sim.geometry.collision.features import FIELD, HALFSPACE
 from haptic_sim.kernels import kernel
 from haptic_sim.records import allocate, array, record, shared
 
@@ -74,7 +74,7 @@ def find_near(scene, margin):
         margin: [m].
 
     Returns:
-        How many pairs are near, how many changed, how many are active.
+        How many pairs are near, how many changed, how many are active. Pairs with a half-space or a field never are.
     """
     placement, shapes, pairs, bounds = scene.placement, scene.shapes, scene.pairs.objects, scene.bounds
     active, near, changed, broad = scene.active, scene.near, scene.changed, scene.broad
@@ -112,13 +112,15 @@ def find_near(scene, margin):
         count = _sweep(broad, bounds, margin, near, count)
         if planes > 0 or count > 1:
             sort_by(near, count, broad.number)
-    measured = count - planes
-    changes = 0
+    measured = changes = 0
     for k in range(count):
         p = near[k]
         a, b = pairs[p, 0], pairs[p, 1]
         if shapes.kind[a] == HALFSPACE or shapes.kind[b] == HALFSPACE:
             continue
+        if shapes.kind[a] == FIELD or shapes.kind[b] == FIELD:
+            continue
+        measured += 1
         broad.still[p] = True
         if not active[p]:
             active[p] = True

@@ -1,5 +1,6 @@
 """Contact manifolds: the points at which two shapes touch, from coal's normal and nearest points.
 
+ - A shape with a field: `field_contacts`.
  - Half-space: the normal is known, and every vertex, end or rim point within the margin is a contact.
  - A face or cap within SNAP of coal's normal: it is the reference, its normal the contact normal (coal's own is
    accurate to its tolerance, 1e-6 m; the face's to rounding), and `regions` finds the contacts above it. If these do
@@ -27,11 +28,13 @@ from haptic_sim.geometry.collision.features import (
     CYLINDER,
     EDGE,
     FACE,
+    FIELD,
     HALFSPACE,
     POLYTOPE,
     SPHERE,
     VERTEX,
 )
+from haptic_sim.geometry.collision.field_contacts import field_contacts
 from haptic_sim.geometry.collision.regions import (
     BORDER,
     CAP,
@@ -76,12 +79,15 @@ def fill_contacts(scene, count, margin):
         pair = scene.near[i]
         a, b = objects[pair, 0], objects[pair, 1]
         sink.begin[0] = sink.used[0]
-        if shapes.kind[a] == HALFSPACE:
+        if shapes.kind[a] == FIELD or shapes.kind[b] == FIELD:
+            field_contacts(scene, pair, margin)
+        elif shapes.kind[a] == HALFSPACE:
             _on_halfspace(scene, Query(pair, margin, False, 0.0), a, b)
         elif shapes.kind[b] == HALFSPACE:
             _on_halfspace(scene, Query(pair, margin, True, 0.0), b, a)
         else:
             _solids(scene, pair, margin, a, b)
+    scene.field_memory.fresh[0] = False
 
 
 @kernel(error_model="numpy")
