@@ -93,14 +93,18 @@ class LooseBodies(NamedTuple):
 
     q: np.ndarray = shared("first coordinate", "loose", dtype=np.int64)
     v: np.ndarray = shared("first velocity", "loose", dtype=np.int64)
+    tree: np.ndarray = shared("tree", "loose", dtype=np.int64)
     weight: np.ndarray = shared("mass times gravity, world axes", "loose", 3, unit="N")
     inertia: np.ndarray = shared("inertia, axes of B", "loose", 3, 3, unit="kg m^2")
     R_WB: np.ndarray = array("orientation", "loose", 3, 3)
     p_WB: np.ndarray = array("position", "loose", 3, unit="m")
 
 
-def build_loose(model: pin.Model, balanced: Sequence[pin.Inertia]) -> LooseBodies:
-    """The loose bodies of a model, at whose `balanced` weights (of each joint) gravity does not pull."""
+def build_loose(model: pin.Model, balanced: Sequence[pin.Inertia], tree_of: np.ndarray) -> LooseBodies:
+    """The loose bodies of a model, at whose `balanced` weights (of each joint) gravity does not pull.
+
+    `tree_of` has the tree of each joint, (joints,).
+    """
     joints = range(first_loose(model), model.njoints)
     masses = [model.inertias[j].mass - (balanced[j].mass if balanced else 0.0) for j in joints]
     return allocate(
@@ -108,6 +112,7 @@ def build_loose(model: pin.Model, balanced: Sequence[pin.Inertia]) -> LooseBodie
         {"loose": len(joints)},
         q=np.array([model.idx_qs[j] for j in joints], np.int64),
         v=np.array([model.idx_vs[j] for j in joints], np.int64),
+        tree=tree_of[first_loose(model) :],
         weight=np.outer(masses, model.gravity.linear).reshape(-1, 3),
         inertia=np.array([model.inertias[j].inertia for j in joints]).reshape(-1, 3, 3),
     )
@@ -122,6 +127,9 @@ def evaluate_loose(a):
         i, k = loose.q[n], loose.v[n]
         R, inertia, weight = loose.R_WB[n], loose.inertia[n], loose.weight[n]
         p0, p1, p2 = q[i], q[i + 1], q[i + 2]
+        if a.moving[loose.tree[n]] == 0:
+            potential -= weight[0] * p0 + weight[1] * p1 + weight[2] * p2
+            continue
         loose.p_WB[n, 0], loose.p_WB[n, 1], loose.p_WB[n, 2] = p0, p1, p2
         rotation_of(q, i + 3, R)
         for j in range(3):
