@@ -48,9 +48,9 @@ class Sleep(NamedTuple):
 
 
 NEVER = Sleep()
-SLEPT, ROWS, GIVEN_BACK, READY = range(4)
-"""Places in `SleepArrays.numbers`: contacts of bodies that sleep; rows of the last step; contacts that have got their
-memory back since; trees that are awake and have been at rest for long enough."""
+SLEPT, TOUCHING, ROWS, GIVEN_BACK, READY = range(5)
+"""Places in `SleepArrays.numbers`: contacts of bodies that sleep; those of them that overlap or push; rows of the last
+step; contacts that have got their memory back since; trees that are awake and have been at rest for long enough."""
 
 
 @record
@@ -71,7 +71,7 @@ class SleepArrays(NamedTuple):
     stays: np.ndarray = array("whether a group stays awake", "trees", dtype=np.bool_)
     pushed: np.ndarray = array("whether a contact pushed a tree in the last step", "trees", dtype=np.bool_)
     row_id: np.ndarray = array("identities of the rows of the last step", "contacts", dtype=np.int64)
-    numbers: np.ndarray = array("numbers of contacts and trees, see SLEPT", 4, dtype=np.int64)
+    numbers: np.ndarray = array("numbers of contacts and trees, see SLEPT", 5, dtype=np.int64)
     command: np.ndarray = array("wrench on the hand in the last step", 6, unit="N, N m")
     felt: np.ndarray = array("wrench of the contacts at the hand when it fell asleep", 6, unit="N, N m")
 
@@ -97,12 +97,13 @@ class SleepingBodies:
         shape_joint: joint of each shape, (shapes,).
         rests: of a detector, whether a shape rests; written here, (shapes,).
         rate: steps a second [Hz].
+        state: a packed `ToolState` as those that `observe` gets.
 
     Raises:
         ParameterError: the method cannot keep what it remembers.
     """
 
-    DERIVED = ("_body", "_rows", "_response", "_bound", "_of")
+    DERIVED = ("_body", "_rows", "_response", "_state", "_of", "_bound")
 
     def __init__(
         self,
@@ -114,6 +115,7 @@ class SleepingBodies:
         shape_joint: np.ndarray,
         rests: np.ndarray,
         rate: float,
+        state: Packed,
     ):
         keeper = response.keeper
         if keeper is None:
@@ -148,6 +150,7 @@ class SleepingBodies:
         rests[:] = of_joint[shape_joint] < 0
         self._numbers, self._awake = self.arrays.numbers.data, body.arrays.awake.data
         self._kernels = _build(keeper.lay_aside, keeper.take_up)
+        self._trees, self._period, self._state = trees.start.size, 1.0 / rate, state
         self._of: Packed | None = None
 
     @property
@@ -157,30 +160,27 @@ class SleepingBodies:
         return sleeps
 
     @property
-    def some(self) -> bool:
-        """Whether some tree sleeps."""
-        return self._awake[1] < self.arrays.may.size
+    def all(self) -> bool:
+        """Whether all trees sleep."""
+        return not self._awake[1]
 
     def wake_touched(self) -> bool:
         """Wake the islands that rows touch; whether there were any: then contacts are to be found anew."""
-        if not self.some:
-            return False
-        bound = self._bind()
-        return bool(bound["touched"](self.packed, self._of, self._rows.count))
+        return self._awake[1] < self._trees and bool(
+            self._kernels["touched"](self.packed, self._pack(), self._rows.count)
+        )
 
     def wake_pushed(self, wrench: np.ndarray, trees: Iterable[int]) -> bool:
-        """Wake what a wrench at the hand (6,) or other forces on `trees` act on; returns as `wake_touched`."""
-        bound = self._bind()
-        woken = bool(bound["pushed"](self.packed, self._of, wrench))
+        """Wake what a new wrench at the hand (6,), or other forces on `trees`, act on; returns as `wake_touched`."""
+        woken = bool(self._bind()[0](self.packed, self._of, wrench))
         for tree in trees:
-            woken |= bool(bound["tree"](self.packed, self._of, tree))
+            woken |= bool(self._kernels["tree"](self.packed, self._pack(), tree))
         return woken
 
     def wake_all(self) -> None:
         """Wake all bodies."""
-        bound = self._bind()
-        for tree in range(self.arrays.may.size):
-            bound["tree"](self.packed, self._of, tree)
+        for tree in range(self._trees):
+            self._kernels["tree"](self.packed, self._pack(), tree)
 
     def fall_asleep(self, felt: np.ndarray) -> None:
         """Let the islands fall asleep that have been at rest, and take their contacts out of the rows.
@@ -188,42 +188,36 @@ class SleepingBodies:
         `felt` (6,) is the wrench of the contacts at the hand in the last step [N, N m].
         """
         if self._numbers[READY]:
-            self._rows.count = self._bind()["fall"](self.packed, self._of, self._rows.count, felt)
+            self._rows.count = self._kernels["fall"](self.packed, self._pack(), self._rows.count, felt)
 
-    def observe(self, count: int) -> None:
-        """After a step with so many contacts: find which trees are at rest."""
-        self._bind()["observe"](self.packed, self._of, count)
+    def observe(self, count: int, state: Packed) -> None:
+        """After a step with so many contacts: find which trees are at rest.
 
-    def complete(self, state: Packed, period: float) -> None:
-        """Fill in what contacts of bodies that sleep are in a packed `ToolState`."""
-        if self.some:
-            self._bind()["complete"](self.packed, self._of, state, period)
+        Adds the contacts of bodies that sleep to a packed `ToolState`.
+        """
+        self._bind()[1](self.packed, self._of, count, state, self._period)
 
     def warm_up(self, state: Packed) -> None:
         """Call every kernel once; the state is of no use afterwards."""
-        bound = self._bind()
-        self.observe(0)
-        bound["fall"](self.packed, self._of, 0, np.zeros(6))
-        bound["touched"](self.packed, self._of, 0)
-        bound["complete"](self.packed, self._of, state, 0.0)
-        self.wake_pushed(np.zeros(6), range(self.arrays.may.size))
+        self.observe(0, state)
+        self._kernels["fall"](self.packed, self._pack(), 0, np.zeros(6))
+        self._kernels["touched"](self.packed, self._pack(), 0)
+        self.wake_pushed(np.zeros(6), range(self._trees))
 
-    def _bind(self) -> dict[str, Any]:
-        """The compiled code, for the material of this step."""
-        response = self._response.pack(self._rows, self._body)
+    def _pack(self) -> Packed:
+        """`ResponseArrays`, with the material of this step."""
+        return self._response.pack(self._rows, self._body)
+
+    def _bind(self) -> tuple[Any, Any]:
+        """What each step calls, compiled for the material of this step."""
+        response = self._pack()
         if response is not self._of:
+            pushed, observe = self._kernels["pushed"], self._kernels["observe"]
             self._of = response
-            arguments: dict[str, tuple[Any, ...]] = {
-                "touched": (0,),
-                "pushed": (np.zeros(6),),
-                "tree": (0,),
-                "fall": (0, np.zeros(6)),
-                "observe": (0,),
-            }
-            self._bound = {
-                name: bind(self._kernels[name], self.packed, response, *given) for name, given in arguments.items()
-            }
-            self._bound["complete"] = _complete
+            self._bound = (
+                bind(pushed, self.packed, response, self.arrays.command),
+                bind(observe, self.packed, response, 0, self._state, self._period),
+            )
         return self._bound
 
 
@@ -246,14 +240,19 @@ def _count_awake(sleep, a):
         t = body.tree_of[sleep.shape_joint[g]]
         sleep.rests[g] = t < 0 or body.moving[t] == 0
     a.amounts[ASLEEP] = 0.0
+    sleep.numbers[TOUCHING] = 0
     for s in range(sleep.numbers[SLEPT]):
+        f = sleep.impulse[s]
+        sleep.numbers[TOUCHING] += sleep.separation[s] < 0.0 or f[0] != 0.0 or f[1] != 0.0 or f[2] != 0.0
         a.amounts[ASLEEP] += sleep.elastic[s]
 
 
 @kernel
-def _observe(packed, response, count):
+def _observe(packed, response, count, state, period):
     """As `SleepingBodies.observe`."""
     sleep, a = packed.arrays, response.arrays
+    if sleep.numbers[SLEPT] > 0:
+        _complete(sleep, a.body, state.arrays, period)
     body, rows, p, pushed, still = a.body, a.rows, a.impulses.p, sleep.pushed, sleep.still
     sleep.numbers[ROWS], sleep.numbers[GIVEN_BACK] = count, 0
     for t in range(pushed.shape[0]):
@@ -284,15 +283,10 @@ def _observe(packed, response, count):
 
 
 @kernel
-def _complete(packed, response, to, period):
-    """As `SleepingBodies.complete`."""
-    sleep, body, state = packed.arrays, response.arrays.body, to.arrays
-    touching = 0
-    for s in range(sleep.numbers[SLEPT]):
-        f = sleep.impulse[s]
-        touching += sleep.separation[s] < 0.0 or f[0] != 0.0 or f[1] != 0.0 or f[2] != 0.0
-    state.contacts[0] += touching
-    if touching > 0 and state.contact_state[0] == FREE:
+def _complete(sleep, body, state, period):
+    """Add the contacts of bodies that sleep to a state."""
+    state.contacts[0] += sleep.numbers[TOUCHING]
+    if sleep.numbers[TOUCHING] > 0 and state.contact_state[0] == FREE:
         state.contact_state[0] = RESTING
     if body.hand_tree >= 0 and body.moving[body.hand_tree] == 0:
         for i in range(6):

@@ -192,6 +192,9 @@ class Environment:
 
     def _detect(self) -> None:
         body, tool, sleeping = self._tool.body, self._tool, self._sleeping
+        if sleeping is not None and sleeping.all:
+            tool.rows.count = 0
+            return
         self._detector.detect(body.data, tool.contact.margin, tool.rows, body.q)
         while sleeping is not None and sleeping.wake_touched():
             self._detector.detect(body.data, tool.contact.margin, tool.rows, body.q)
@@ -213,8 +216,7 @@ class Environment:
             self._detect()
         sleeping.fall_asleep(state.wrench)
         tool.step(command, state)
-        sleeping.observe(tool.rows.count)
-        sleeping.complete(state.packed, tool.period)
+        sleeping.observe(tool.rows.count, state.packed)
 
 
 class DepthGauge:

@@ -32,8 +32,8 @@ class EnvironmentParameters(Parameters):
     sleep_speed: float = quantity(
         0.0,
         unit="m/s",
-        description="Speed up to which bodies are at rest that others carry; 0: none falls asleep. What sleeps takes no "
-        "time until something touches or pushes it. Of a synchronous world of several bodies",
+        description="Speed up to which bodies that lie on others are at rest; 0: none falls asleep. What sleeps takes "
+        "no time until something touches or pushes it. Of a synchronous world of several bodies",
         ge=0.0,
         le=1.0,
     )

@@ -184,7 +184,15 @@ class VirtualTool:
                 ]
             )
         sleeping = SleepingBodies(
-            sleep, self.body, self.rows, self.contact, self._always_awake(), shape_joint, rests, self.rate
+            sleep,
+            self.body,
+            self.rows,
+            self.contact,
+            self._always_awake(),
+            shape_joint,
+            rests,
+            self.rate,
+            self.tool_state().packed,
         )
         self.observer.sleeping = sleeping.packed
         return sleeping

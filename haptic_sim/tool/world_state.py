@@ -261,7 +261,7 @@ def _fill_contacts(packed, count, period, identities, integers, numbers):
 
 @kernel
 def _append_slept(packed, sleeping, count, period, identities, integers, numbers):
-    """Append the contacts of bodies that sleep to `count` others, with the forces that they had; as `_fill_contacts`."""
+    """As `_fill_contacts`, of the contacts of bodies that sleep, with their last forces, after `count` others."""
     a, sleep = packed.arrays, sleeping.arrays
     n = count
     for i in range(sleep.numbers[SLEPT]):
