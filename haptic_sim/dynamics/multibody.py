@@ -25,7 +25,7 @@ import pinocchio as pin
 from haptic_sim.contact_rows import CAPACITY
 from haptic_sim.dynamics.gravity import BalancedWeights
 from haptic_sim.dynamics.joints import JointArrays, JointLaw, add_springs, build_joints
-from haptic_sim.dynamics.loose import LooseBodies, build_loose, evaluate_loose, part_of, rotation_of
+from haptic_sim.dynamics.loose import FreePart, LooseBodies, build_loose, evaluate_loose, part_of, rotation_of
 from haptic_sim.kernels import bind, kernel
 from haptic_sim.linalg import cholesky, to_velocity
 from haptic_sim.packed import Packed
@@ -304,6 +304,7 @@ class Multibody:
     Gravity does not pull at weights that are `balanced` (`haptic_sim.dynamics.gravity`).
     """
 
+    DERIVED = ("_free_part", "_follow_free", "_weights")
     _gyroscopic = True  # whether Coriolis terms are among the forces
 
     def __init__(
@@ -372,7 +373,7 @@ class Multibody:
             R_WH=self.R_WH,
             q=self.q,
             v=self.v,
-            loose=build_loose(model, balanced, self.trees.of_joint),
+            loose=build_loose(model, balanced, self.trees.of_joint, range(part.njoints, model.njoints)),
             single=self._find_single(rows > 0, sum(inertia.mass for inertia in balanced)),
             joints=build_joints(laws, self.q, nv, start, size, period, rows, _mobility(part, self.q, laws)),
         )
@@ -381,6 +382,8 @@ class Multibody:
         a.awake[:] = np.count_nonzero(start < part.nv), start.size
         self._awake = a.awake.data  # as a memoryview: reading it takes less than an element of an array
         self._potential = 0.0  # of what Pinocchio evaluates, once that is done
+        self._free_part: FreePart | None = None  # once bodies sleep
+        self._weights = balanced
         self._know_hand(a)
         self.single = a.single.kind != SEVERAL
         self._no_acceleration = np.zeros(nv)
@@ -541,26 +544,32 @@ class Multibody:
         if self.single:
             follow_single(self.packed)
             return
-        sleeping = self._awake[1] < self._trees
+        if self._awake[1] < self._trees:
+            if self._awake[1]:
+                self._follow_awake()
+            return
         if self._add_step is not None:
             self._add_step(self.packed)
-        elif not sleeping:
+        else:
             self.q[:] = pin.integrate(self.model, self.q, self._step)
-        elif self._awake[1]:
-            _take_awake(self.packed, pin.integrate(self.model, self.q, self._step))
-        if not sleeping:
-            self.evaluate()
-        elif self._awake[1]:
-            self._evaluate_awake()
+        self.evaluate()
 
-    def _evaluate_awake(self) -> None:
-        """As `evaluate`, where what does not sleep is all that has changed."""
-        if self._awake[0]:
+    def _follow_awake(self) -> None:
+        """As `follow`, where what does not sleep is all that changes."""
+        if self._free_part is None:
+            self._free_part = FreePart.of(self.part, self.data, self._weights, self.trees.of_joint)
+            if self._free_part is not None:
+                self._follow_free = bind(_follow_free, self.packed, self._free_part.bodies)
+        free = self._free_part
+        if free is not None:
+            self._follow_free(self.packed, free.bodies)
+            free.place(self.arrays.moving)
+            self._place_hand()
+        elif self._awake[0]:
+            _take_awake(self.packed, pin.integrate(self.model, self.q, self._step))
             self.evaluate()
         else:  # only loose bodies move
-            self.arrays.potential_energy[0] = self._potential
-            _evaluate_loose(self.packed)
-            self._place_hand()
+            _follow_loose(self.packed, self._potential)
 
 
 class SurveyedMultibody(Multibody):
@@ -714,7 +723,39 @@ def free_rotation(inertia, period, omega, turn):
 @kernel
 def _evaluate_loose(packed):
     """Fill in what is known of loose bodies, as `evaluate_loose`."""
-    evaluate_loose(packed.arrays)
+    a = packed.arrays
+    evaluate_loose(a, a.loose)
+
+
+@kernel
+def _follow_free(packed, bodies):
+    """Move the bodies of a `FreePart` and the loose ones by `step`, and find their terms, but of those that sleep."""
+    a = packed.arrays
+    _move_free(a)
+    a.potential_energy[0] = 0.0
+    evaluate_loose(a, bodies.arrays)
+    evaluate_loose(a, a.loose)
+
+
+@kernel
+def _follow_loose(packed, potential):
+    """The same of loose bodies alone; `potential` energy of the others [J]."""
+    a = packed.arrays
+    _move_free(a)
+    a.potential_energy[0] = potential
+    evaluate_loose(a, a.loose)
+
+
+@kernel
+def _move_free(a):
+    """Move q of the free bodies that do not sleep by `step`."""
+    for i in range(a.free.shape[0]):
+        tree = a.free_tree[i]
+        if a.moving[tree] > 0:
+            first, j = a.q_start[tree], a.start[tree]
+            for k in range(3):
+                a.q[first + k] += a.step[j + k]
+            turn_quaternion(a.q, first + 3, a.step, j + 3)
 
 
 @kernel
@@ -746,20 +787,28 @@ def follow_single(packed):
     else:
         for i in range(3):
             q[i] += step[i]
-        # q (w + x i + y j + z k) with half the rotation vector; the error of the length is of second order in rounding
-        x, y, z = 0.5 * step[3], 0.5 * step[4], 0.5 * step[5]
-        half = math.sqrt(x * x + y * y + z * z)
-        w = math.cos(half)
-        scale = math.sin(half) / half if half > 0.0 else 1.0
-        x, y, z = scale * x, scale * y, scale * z
-        b, c, d, e = q[3], q[4], q[5], q[6]
-        q3 = w * b + x * e + c * z - d * y
-        q4 = w * c + y * e + d * x - b * z
-        q5 = w * d + z * e + b * y - c * x
-        q6 = w * e - b * x - c * y - d * z
-        scale = 0.5 * (3.0 - (q3 * q3 + q4 * q4 + q5 * q5 + q6 * q6))
-        q[3], q[4], q[5], q[6] = scale * q3, scale * q4, scale * q5, scale * q6
+        turn_quaternion(q, 3, step, 3)
     evaluate_single(packed)
+
+
+@kernel
+def turn_quaternion(q, i, step, j):
+    """Turn the unit quaternion x y z w that begins at q[i] by the rotation vector at step[j], in its own axes.
+
+    That is q (w + x i + y j + z k) with half the vector; the error of the length is of second order in rounding.
+    """
+    x, y, z = 0.5 * step[j], 0.5 * step[j + 1], 0.5 * step[j + 2]
+    half = math.sqrt(x * x + y * y + z * z)
+    w = math.cos(half)
+    scale = math.sin(half) / half if half > 0.0 else 1.0
+    x, y, z = scale * x, scale * y, scale * z
+    b, c, d, e = q[i], q[i + 1], q[i + 2], q[i + 3]
+    q3 = w * b + x * e + c * z - d * y
+    q4 = w * c + y * e + d * x - b * z
+    q5 = w * d + z * e + b * y - c * x
+    q6 = w * e - b * x - c * y - d * z
+    scale = 0.5 * (3.0 - (q3 * q3 + q4 * q4 + q5 * q5 + q6 * q6))
+    q[i], q[i + 1], q[i + 2], q[i + 3] = scale * q3, scale * q4, scale * q5, scale * q6
 
 
 @kernel
