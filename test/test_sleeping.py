@@ -253,3 +253,52 @@ def test_what_cannot_sleep_is_refused() -> None:
         World(scene, environment={"sleep_speed": -1.0})
     with pytest.raises(ParameterError, match=r"environment\.sleep_speed = 0\.01 m/s: this contact method cannot keep"):
         World(scene, environment={"sleep_speed": 0.01}, contact={"self_collision": "printed"})
+
+
+@pytest.mark.parametrize("linkage", (True, False))
+def test_who_is_awake_beside_them_moves_as_ever(linkage: bool) -> None:
+    """A swinging arm, which Pinocchio evaluates, or free bodies in flight and in rotation."""
+    arm = {"joint": "revolute", "axis": [0, 1, 0], "mass": 1.0, "inertia": [0.1] * 3, "centre_of_mass": [0.3, 0, 0]}
+    turning = box([5.0, 0, 50.0], [0.1, 0.2, 0.3], [0.1, 0.2, 1.0, 3.0, 1.0, -2.0])
+    moving = {"arm": {**arm, "position": [4.0, 0.0, 2.0]}} if linkage else {"spinning": turning}
+    lying = {f"box_{i}": box([0.2 * i, 0, 0.05], [SIDE] * 3) for i in range(3)}
+    scene = {"tool": "ball", "bodies": {"floor": plane(), **lying, **moving, "ball": ball([-3, 0, 40], [1, 0, 0])}}
+    world, awake = (
+        World(scene, environment={"method": "constraint", "sleep_speed": speed, "sleep_time": 0.05})
+        for speed in (SPEED, 0.0)
+    )
+    push = [0.0, 1.0, 0.0, 0.01, 0.02, 0.03]
+    for _ in range(600):
+        world.step(push)
+        awake.step(push)
+    assert sleeping(world) == ["box_0", "box_1", "box_2"]
+    for name, body in awake.bodies.items():
+        np.testing.assert_allclose(world.bodies[name].position, body.position, atol=1e-6)
+        np.testing.assert_allclose(world.bodies[name].quaternion, body.quaternion, atol=1e-9)
+        np.testing.assert_allclose(world.bodies[name].velocity, body.velocity, atol=1e-8)
+        np.testing.assert_allclose(world.bodies[name].angular_velocity, body.angular_velocity, atol=1e-8)
+    assert world.energy["potential"] == pytest.approx(awake.energy["potential"], abs=1e-5)
+    np.testing.assert_allclose(world.mobility("ball"), awake.mobility("ball"), atol=1e-12)
+    np.testing.assert_allclose(world.jacobian("box_1"), awake.jacobian("box_1"), atol=1e-6)
+
+
+def test_bodies_sleep_in_the_plane_and_in_large_worlds() -> None:
+    """Where Pinocchio does not evaluate them, too."""
+    square = {"joint": "planar", "mass": 1.0, "inertia": 0.01, "shapes": [{"type": "box", "size": [SIDE] * 3}]}
+    floor = plane((0.0, 1.0, 0.0))
+    bodies = {"floor": floor, "a": {**square, "position": [0, 0.05]}, "b": {**square, "position": [0.3, 0.05]}}
+    flat = {"planar": True, "gravity": [0, -9.81, 0], "tool": "a", "bodies": bodies}
+    many = {f"ball_{i}": ball([0.2 * i, 0.0, 0.05]) for i in range(50)}
+    many |= {"floor": plane(), "held": ball([-1.0, 0, 5000.0])}
+    for scene, expected in ((flat, 2), ({"tool": "held", "bodies": many}, 50)):
+        world = World(scene, environment={"method": "constraint", "sleep_speed": SPEED, "sleep_time": 0.05})
+        for _ in range(400):
+            world.step()
+        assert len(sleeping(world)) == expected
+        places = world.coordinates
+        for _ in range(20):
+            world.step()
+        still = [name for name in places if not name.startswith("held")]
+        assert all(world.coordinates[name] == places[name] for name in still)
+        world.step(forces={"b.vx" if expected == 2 else "ball_7.vx": 1.0})
+        assert len(sleeping(world)) == expected - 1

@@ -187,16 +187,21 @@ class Environment:
     def prepare(self) -> None:
         """Find the contacts of the next step, which does so itself otherwise: they do not depend on its command."""
         if not self._detected:
-            self._detect()
+            if self._sleeping is None:
+                body, tool = self._tool.body, self._tool
+                self._detector.detect(body.data, tool.contact.margin, tool.rows, body.q)
+            else:
+                self._find_awake(self._sleeping)
             self._detected = True
 
-    def _detect(self) -> None:
-        body, tool, sleeping = self._tool.body, self._tool, self._sleeping
-        if sleeping is not None and sleeping.all:
+    def _find_awake(self, sleeping: SleepingBodies) -> None:
+        """Find the contacts of what does not sleep, and wake what it touches."""
+        body, tool = self._tool.body, self._tool
+        if sleeping.all:
             tool.rows.count = 0
             return
         self._detector.detect(body.data, tool.contact.margin, tool.rows, body.q)
-        while sleeping is not None and sleeping.wake_touched():
+        while sleeping.wake_touched():
             self._detector.detect(body.data, tool.contact.margin, tool.rows, body.q)
 
     def step(self, command: ToolCommand, state: ToolState) -> None:
@@ -213,7 +218,7 @@ class Environment:
         tool = self._tool
         at_hand = command.wrench if command.body == HAND else NO_WRENCH
         if sleeping.wake_pushed(at_hand, tool.dragged.pushed_by(command)):
-            self._detect()
+            self._find_awake(sleeping)
         sleeping.fall_asleep(state.wrench)
         tool.step(command, state)
         sleeping.observe(tool.rows.count, state.packed)
