@@ -520,7 +520,7 @@ def find_trial_velocity(packed, u, period):
         w[j] = u[j]
         for r in range(rigid.rank[0]):
             w[j] += rigid.Q[r, j] * a.z[r]
-    find_velocity(body.L, body.start, body.size, body.free, body.free_inertia, w, period, body.v, body.step)
+    find_velocity(body, w, period)
 
 
 @kernel

@@ -14,6 +14,7 @@ from haptic_sim.constraints.scenes import ConstrainedSetup, ConstraintParameters
 from haptic_sim.constraints.tool import ConstrainedTool
 from haptic_sim.contact.methods import Method
 from haptic_sim.contact.response import ContactParameters, DeviceLimits
+from haptic_sim.contact.sleeping import NEVER, Sleep
 from haptic_sim.dynamics.multibody import coordinate_names
 from haptic_sim.parameters import ParameterError
 from haptic_sim.parts import Kind, Part
@@ -45,6 +46,7 @@ class EngineContext(NamedTuple):
         constraint: how exact constraints are kept.
         device: what the device can render.
         rate: of the servo [Hz].
+        sleep: when bodies fall asleep.
     """
 
     start: Start
@@ -54,6 +56,7 @@ class EngineContext(NamedTuple):
     constraint: ConstraintParameters
     device: DeviceLimits
     rate: float
+    sleep: Sleep = NEVER
 
 
 class SurroundingsContext(NamedTuple):
@@ -174,10 +177,10 @@ class WorldSimulator:
         Raises:
             ParameterError: they do not meet the constraints.
         """
-        _, contact, method, integrator, _, device, rate = self._context
+        _, contact, method, integrator, _, device, rate, sleep = self._context
         start = replace(self._start, q=pin.normalize(self._start.model, q), v=v)
         try:
-            return Environment(start, contact, method, device.rendering, device.limit(), rate, integrator)
+            return Environment(start, contact, method, device.rendering, device.limit(), rate, integrator, sleep)
         except ConstraintError as error:
             raise ParameterError([f"coordinates, velocities: {error}"]) from error
 
@@ -193,10 +196,10 @@ class HapticsParameters(EngineParameters):
 
     def build(self, context: EngineContext) -> ToolSide:
         """The tool among its surroundings, at the servo rate."""
-        start, contact, method, integrator, constraint, device, rate = context
+        start, contact, method, integrator, constraint, device, rate, sleep = context
         if not isinstance(start, WorldSetup):
             return ConstrainedTool(start, constraint, rate)
-        return Environment(start, contact, method, device.rendering, device.limit(), rate, integrator)
+        return Environment(start, contact, method, device.rendering, device.limit(), rate, integrator, sleep)
 
     def simulator(self, context: EngineContext, scene: SceneParameters) -> WorldSimulator:
         """What makes the simulations of a `haptic_sim.World`."""

@@ -113,7 +113,9 @@ def build_tool_side(
     start = build_start(sections) if start is None else start
     environment = sections.environment
     method, integrator = environment.method, environment.integrator
-    context = EngineContext(start, sections.contact, method, integrator, sections.constraint, device, rate)
+    context = EngineContext(
+        start, sections.contact, method, integrator, sections.constraint, device, rate, environment.sleep
+    )
     return environment.engine.build(context)
 
 
@@ -209,7 +211,7 @@ def build_environment(
 ) -> Environment:
     """A synchronous environment at the servo rate [Hz]."""
     method, integrator = environment.method, environment.integrator
-    return Environment(world, contact, method, device.rendering, device.limit(), rate, integrator)
+    return Environment(world, contact, method, device.rendering, device.limit(), rate, integrator, environment.sleep)
 
 
 def local_model_context(

@@ -12,6 +12,7 @@ from haptic_sim.constraints.bodies import ConstrainedMultibody
 from haptic_sim.contact.halves import append_halves
 from haptic_sim.contact.methods import Method, build_response, contact_method
 from haptic_sim.contact.response import CONTACTS, SLIDING, STATE, ContactParameters, Rendering
+from haptic_sim.contact.sleeping import Sleep, SleepingBodies
 from haptic_sim.contact_rows import ContactRows, capacity_for
 from haptic_sim.dynamics.energy import EXCEEDED, UnstableError
 from haptic_sim.dynamics.joints import LimitArrays, append_limits
@@ -83,6 +84,7 @@ class VirtualTool:
         integrator: int = SEMI_IMPLICIT,
         find_rows: Any = None,
     ):
+        self._world = world
         self.body = world.bodies(1.0 / rate, surveyed=surveyed, planes=planes)
         planar, tolerance, fade = world.planar, world.rank_tolerance, world.rank_fade
         self.others = tuple(
@@ -160,6 +162,51 @@ class VirtualTool:
         self._listed = 0  # directions of topological constraint after the last step
         self._material: ContactParameters | None = None  # with which the step was bound
         self._step: Callable[..., int]
+
+    def let_sleep(self, sleep: Sleep, shape_joint: np.ndarray, rests: np.ndarray) -> SleepingBodies | None:
+        """Let bodies sleep, and be seen so; None where none may.
+
+        Args:
+            sleep: when they fall asleep.
+            shape_joint: joint of each shape that a detector knows, (shapes,).
+            rests: whether that takes a shape as at rest, (shapes,).
+
+        Raises:
+            ParameterError: under exact constraints, and with a method that cannot keep what it remembers.
+        """
+        if not sleep.speed > 0.0 or self._single:
+            return None
+        if isinstance(self.body, ConstrainedMultibody):
+            raise ParameterError(
+                [
+                    f"environment.sleep_speed = {sleep.speed:g} m/s: supports only bodies without exact constraints; "
+                    "set environment.sleep_speed=0"
+                ]
+            )
+        sleeping = SleepingBodies(
+            sleep,
+            self.body,
+            self.rows,
+            self.contact,
+            self._always_awake(),
+            shape_joint,
+            rests,
+            self.rate,
+            self.tool_state().packed,
+        )
+        self.observer.sleeping = sleeping.packed
+        return sleeping
+
+    def _always_awake(self) -> set[int]:
+        """Trees that never sleep: joints have laws or drives, a pull is on them, or a further hand holds them."""
+        world, trees = self._world, self.body.trees
+        velocities = [law.velocity for law in world.laws if not law.idle]
+        for motion in world.motions:
+            velocities += motion.places.columns.tolist()
+        found = set((np.searchsorted(trees.start, velocities, side="right") - 1).tolist())
+        joints = [pull.joint for pull in world.pulls] + ([self.body.hand_joint] if world.pulls else [])
+        found |= {int(trees.of_joint[joint]) for joint in joints}
+        return (found | {other.tree for other in self.others}) - {-1}
 
     def configure(self, contact: ContactParameters) -> None:
         """Take another material, from the next step on."""

@@ -61,6 +61,8 @@ class DetectorArrays(NamedTuple):
     slot: np.ndarray = shared("row of a pair in `witness`", "pairs", dtype=np.int64)
     column: int = value("column of the normal in `witness`")
     bounds: np.ndarray = array("bounding boxes in the world, see `find_near`", "shapes", 6, unit="m")
+    rests: np.ndarray = array("whether a shape is fixed or sleeps: two such do not touch", "shapes", dtype=np.bool_)
+    bounded: np.ndarray = array("whether it rests, and has its box in `bounds`", "shapes", dtype=np.bool_)
     broad: BroadPhase = value("pairs by their shapes, and the order of the shapes")
     active: np.ndarray = array("whether coal measures the pair", "pairs", dtype=np.bool_)
     near: np.ndarray = array("pairs that may touch", "pairs", dtype=np.int64)
@@ -199,6 +201,20 @@ class CollisionDetector:
         """Take other coefficients of the pairs, (P,) and (P, 2), from the next detection on."""
         pairs = self._arrays.pairs
         pairs.restitution[:], pairs.friction[:] = restitution, friction
+
+    @property
+    def rests(self) -> np.ndarray:
+        """Whether a shape rests (shapes,); to be written: contacts of two shapes that rest are not found."""
+        return self._arrays.rests
+
+    @property
+    def body(self) -> np.ndarray:
+        """Joint of each shape, (shapes,)."""
+        return self._arrays.shapes.body
+
+    def forget(self) -> None:
+        """Forget where shapes are that rest: they have been moved."""
+        self._arrays.bounded[:] = False
 
     def detect(self, data: pin.Data, margin: float, rows: ContactRows, q: np.ndarray | None = None) -> None:
         """Fill `rows` with the contacts whose separation is less than `margin` [m].
