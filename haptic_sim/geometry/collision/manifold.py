@@ -268,6 +268,8 @@ def _on_rims(scene, query, a, face_a, cosine_a, b, face_b, cosine_b, n, s, large
     back = times(-1.0, n)
     face_a, least_a = _flattest(placement, shapes, a, b, n, face_a, cosine_a)
     face_b, least_b = _flattest(placement, shapes, b, a, back, face_b, cosine_b)
+    # coal's overlap of round shapes is right to 1e-6 m only
+    s = max(_separation(placement, shapes, a, b, n), least_a, least_b)
     slack = 0.5 * (SHALLOWER * abs(s) + GRAZING * query.tolerance)
     of_a, of_b = shown((least_a - s) / slack + 2.0), shown((least_b - s) / slack + 2.0)
     most = max(of_a, of_b)
@@ -280,7 +282,7 @@ def _on_rims(scene, query, a, face_a, cosine_a, b, face_b, cosine_b, n, s, large
     for k in range(2):
         part = (of_a if k == 0 else of_b) / both * most if both > 0.0 else 0.0
         if part > 0.0:
-            total[0], total[1] = 0.0, math.inf
+            total[0], total[1], total[2] = 0.0, math.inf, part
             if k == 0:
                 _above(scene, query, a, face_a, b, part)
             else:

@@ -60,7 +60,9 @@ class ManifoldMemory(NamedTuple):
         3,
     )
     weight: np.ndarray = array("weights of the points of a rim", 4)
-    total: np.ndarray = array("sum of the weights of a manifold, and its least separation [m]", 2)
+    total: np.ndarray = array(
+        "of the contacts of a manifold sum of the weights, least separation [m], and factor of the weights", 3, fill=1
+    )
     edges: np.ndarray = array("edges near a witness point, of both shapes", 2, 8, dtype=np.int64)
 
 

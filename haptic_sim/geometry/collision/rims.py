@@ -69,6 +69,7 @@ INNER = (
 BACK = 64  # what features are distinguished by where the reference is the second shape
 FAINT = 0.01  # weight that counts as none
 ROUNDING = 1e-12  # of squares of radii
+HALVINGS = 30  # by which a crossing of two rims is found to 1e-9 of a turn
 HALF_CHORD = math.sqrt(0.5)  # of a quarter turn, and its distance from the centre, in radii
 SEGMENT, _DISC = 0.25 * (math.pi - 2.0), 1.25 * math.pi  # area beyond that chord; int (1 + x)^2 dA over the disc
 
@@ -369,7 +370,7 @@ def _fill_common_weights(work, d, r):
     within = distance + 1.0 <= r
     for j in range(POINTS):
         work.weight[j] = 1.0 if within else 0.0
-    if within or distance >= 1.0 + r:
+    if within or distance >= 1.0 + r or distance + r <= 1.0:
         return
     x = 0.5 * (distance * distance + 1.0 - r * r) / distance
     y = math.sqrt(max(1.0 - x * x, 0.0))
@@ -389,23 +390,34 @@ def _fill_common_weights(work, d, r):
 
 
 @kernel(error_model="numpy")
-def _farthest_within(d, r, u):
-    """The point of the unit disc that is farthest along unit vector u, and within a circle of radius r about d.
+def _is_within(d, r, stretch, x):
+    """Whether x is within an ellipse about d with half axes of r stretch and r."""
+    return _square(((x[0] - d[0]) / stretch, x[1] - d[1])) <= r * r + ROUNDING
 
-    The two have points in common. Those where the circles cross are known from the distance of their centres.
+
+@kernel(error_model="numpy")
+def _farthest_within(d, r, stretch, j):
+    """The common point of the unit disc and that ellipse which is farthest along point j of the rim.
+
+    Where it is neither the farthest point of the one nor that of the other, it is a crossing of both, towards the other
+    centre from there.
     """
-    if _square((u[0] - d[0], u[1] - d[1])) <= r * r + ROUNDING:
+    u = _quarter((1.0, 0.0), (POINTS - j) % POINTS)
+    if _is_within(d, r, stretch, u):
         return u
-    x = (d[0] + r * u[0], d[1] + r * u[1])
+    x = (d[0] + r * stretch * u[0], d[1] + r * u[1])
     if _square(x) <= 1.0 + ROUNDING:
         return x
-    distance = math.sqrt(_square(d))
-    e = (d[0] / distance, d[1] / distance)
-    along_e = 0.5 * (distance * distance + 1.0 - r * r) / distance
-    aside = math.sqrt(max(1.0 - along_e * along_e, 0.0))
-    if u[1] * e[0] - u[0] * e[1] < 0.0:
-        aside = -aside
-    return along_e * e[0] - aside * e[1], along_e * e[1] + aside * e[0]
+    first, last = 0.0, math.atan2(u[0] * d[1] - u[1] * d[0], u[0] * d[0] + u[1] * d[1])
+    for _ in range(HALVINGS):
+        middle = 0.5 * (first + last)
+        c, s = math.cos(middle), math.sin(middle)
+        x = (c * u[0] - s * u[1], s * u[0] + c * u[1])
+        if _is_within(d, r, stretch, x):
+            last = middle
+        else:
+            first = middle
+    return x
 
 
 @kernel(error_model="numpy")
@@ -431,16 +443,17 @@ def _caps(scene, query, region, a, end_a, b, end_b, part, more):
     between = minus(centre_a, centre_b) if of_b else minus(centre_b, centre_a)
     between = along(between, -slope * dot(between, n_b), n) if of_b else along(between, -dot(n, between), n)
     d = (dot(between, across) / radius, dot(between, aside) / radius)
-    _fill_common_weights(work, d, r)
+    # there the larger disc is an ellipse, of which the weights count the circle within
+    stretch = abs(slope) if of_b else 1.0 / abs(slope)
+    _fill_common_weights(work, d, r * min(stretch, 1.0))
     found = 0
     for j in range(POINTS):
         weight = part * work.weight[j] + (more if j == 0 else 0.0)
-        if not weight > 0.0 or _square(d) >= (1.0 + r) * (1.0 + r):
+        if not weight > 0.0:
             continue
         x = rim_point(shapes, placement, small, end, down, j)
-        u = _quarter((1.0, 0.0), (POINTS - j) % POINTS)
-        y = _farthest_within(d, r, u)
-        if y != u:
+        y = _farthest_within(d, r, stretch, j)
+        if y != _quarter((1.0, 0.0), (POINTS - j) % POINTS):
             x = along(along(centre, radius * y[0], across), radius * y[1], aside)
         if of_b:
             found += put(scene, query, n, x, dot(n, x) - region.offset, region.feature, rim_code(query, end, j), weight)

@@ -82,7 +82,7 @@ def put(scene, query, n, x, s, reference, incident, weight=1.0):
         1 if it is nearer than the margin, else 0.
     """
     total = scene.manifold.total
-    total[0], total[1] = total[0] + weight, min(total[1], s)
+    total[0], total[1] = total[0] + weight, min(total[1], s * min(1.0, 4.0 * weight / total[2]) if s < 0.0 else s)
     if not s < query.margin:
         return 0
     sink, pair = scene.found, query.pair
