@@ -1,6 +1,9 @@
 """Contact manifolds: the points at which two shapes touch, from coal's normal and nearest points.
 
  - Half-space: the normal is known, and every vertex, end or rim point within the margin is a contact.
+ - A cylinder (`rims`): above a face or cap, and at coal's nearest points, in proportions that are continuous in the
+   pose. A face or cap has its whole manifold up to half of what it may miss the separation of the shapes by, and none
+   beyond. Two of them share in these parts, and the nearest points have what is missing to the weight of one point.
  - A face or cap within SNAP of coal's normal: it is the reference, its normal the contact normal (coal's own is
    accurate to its tolerance, 1e-6 m; the face's to rounding), and `regions` finds the contacts above it. If these do
    not include the deepest point that coal finds, coal's nearest points are a contact as well. Where shapes just touch,
@@ -191,7 +194,7 @@ def _flattest(placement, shapes, a, b, n, face, cosine):
 @kernel(error_model="numpy")
 def _solids(scene, pair, margin, a, b):
     """Contacts of two shapes that are no half-spaces."""
-    shapes, placement, sink, edges = scene.shapes, scene.placement, scene.found, scene.manifold.edges
+    shapes, placement, edges = scene.shapes, scene.placement, scene.manifold.edges
     n, p, q = _nearest(scene, pair, a, b)
     s = dot(n, minus(q, p))
     if not s < margin:
@@ -215,36 +218,12 @@ def _solids(scene, pair, margin, a, b):
         return
     larger = shapes.size[a, 2] > shapes.size[b, 2] or (shapes.size[a, 2] == shapes.size[b, 2] and a < b)
     weight = 1.0
-    rims = shapes.kind[a] == CYLINDER or shapes.kind[b] == CYLINDER
-    if rims:
+    if shapes.kind[a] == CYLINDER or shapes.kind[b] == CYLINDER:
         weight = _on_rims(scene, query, a, face_a, cosine_a, b, face_b, cosine_b, n, s, larger)
         if not weight > 0.0:
             return
-    flat = not rims and max(cosine_a, cosine_b) > SNAP
-    of_a = cosine_a > cosine_b - BETTER if larger else not cosine_b > cosine_a - BETTER
-    if not rims and not flat and abs(s) < slop:
-        back = times(-1.0, n)
-        grazed_a, least_a = _flattest(placement, shapes, a, b, n, face_a, cosine_a)
-        grazed_b, least_b = _flattest(placement, shapes, b, a, back, face_b, cosine_b)
-        good_a, good_b = least_a > s - slop, least_b > s - slop
-        flat = good_a or good_b
-        of_a = good_a and (larger or not good_b)
-        if flat:
-            face_a, face_b = grazed_a, grazed_b
-    if flat:
-        before = sink.used[0]
-        if of_a:
-            found = _above(scene, query, a, face_a, b, 1.0)
-        else:
-            found = _above(scene, Query(pair, margin, True, tolerance), b, face_b, a, 1.0)
-        if found > 0:
-            # deep in each other, the face that lies opposite need not be where the shapes overlap most
-            deepest = math.inf
-            for i in range(before, sink.used[0]):
-                deepest = min(deepest, sink.separation[i])
-            if before < sink.used[0] and deepest > s + SHALLOWER * abs(s) + tolerance:
-                put(scene, query, n, q, s, WITNESS, WITNESS)
-            return
+    elif _on_flats(scene, query, a, face_a, cosine_a, b, face_b, cosine_b, n, q, s, larger):
+        return
     lines_a = edges_near(placement, shapes, a, p, tolerance, edges, 0)
     lines_b = edges_near(placement, shapes, b, q, tolerance, edges, 1)
     if side_by_side(scene, query, a, b, n, lines_a, lines_b, weight):
@@ -253,6 +232,46 @@ def _solids(scene, pair, margin, a, b):
     if shapes.kind[a] == POLYTOPE and shapes.kind[b] == POLYTOPE:
         code_a, code_b = EDGE + edges[0, 0] - shapes.first[a, 2], EDGE + edges[1, 0] - shapes.first[b, 2]
     put(scene, query, n, q, s, code_a, code_b, weight)
+
+
+@kernel(error_model="numpy")
+def _on_flats(scene, query, a, face_a, cosine_a, b, face_b, cosine_b, n, q, s, larger):
+    """Contacts of two shapes, neither of which is a cylinder, above a face; whether there are any.
+
+    Args:
+        face_a, cosine_a, face_b, cosine_b: face of each that faces the other, and its cosine with n.
+        n, q, s: normal, nearest point of b and separation of the shapes.
+        larger: whether a is the larger shape.
+    """
+    shapes, placement, sink = scene.shapes, scene.placement, scene.found
+    slop = GRAZING * query.tolerance
+    flat = max(cosine_a, cosine_b) > SNAP
+    of_a = cosine_a > cosine_b - BETTER if larger else not cosine_b > cosine_a - BETTER
+    if not flat and abs(s) < slop:
+        back = times(-1.0, n)
+        grazed_a, least_a = _flattest(placement, shapes, a, b, n, face_a, cosine_a)
+        grazed_b, least_b = _flattest(placement, shapes, b, a, back, face_b, cosine_b)
+        good_a, good_b = least_a > s - slop, least_b > s - slop
+        flat = good_a or good_b
+        of_a = good_a and (larger or not good_b)
+        if flat:
+            face_a, face_b = grazed_a, grazed_b
+    if not flat:
+        return False
+    before = sink.used[0]
+    if of_a:
+        found = _above(scene, query, a, face_a, b, 1.0)
+    else:
+        found = _above(scene, Query(query.pair, query.margin, True, query.tolerance), b, face_b, a, 1.0)
+    if found == 0:
+        return False
+    # deep in each other, the face that lies opposite need not be where the shapes overlap most
+    deepest = math.inf
+    for i in range(before, sink.used[0]):
+        deepest = min(deepest, sink.separation[i])
+    if before < sink.used[0] and deepest > s + SHALLOWER * abs(s) + query.tolerance:
+        put(scene, query, n, q, s, WITNESS, WITNESS)
+    return True
 
 
 @kernel(error_model="numpy")

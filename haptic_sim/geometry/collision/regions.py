@@ -2,7 +2,7 @@
 
 A contact manifold has a reference: a flat piece of one shape (a face, the cap of a cylinder, a half-space) whose
 normal is the contact normal. Above it lies the incident shape: a face clipped against the planes through the
-reference's edges (Sutherland and Hodgman 1974), the axis of a capsule, the lowest points of a cylinder. The points of
+reference's edges (Sutherland and Hodgman 1974), the axis of a capsule; of cylinders see `rims`. The points of
 this part that are nearer to the reference plane than the margin are contacts.
 
 An incident vertex within a tolerance of the border counts as above the region, so that equal boxes on top of each other

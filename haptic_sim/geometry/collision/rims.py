@@ -1,41 +1,38 @@
 """Cylinders on faces, caps and half-spaces: contacts along a rim, with weights that are continuous in the pose.
 
 A rim that lies on a plane touches with four points, a quarter of a turn apart, of the weight 1. At the border of a face
-a part of the rim is above nothing, and points that came or went with a whole spring there would make the wrench jump.
-So each contact of a cap has a *weight*, the part of a spring (and damper) that it has. The weight depends on how much
-of the *common region* lies around the contact. The region K is what face and cap have in common, seen along the contact
-normal. It is convex, and the separation is linear over it.
+a part of the rim is above nothing, and points that came or went with a whole spring would make the wrench jump. So each
+contact of a cap has a *weight*, the part of a spring and damper that it has. It follows from the *common region* K of
+face and cap, seen along the contact normal. K is convex, and the separation is linear over it.
 
-**Face and cap.** The border of K consists of parts of the polygon's edges within the rim, and of arcs of the rim within
-the polygon.
+**Face and cap.** The border of K consists of parts of the polygon's edges within the rim, and of arcs of the rim.
  - An edge gives half of min(1, (c / l)^2) to both ends of its part within the rim, corners of the face or crossings of
-   the rim. The part has the length c, and l is the length of the edge, but at most LONG radii. So a corner within the
-   rim has the weight 1, and a crossing a half. With a chord that gets shorter its ends approach each other and vanish,
-   in proportion to how far the rim reaches beyond the edge, c^2 = 8 r x. A corner is replaced by two crossings at its
-   place, or replaces them.
- - The arcs and their chords enclose segments S of the disc. Point j of the rim, with the unit direction d_j from the
-   centre, has the weight
-       int_S (1 + d_j.x / r)^2 dA / (5/4 pi r^2),
-   which is 1 where S is the disc, and zero where the whole face is within the rim. With an edge that enters the rim by x
-   it changes as x^(3/2).
- - A point of the rim that is not above the face is moved to the point of K that is nearest, so that it keeps its
-   identity, and stays on a region that gets smaller.
+   the rim. The part has the length c, and l is the length of the edge, but at most LONG radii. So a corner far within
+   the rim has the weight 1, a crossing a half. An edge that the rim reaches beyond by x has a chord with c^2 = 8 r x:
+   its ends come and go with the weight 0, linearly in x. A corner at the rim is replaced by two crossings there.
+ - A point of the rim has the part of its *segment* that is above the face: what the chord of its quarter of a turn cuts
+   off the disc. Its area is by Green's theorem a sum over the edges.
+ - A point of the rim that is not above the face is moved to the nearest point of K, so that it keeps its identity.
 
-**Two caps.** K is the common part of two discs. The four points of the smaller one (of equal ones that of the incident
-cap) have the same weights with K in place of S, and are moved to K in the same way. A point of the larger rim that is
-within the smaller one by x has the weight min(1, x / (INNER r)).
+**Two caps.** K is the common part of two discs. The four points of the smaller one (of equal ones of the incident one)
+have the weights
+    int_K (1 + d.x / r)^2 dA / (5/4 pi r^2) = 4 / (15 pi r^2) oint_K r (1 + d.x / r)^3 dy,    y square to d,
+with the unit direction d of the point from the centre: 1 where K is the disc. A point outside K is moved to the point
+of K that is farthest along d, so that the lowest point of K is always a contact.
 
-**Tilt.** A cap that is tilted more than FLAT lies on its lowest point, and beyond LEANING on its side: the line from the
-lowest point of one rim to that of the other. Between these the weights of the one are replaced by those of the other,
-in proportion to the cosine.
+**Tilt.** A cylinder that is tilted more than FLAT begins to lie on its side, on the line from the lowest point of one
+rim to that of the other. Beyond LEANING it does so alone. Between these the weights of cap and line are shared in
+proportion to the cosine. Ends of a part of the line have the weight c / l of its length c.
 
-Weights below FAINT are zero, so that shapes of equal size have no contacts of rounding errors; what is above is scaled to
-remain continuous. Integrals are by Green's theorem along the border, int_K (1 + x)^2 dA = 1/3 oint (1 + x)^3 dy, in closed
-form on chords and arcs.
+**Other contacts.** Where the weights of a manifold sum up to less than one point has, the nearest points have what is
+missing, and so they have where other normals separate the shapes better (`haptic_sim.geometry.collision.manifold`).
 
-Springs follow a weight that changes as any change of stiffness (`haptic_sim.contact.springs`): a spring that gets
-stiffer has no more energy than others of its group have lost. For methods without springs a weight has no meaning. Each
-contact is a point of both bodies, and forces that prevent overlaps follow from the balance.
+A weight below FAINT is 0, and one that lacks less is 1, so that shapes of equal size have no contacts of rounding
+errors; between these it is scaled to remain continuous.
+
+Springs follow a weight that changes as any change of stiffness (`haptic_sim.contact.springs`): one that gets stiffer
+has no more energy than it had and others of its group have lost. For rigid contacts a weight has no meaning. Each
+contact is a point of both bodies, and the impulses follow from the balance.
 """
 
 from __future__ import annotations
@@ -63,9 +60,6 @@ POINTS = 4  # of a rim
 FLAT, LEANING = math.cos(math.radians(15.0)), math.cos(math.radians(30.0))
 STEEP = 0.1  # cosine between the normals of a cap and of a face below which points of the rim are not above the face
 LEVEL = 1e-4  # sine of the tilt below which the points of a rim are fixed to it
-INNER = (
-    0.125  # radii by which a point of the larger rim is within the smaller one from which on it has its whole weight
-)
 BACK = 64  # what features are distinguished by where the reference is the second shape
 FAINT = 0.01  # weight that counts as none
 ROUNDING = 1e-12  # of squares of radii
@@ -128,7 +122,7 @@ def _cap_plane(shapes, placement, g, end):
 
 @kernel(error_model="numpy")
 def rim_on_plane(scene, query, n, offset, g):
-    """Contacts of cylinder g on a half-space: of the rim of the cap that faces it, and the lowest point of the other."""
+    """Contacts of cylinder g on a half-space: the rim of the cap that faces it, and the lowest point of the other."""
     shapes, placement = scene.shapes, scene.placement
     end, _ = cap_facing(placement, g, times(-1.0, n))
     for j in range(POINTS):
@@ -158,7 +152,7 @@ def _quarter(u, j):
 
 @kernel(error_model="numpy")
 def _arc_end(p, r, u):
-    """1/3 int (1 + x)^3 dy on the circle of radius r about x = p - 1, but for `_of_angle`; u: unit vector to its end."""
+    """1/3 int (1 + x)^3 dy on a circle of radius r about x = p - 1 up to unit vector u, but for `_of_angle`."""
     c, s = u
     linear = p * (p * p + 1.5 * p * r * c + r * r * (3.0 - s * s))
     return r * s * (linear + r * r * r * c * (0.25 * c * c + 0.375)) / 3.0
@@ -178,6 +172,7 @@ def _between(u, t, v):
 
 @kernel(error_model="numpy")
 def _square(u):
+    """Square of the length of a plane vector."""
     return u[0] * u[0] + u[1] * u[1]
 
 
@@ -237,6 +232,7 @@ def _beside(u, v, low, high):
 
 @kernel(error_model="numpy")
 def _on_chord(y):
+    """Part of a point along the chord of a segment, within its ends."""
     return min(max(y, -HALF_CHORD), HALF_CHORD)
 
 
