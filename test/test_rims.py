@@ -158,7 +158,7 @@ def test_the_wrench_is_continuous_over_edges_and_tilts(ground: str, tilt: tuple[
     """A cylinder on random paths, whose lower cap is over a border, at 0.1 to 1 mm.
 
     Where the wrench changes most between two of 100 poses, the change is bisected: what is left of it is less than
-    0.03 N, of forces of 2 to 16 N. Nearest points of coal are right to 1e-6 m, which is 0.004 N at each contact.
+    0.06 N, of forces of 2 to 16 N. Nearest points of coal are right to 1e-6 m, which is 0.004 N at each contact.
     Centres of caps are no more than 0.6 radii beyond the border: where shapes overlap sideways by less than their
     depth, the shortest way out is sideways.
     """
@@ -188,7 +188,7 @@ def test_the_wrench_is_continuous_over_edges_and_tilts(ground: str, tilt: tuple[
                     high, after = middle, between
                 else:
                     low, below = middle, between
-            assert np.abs(after - below).max() < 0.03, (low, ends)
+            assert np.abs(after - below).max() < 0.06, (low, ends)
 
 
 # Energy
