@@ -297,10 +297,10 @@ def _act_passively(packed, count, period):
 @kernel
 def _any_penalty(count, sharers):
     """Whether some contact has a penalty, and not impulses only."""
+    some = False
     for i in range(count):
-        if sharers[i] > 0.0:
-            return True
-    return False
+        some = some or sharers[i] > 0.0
+    return some
 
 
 @kernel
