@@ -14,6 +14,8 @@ from scipy.spatial.transform import Rotation
 from test_springs import check_energy, cylinder
 from world_builder import DEFAULT, METHODS, Body, G, Simulation
 
+from haptic_sim.contact.sleeping import _move_row
+from haptic_sim.contact_rows import ContactRows
 from haptic_sim.geometry.collision.edges import WITNESS
 from haptic_sim.geometry.collision.features import FEATURE_BITS
 from haptic_sim.geometry.collision.rims import FAINT, LONG
@@ -243,3 +245,11 @@ def test_a_cylinder_that_is_pushed_over_an_edge_gains_no_energy() -> None:
         sim = Simulation({"floor": floor, "body": body}, method, contact=DEFAULT, gravity=[0.0, 0.0, -G])
         check_energy(sim, 500, of=method)
         assert sim.q("body")[0] > 0.08
+
+
+def test_a_row_that_is_moved_keeps_its_weight() -> None:
+    """Where bodies sleep, the rows of those that are awake move up."""
+    rows = ContactRows()
+    rows.arrays.weight[:2] = 1.0, 0.25
+    _move_row(rows.arrays, 1, 0)
+    assert rows.arrays.weight[0] == 0.25
