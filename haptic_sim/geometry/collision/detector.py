@@ -234,7 +234,8 @@ class CollisionDetector:
     def deepest_overlap(self, data: pin.Data) -> Overlap | None:
         """The two shapes that overlap most, None if none do; no body is loose."""
         rows = ContactRows(1)  # the deepest contact is kept
-        if not self._find(data, 0.0, self._pack(allocate(Sink, {"contacts": 1}), rows, 0.0)):
+        packed = self._pack(allocate(Sink, {"contacts": 1}), rows, 0.0)
+        if not self._find(data, 0.0, packed, None, _search, _write):
             return None
         first, second = self._arrays.pairs.objects[rows.wall[0]]
         return Overlap(-float(rows.separation[0]), self._names[first], self._names[second])
@@ -262,15 +263,14 @@ class CollisionDetector:
         data: pin.Data,
         margin: float,
         packed: Packed,
-        q: np.ndarray | None = None,
-        search: Callable[..., Any] | None = None,
-        write: Callable[..., Any] | None = None,
+        q: np.ndarray | None,
+        search: Callable[..., Any],
+        write: Callable[..., Any],
     ) -> int:
         """Broad phase, coal where shapes are near that it measures, manifolds; returns the number of contacts.
 
-        `search` and `write` are the kernels of this name, bound to arguments of these types, if they are.
+        `search` and `write` are the kernels of these names, or their compiled code for arguments of these types.
         """
-        search, write = search or _search, write or _write
         narrow = self._narrow
         narrow.place(data)
         if self._is_loose:
