@@ -62,7 +62,7 @@ def test_cylinder_in_a_bore(shape):
         normals = found.normal[deep] @ GENERIC.rotation
         assert np.all(normals[:, 0] < -0.5)
         local = (found.point[deep] - GENERIC.translation) @ GENERIC.rotation
-        assert np.all(local[:, 0] > 0.015)
+        assert np.all(local[:, 0] > 0.01)  # the radii differ by little
         assert local[:, 2].min() < -0.008 < 0.008 < local[:, 2].max()
 
 

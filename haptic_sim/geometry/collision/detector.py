@@ -182,7 +182,8 @@ class CollisionDetector:
         self.search()
 
     def search(self) -> None:
-        """Search all shells in the next detection, as after `state` has been given back."""
+        """Search everything in the next detection: shapes, those that rest too, have been moved."""
+        self._arrays.bounded[:] = False
         memory = self._arrays.field_memory
         memory.cell_due[:] = memory.leaf_due[:] = -np.inf
         memory.fresh[:] = True
@@ -211,10 +212,6 @@ class CollisionDetector:
     def body(self) -> np.ndarray:
         """Joint of each shape, (shapes,)."""
         return self._arrays.shapes.body
-
-    def forget(self) -> None:
-        """Forget where shapes are that rest: they have been moved."""
-        self._arrays.bounded[:] = False
 
     def detect(self, data: pin.Data, margin: float, rows: ContactRows, q: np.ndarray | None = None) -> None:
         """Fill `rows` with the contacts whose separation is less than `margin` [m].
