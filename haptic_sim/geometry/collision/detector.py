@@ -182,7 +182,7 @@ class CollisionDetector:
         self.search()
 
     def search(self) -> None:
-        """Look at all shapes in the next detection, those that rest too, as after `state` has been given back."""
+        """Search everything in the next detection: shapes, those that rest too, have been moved."""
         self._arrays.bounded[:] = False
         memory = self._arrays.field_memory
         memory.cell_due[:] = memory.leaf_due[:] = -np.inf
