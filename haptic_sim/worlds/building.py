@@ -40,7 +40,7 @@ from haptic_sim.geometry.collision import CollisionDetector
 from haptic_sim.geometry.fields.distances import FieldError
 from haptic_sim.geometry.fields.field import CELLS, SolidField, fields_for
 from haptic_sim.geometry.meshes import MeshError
-from haptic_sim.geometry.shapes import Solid, Vector, locate, placement, solids, uniform
+from haptic_sim.geometry.shapes import Solid, Vector, placement, solids, uniform
 from haptic_sim.hand.held import unholdable
 from haptic_sim.messages import ToolSizes
 from haptic_sim.motions.motion import Motion, Pull
@@ -596,9 +596,11 @@ def _bounds(shapes: Sequence[pin.GeometryObject], poses: Sequence[pin.SE3]) -> t
 
 def _add_files(plan: _Plan, parameters: WorldParameters, folder: Path) -> Iterator[str]:
     for name, file in parameters.files.items():
-        path = locate(file.path, folder)
+        path: str | Path = file.path
         try:
-            trees, unread = load_trees(path, file.meshes, free=file.base == "free")
+            source = file.source(folder)
+            path = source.path
+            trees, unread = load_trees(source, file.meshes, free=file.base == "free")
             trees = [replace(tree, laws=_counted(tree.laws, file)) for tree in trees]
             for tree in trees if file.limits != "all" else ():
                 tree.model.lowerEffortLimit[:], tree.model.upperEffortLimit[:] = -np.inf, np.inf

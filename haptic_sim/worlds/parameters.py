@@ -25,7 +25,8 @@ from haptic_sim.geometry.shapes import (
 )
 from haptic_sim.motions.parameters import FileTrajectoryParameters, MotionParameters, PullParameters
 from haptic_sim.parameters import NotNegativePair, Parameters, quantity
-from haptic_sim.scenes import SceneParameters
+from haptic_sim.scenes import ModelSource, SceneParameters
+from haptic_sim.worlds.packages import ROBOT, described
 
 WORLD = "world"  # the parent of bodies that hang on nothing else; no body has this name
 
@@ -211,10 +212,19 @@ AnyBodyParameters = Annotated[
 
 
 class FileParameters(Placed, Material):
-    """Bodies and joints from a URDF or MJCF file; its links are bodies named FILE/LINK."""
+    """Bodies and joints from a URDF, MJCF, SDF or xacro file; its links are bodies named FILE/LINK."""
 
     path: str = quantity(
-        description="Model file, .urdf (URDF) or .xml (MJCF), in the working directory or in the experiment's folder"
+        description="Model file, .urdf (URDF), .xml (MJCF), .xacro, .sdf or .world (SDF), in the working directory or "
+        "in the experiment's folder; or robot://NAME, a robot of the package robot_descriptions"
+    )
+    args: dict[str, bool | int | float | str] = quantity(
+        {}, description="Values of the arguments of a xacro file by name, as {ur_type: ur5e}"
+    )
+    packages: tuple[str, ...] = quantity(
+        (),
+        description="Folders in which the packages and models that the file names (package://, model://, $(find)) are "
+        "looked for first: those that hold them, or they themselves",
     )
     base: Literal["fixed", "free"] = quantity(
         "fixed", description="Whether the root of the file's model is fixed, or free to move"
@@ -253,6 +263,15 @@ class FileParameters(Placed, Material):
     gravity_compensation: bool = quantity(
         False, description="Whether the weight of all links of the file is balanced, so that they do not fall"
     )
+
+    def source(self, folder: Path) -> ModelSource:
+        """The file and what it is read with; `folder` is where paths start from.
+
+        Raises:
+            ModelFileError: a robot by name cannot be provided.
+        """
+        path = described(self.path) or locate(self.path, folder)
+        return ModelSource(path, self.args, tuple(locate(one, folder) for one in self.packages))
 
 
 TOOL_BALANCED = (
@@ -390,7 +409,11 @@ class WorldParameters(SceneParameters):
                 for shape in body.shapes
             )
             bodies[name] = body.model_copy(update={"shapes": shapes})
-        files = {name: file.model_copy(update={"path": absolute(file.path)}) for name, file in self.files.items()}
+        files = {}
+        for name, file in self.files.items():
+            path = file.path if file.path.startswith(ROBOT) else absolute(file.path)
+            packages = tuple(absolute(one) for one in file.packages)
+            files[name] = file.model_copy(update={"path": path, "packages": packages})
         return self.model_copy(update={"bodies": bodies, "files": files}).with_files(absolute)
 
     def with_files(self, place: Callable[[str], str | Path]) -> WorldParameters:
@@ -403,6 +426,6 @@ class WorldParameters(SceneParameters):
             motions[name] = motion.model_copy(update={"trajectory": path})
         return self.model_copy(update={"motions": motions}) if motions else self
 
-    def model_files(self) -> dict[str, str]:
-        """Paths of model files whose links may have visual meshes, by name."""
-        return {name: file.path for name, file in self.files.items()}
+    def model_files(self) -> dict[str, ModelSource]:
+        """Model files whose links may have visual meshes, by name."""
+        return {name: file.source(Path()) for name, file in self.files.items()}
