@@ -50,6 +50,8 @@ STANDALONE: dict[str, Any] = {
 """A device without a world, which clients of CRTK command; the scene says no more than where it is held."""
 IN_THE_PLANE = {"scene": {"type": "empty"}, "tool": {"type": "peg"}}
 """The same for a device that moves in the plane."""
+VIEWED: dict[str, Any] = {"duration": 3600.0, "device": {"type": "none"}, "operator": {"type": "pointer"}}
+"""Sections of a world file that is only looked at, whose bodies a pointer drags."""
 LOW = {"stiffness": [1e3, 1e3, 1e3, 1.0, 1.0, 1.0], "damping": [20.0, 20.0, 20.0, 0.02, 0.02, 0.02]}
 """Gains of a coupling for devices of unknown inertia, where it is not known whether the default ones are stable."""
 
@@ -83,8 +85,7 @@ def load_system(
             document["device"] = document["device"] | {"aligned": "mount"}
         return _one(document, Path("device.yaml"), settings)
     file = _world_file(world)
-    if args and (file is None or file.suffix != ".xacro"):
-        raise ParameterError([f"--arg {min(args)}: is an argument of a xacro file; leave it out"])
+    _check_args(file, args)
     path = find(world) if file is None else file
     document = _with_device(read_document(path) if file is None else _document(path, settings, args or {}), device)
     kind = _type_of(document, "device") or "none"
@@ -105,6 +106,53 @@ def is_world_file(world: str) -> bool:
 def _known() -> dict[str, Path]:
     """The world files of `config/worlds`."""
     return {path.stem: path for path in sorted((config_folder() / "worlds").glob("*")) if path.suffix in WORLD_FILES}
+
+
+def args_of(settings: Sequence[str]) -> dict[str, str]:
+    """Arguments of a xacro file from NAME=VALUE.
+
+    Raises:
+        ParameterError: one has another form, or is there twice.
+    """
+    args: dict[str, str] = {}
+    for text in settings:
+        name, equals, value = text.partition("=")
+        if not equals or not name or name in args:
+            reason = "is given twice" if name in args else "must be NAME=VALUE"
+            raise ParameterError([f"--arg {inputs.shown(text)}: {reason}"])
+        args[name] = value
+    return args
+
+
+def load_viewed(world: str, settings: Sequence[str] = (), args: Mapping[str, str] | None = None) -> Trial:
+    """The trial in which a world file is seen: without a device, a pointer drags all that moves.
+
+    Args:
+        world: a file, or the name of one of `config/worlds`.
+        settings: KEY=VALUE.
+        args: values of the arguments of a xacro file.
+
+    Raises:
+        ParameterError: one line for each problem.
+    """
+    path = _world_file(world)
+    if path is None:
+        raise ParameterError([f"world {inputs.shown(world)}: must be a file {', '.join(WORLD_FILES)}"])
+    _check_args(path, args)
+    document = _document(path, settings, args or {}) | VIEWED
+    if document["scene"]["type"] == "world":
+        document |= {"contact": {"friction": {"model": "coulomb"}}, "environment": {"method": "constraint"}}
+    return _one(document, path, settings)
+
+
+def _check_args(path: Path | None, args: Mapping[str, str] | None) -> None:
+    """Refuse arguments of what has none.
+
+    Raises:
+        ParameterError: see above.
+    """
+    if args and (path is None or path.suffix != ".xacro"):
+        raise ParameterError([f"--arg {min(args)}: is an argument of a xacro file; leave it out"])
 
 
 def _world_file(world: str) -> Path | None:

@@ -177,43 +177,50 @@ class _Expansion:
         """The document of the file."""
         try:
             names = _Names(_Scope(self), {})
-            made = self._element(root, names)
+            made = self._element(root, names, last=True)  # its attributes use arguments that its content declares
         except ExpressionError as error:
             self._refuse(str(error), error, args=isinstance(error, _MissingError))
         except RecursionError as error:
             self._refuse("is too deep", error)
-        if unknown := sorted(self._given - self._declared.keys()):
-            raise ModelFileError(
-                *(f": args.{name}: unknown{did_you_mean(name, list(self._declared))}" for name in unknown)
-            )
+        if unknown := self._unknown():
+            raise ModelFileError(*unknown)
         return made
 
     def _refuse(self, problem: str, cause: BaseException | None = None, *, args: bool = False) -> NoReturn:
         """Raise an error at the element that is being expanded, which may come from wrong `args`."""
         where = at(self._here) if self._here is not None else ": "
-        given = [shown(f"{name} = {value or '(empty)'}", 60) for name, value in self._declared.items()]
-        known = f" (args of the file: {listed(given, 8)})" if args and given else ""
-        raise ModelFileError(f"{where}{problem}{known}") from cause
+        known = listed([f"{name} = {value}" if len(value) < 30 else name for name, value in self._declared.items()], 12)
+        raise ModelFileError(
+            *(self._unknown() if args else ()), f"{where}{problem}{f' (args of the file: {known})' * args}"
+        ) from cause
+
+    def _unknown(self) -> list[str]:
+        """A line for each argument that the file has not declared."""
+        names = sorted(self._given - self._declared.keys())
+        return [f": args.{name}: unknown{did_you_mean(name, list(self._declared))}" for name in names]
 
     def _fatal(self, *texts: Any) -> NoReturn:
         raise ExpressionError(" ".join(map(str, texts)))
 
     # Elements
 
-    def _element(self, source: Element, names: _Names, tag: str = "") -> Element:
-        """An element that is none of xacro's."""
+    def _element(self, source: Element, names: _Names, tag: str = "", *, last: bool = False) -> Element:
+        """An element that is none of xacro's, its attributes evaluated before its content or `last`."""
         made = Element(tag or source.tag)
         made.line, made.file = source.line, source.file
         self._made += 1
         if self._made > MOST_ELEMENTS:
             self._refuse(f"is expanded to more than {MOST_ELEMENTS} elements")
+        if last:
+            self._content(source, names, made)
         self._here = source
         for key, value in source.attrib.items():
             if not key.startswith((PREFIX, "xmlns:xacro")):
                 made.set(key, _written(self.text(value, names.properties)))
         if source.text and source.text.strip():
             made.text = _written(self.text(source.text, names.properties))
-        self._content(source, names, made)
+        if not last:
+            self._content(source, names, made)
         return made
 
     def _content(self, source: Element, names: _Names, made: Element) -> None:

@@ -153,7 +153,7 @@ def evaluate(text: str, names: Mapping[str, Any], budget: Budget) -> Any:
         raise ExpressionError(f"not an expression: {getattr(error, 'msg', '') or error or 'too deep'}") from error
     try:
         return _Evaluation(names, budget).value(tree.body)
-    except ExpressionError:
+    except HapticsError:  # of this module, or of a property that the expression needs
         raise
     except ZeroDivisionError as error:
         raise ExpressionError("division by zero") from error
@@ -241,7 +241,7 @@ class _Evaluation:
         if function is map or not callable(function):
             raise ExpressionError(f"{shown(_kind(function))} cannot be called here")
         self._budget.spend(sum(map(_count, arguments)))  # it goes over all entries of what it is given
-        result = function(*arguments, **named)
+        result: Any = function(*arguments, **named)
         return self._sized(list(result) if isinstance(result, _VIEWS) else result)
 
     def _binop(self, node: ast.BinOp) -> Any:
