@@ -31,6 +31,7 @@ import pinocchio as pin
 from haptic_sim.constraints.bodies import ConstrainedMultibody
 from haptic_sim.constraints.errors import ConstraintError
 from haptic_sim.constraints.in_worlds import WorldConstraint
+from haptic_sim.constraints.parameters import AnyWorldConstraintParameters, JointCouplingParameters
 from haptic_sim.contact_rows import ContactRows
 from haptic_sim.dynamics.gravity import balance
 from haptic_sim.dynamics.joints import JointLaw
@@ -48,6 +49,7 @@ from haptic_sim.parameters import ParameterError, did_you_mean
 from haptic_sim.random_numbers import displaced
 from haptic_sim.spatial import planar_angle, quat_from_matrix
 from haptic_sim.worlds.constraints import build_constraints
+from haptic_sim.worlds.file_joints import listed
 from haptic_sim.worlds.file_trees import FileTree, ModelFileError
 from haptic_sim.worlds.model_files import load_trees
 from haptic_sim.worlds.motions import build_motions, build_pulls, without_friction
@@ -308,6 +310,7 @@ class _Plan:
     places: dict[str, _Place] = field(default_factory=dict)
     links: list[_Link] = field(default_factory=list)
     shapes: list[_Shape] = field(default_factory=list)
+    constraints: dict[str, AnyWorldConstraintParameters] = field(default_factory=dict)  # of files
     notes: list[str] = field(default_factory=list)
 
 
@@ -365,9 +368,11 @@ def build(
     )
     laws = without_friction(laws, motions)
     pulls = build_pulls(model, parameters.pulls, tool=held, prefix=prefix)
-    if parameters.constraints and (motions or pulls):
+    constraints = {**plan.constraints, **parameters.constraints}
+    if constraints and (motions or pulls):
         key = "motions" if motions else "pulls"
-        raise ParameterError([f"{prefix}{key}: support only worlds without exact constraints; leave out constraints"])
+        where = "leave out constraints" if parameters.constraints else f"{next(iter(constraints))} is one, of a file"
+        raise ParameterError([f"{prefix}{key}: support only worlds without exact constraints; {where}"])
     problems = list(_plane_problems(model, plan, ordered, q, parameters)) if parameters.planar else []
     problem = unholdable(model.inertias[model.frames[hand].parentJoint], parameters.planar)
     if problem:
@@ -402,7 +407,7 @@ def build(
         shape_bodies=shape_bodies,
         rank_tolerance=parameters.rank_tolerance,
         rank_fade=parameters.rank_fade,
-        constraints=build_constraints(model, parameters.constraints, prefix),
+        constraints=build_constraints(model, constraints, prefix),
         laws=laws,
         notes=tuple(prefix + note for note in plan.notes),
         further=further,
@@ -602,9 +607,15 @@ def _add_files(plan: _Plan, parameters: WorldParameters, folder: Path) -> Iterat
             path = source.path
             trees, unread = load_trees(source, file.meshes, free=file.base == "free")
             trees = [replace(tree, laws=_counted(tree.laws, file)) for tree in trees]
+            if file.constraints == "none":
+                names = [one for tree in trees for one in tree.constraints]
+                unread = [*unread, f"constraints {listed(names)}"] if names else unread
+                trees = [replace(tree, constraints={}) for tree in trees]
             for tree in trees if file.limits != "all" else ():
                 tree.model.lowerEffortLimit[:], tree.model.upperEffortLimit[:] = -np.inf, np.inf
             states, moved = _file_states(file, trees)
+            for tree, (_, q, _) in zip(trees, states, strict=True):
+                tree.follow(q)
         except ModelFileError as error:
             yield from (f"files.{name}.path = {path}{problem}" for problem in error.problems)
         except ValueError as error:
@@ -758,12 +769,33 @@ def _add_tree(
         centre = X_CB.translation.copy()
         if carrier is not None and first[joint] == full[body]:
             centre = carrier.inertia.lever.copy()
-        plan.places[full[body]] = _Place(carrier, X_CB, centre, file, name, tree)
-    if full[WORLD] not in plan.places and any(shape.body == WORLD for shape in tree.shapes):
+        plan.places[full[body]] = _Place(carrier, X_CB, centre, _material(file, tree, body), name, tree)
+    plan.constraints |= {f"{name}/{one}": _of_file(name, given) for one, given in tree.constraints.items()}
+    bound = any(getattr(given, "to", "") == WORLD for given in tree.constraints.values())
+    if full[WORLD] not in plan.places and (bound or any(shape.body == WORLD for shape in tree.shapes)):
         plan.places[full[WORLD]] = _Place(None, X_WF, X_WF.translation.copy(), file, name)
     for i, shape in enumerate(tree.shapes):
         full_name = full[shape.body]
         plan.shapes.append(_Shape(full_name, f"{full_name}.{i}", X_CJ[shape.joint] * shape.pose, shape.geometry))
+
+
+def _of_file(file: str, given: AnyWorldConstraintParameters) -> AnyWorldConstraintParameters:
+    """A constraint of a file with the names that its bodies and joints have in the world."""
+    if isinstance(given, JointCouplingParameters):
+        sums = {
+            key: {f"{file}/{joint}": factor for joint, factor in getattr(given, key).items()}
+            for key in ("joints", "to")
+        }
+        return given.model_copy(update=sums)
+    return given.model_copy(update={"body": f"{file}/{given.body}", "to": f"{file}/{given.to}"})
+
+
+def _material(file: FileParameters, tree: FileTree, body: str) -> Material:
+    """What the surface of a link is like: as the keys of the file say, else as the file itself does."""
+    restitution, friction = tree.materials.get(body, (None, None))
+    said = {"restitution": restitution, "friction_static": friction, "friction_kinetic": friction}
+    given = {key: value for key in said if (value := getattr(file, key)) is not None}
+    return Material(**said | given) if tree.materials else file
 
 
 def _to_centre(inertia: pin.Inertia) -> pin.SE3:
@@ -950,7 +982,7 @@ def _name_problems(plan: _Plan, parameters: WorldParameters, hands: Sequence[Hol
             f"most {PINOCCHIO_COORDINATES}"
         )
     for key in ("constraints", "motions", "pulls"):
-        if getattr(parameters, key):
+        if getattr(parameters, key) or (key == "constraints" and plan.constraints):
             yield (
                 f"{key}: support only worlds with at most {PINOCCHIO_COORDINATES} velocities, and this one has "
                 f"{count}; leave bodies out"

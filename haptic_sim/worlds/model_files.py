@@ -125,8 +125,10 @@ def _locate_meshes(root: Element, packages: Packages) -> Iterator[str]:
         if found := packages.locate(name) if name else None:
             yield from _unusable(found, name)
             mesh.set("filename", str(found.absolute()))
-        elif (package := package_of(name)) and packages.find(package) is None:
-            yield f"{at(mesh)}mesh {shown(name)}: there is no package {package}; {packages.looked()}"
+        elif package := package_of(name):
+            folder = packages.find(package)
+            reason = f"there is no package {package}; {packages.looked()}" if folder is None else f"is not in {folder}"
+            yield f"{at(mesh)}mesh {shown(name)}: {reason}"
 
 
 def last_link(source: ModelSource | Path, *, free: bool = False) -> str:
@@ -153,8 +155,9 @@ def _tree_problems(tree: FileTree) -> Iterator[str]:
     compiled = bool(tree.start)  # MuJoCo's compiler has looked at the masses; between joints of one body there is none
     joints = range(0 if tree.free else 1, 1 if compiled else tree.model.njoints)
     for joint in joints:
-        inertia = tree.model.inertias[joint]
-        name = names.get(joint, tree.model.names[joint])
+        if joint not in names:
+            continue  # between two joints of one body
+        inertia, name = tree.model.inertias[joint], names[joint]
         if not 0.0 < inertia.mass < np.inf:
             lacking = "; give it an <inertial>, or make its joint fixed" if inertia.mass == 0.0 else ""
             yield f": link {name}: mass = {inertia.mass:g} kg: must be > 0, the link moves{lacking}"

@@ -243,6 +243,11 @@ class FileParameters(Placed, Material):
     limit_restitution: float = quantity(
         0.0, description="Coefficient of restitution at the position limits of the file's joints", ge=0.0, le=1.0
     )
+    constraints: Literal["exact", "none"] = quantity(
+        "exact",
+        description="Whether joints that follow others (mimic), closed loops and equality constraints of the file are "
+        "exact constraints, or left out",
+    )
     joints: dict[str, float] = quantity(
         {},
         unit="rad, m",

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import copy
 import xml.etree.ElementTree as ElementTree
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import coal
 import numpy as np
 import pinocchio as pin
 
+from haptic_sim.constraints.parameters import JointCouplingParameters
 from haptic_sim.geometry.meshes import MeshError, Taken, check_size, convex_pieces, convex_shape, hull_would_do, merged
-from haptic_sim.inputs import number
+from haptic_sim.inputs import InputError, number, shown
+from haptic_sim.parameters import did_you_mean
 from haptic_sim.worlds.file_joints import listed, placed, urdf_laws, urdf_notes
 from haptic_sim.worlds.file_trees import FileShape, FileTree, Meshes, ModelFileError
 from haptic_sim.worlds.xml_files import Element, at, text_of
@@ -34,7 +37,8 @@ def load_urdf(path: Path, root: Element, meshes: Meshes | None) -> tuple[list[Fi
     problems += _structure_problems(root)
     if problems:
         raise ModelFileError(*problems)
-    laws, text = urdf_laws(root), text_of(root)
+    couplings = _couplings(root)
+    laws, text = urdf_laws(root), text_of(_with_coordinates(root, couplings))
     folders = [str(folder) for folder in path.resolve().parents]
     try:
         model = pin.buildModelFromXML(text)
@@ -45,9 +49,53 @@ def load_urdf(path: Path, root: Element, meshes: Meshes | None) -> tuple[list[Fi
         raise ModelFileError(_located(error, path, root)) from error
     hulls: list[str] = []
     shapes = () if meshes is None else tuple(_shapes(model, geometry, meshes, hulls))
-    trees = [FileTree(model, False, shapes, placed(laws, model))]
+    trees = [FileTree(model, False, shapes, placed(laws, model), constraints=dict(couplings))]
     dents = [f"dents of the meshes of {listed(hulls)}, whose hulls collide"] if hulls else []
     return trees, urdf_notes(root) + dents
+
+
+def _couplings(root: Element) -> dict[str, JointCouplingParameters]:
+    """The joints that follow others (<mimic>), by the name of the constraint.
+
+    Raises:
+        ModelFileError: what they follow is no hinge or slide of the file.
+    """
+    kinds = {joint.get("name", ""): joint.get("type") for joint in root.findall("joint")}
+    known = [name for name, kind in kinds.items() if kind in ("revolute", "continuous", "prismatic")]
+    found = {}
+    for joint in root.findall("joint"):
+        if (mimic := joint.find("mimic")) is None:
+            continue
+        name, leader = joint.get("name", ""), mimic.get("joint", "")
+        where = f"{at(mimic)}joint {name}: <mimic>"
+        if name not in known or leader not in known or leader == name:
+            allowed = "must be two hinges or slides of the file"
+            raise ModelFileError(f"{where} joint = {shown(leader)}: {allowed}{did_you_mean(leader, known, 8)}")
+        values = []
+        for key, default in (("offset", "0"), ("multiplier", "1")):
+            try:
+                values.append(number(mimic.get(key, default)))
+            except InputError as error:
+                raise ModelFileError(f"{where} {key} = {shown(mimic.get(key))}: {error}") from error
+        found[f"{name}_mimic"] = JointCouplingParameters(
+            joints={name: 1.0}, to={leader: 1.0}, polynomial=(values[0], values[1])
+        )
+    return found
+
+
+def _with_coordinates(root: Element, couplings: Mapping[str, JointCouplingParameters]) -> Element:
+    """The document in which coupled joints that turn without end have one coordinate, which counts turns."""
+    coupled = {name for one in couplings.values() for name in (*one.joints, *one.to)}
+    if not any(joint.get("name") in coupled and joint.get("type") == "continuous" for joint in root.findall("joint")):
+        return root
+    changed = copy.deepcopy(root)
+    for joint in changed.findall("joint"):
+        if joint.get("name") in coupled and joint.get("type") == "continuous":
+            joint.set("type", "revolute")
+            for limit in joint.findall("limit"):
+                joint.remove(limit)
+            ElementTree.SubElement(joint, "limit", lower="-1e9", upper="1e9", effort="0", velocity="0")
+    return changed
 
 
 _SHAPES = {  # of URDF: attributes that each needs, and how many numbers they have
@@ -152,11 +200,7 @@ def _shapes(model: pin.Model, geometry: pin.GeometryModel, meshes: Meshes, hulls
         body = frame.name if frame.type == pin.FrameType.BODY else "world"
         pose = item.placement.copy()
         if isinstance(item.geometry, coal.BVHModelBase):
-            try:
-                shapes, hull = _of_mesh(item.geometry, meshes)
-            except MeshError as error:
-                advice = "; set meshes: hull to take its convex hull" if hull_would_do(error) else ""
-                raise ModelFileError(f": link {body}: mesh {item.meshPath} {error}{advice}") from error
+            shapes, hull = mesh_shapes(item.geometry, meshes, body, item.meshPath)
             if hull and body not in hulls:
                 hulls.append(body)
             for shape in shapes:
@@ -170,6 +214,19 @@ def _shapes(model: pin.Model, geometry: pin.GeometryModel, meshes: Meshes, hulls
             raise ModelFileError(
                 f": link {body}: shape {kind}: must be a box, sphere, cylinder, capsule, plane or mesh"
             )
+
+
+def mesh_shapes(mesh: coal.BVHModelBase, meshes: Meshes, body: str, name: str) -> tuple[list[coal.Convex], bool]:
+    """The convex shapes of a mesh of a link, and whether its hull is taken because its pieces cannot be.
+
+    Raises:
+        ModelFileError: they cannot be made.
+    """
+    try:
+        return _of_mesh(mesh, meshes)
+    except MeshError as error:
+        advice = "; set meshes: hull to take its convex hull" if hull_would_do(error) else ""
+        raise ModelFileError(f": link {body}: mesh {name} {error}{advice}") from error
 
 
 def _of_mesh(mesh: coal.BVHModelBase, meshes: Meshes) -> tuple[list[coal.Convex], bool]:

@@ -234,7 +234,8 @@ class _Evaluation:
                 raise ExpressionError("** cannot be used here")
             named[keyword.arg] = self.value(keyword.value)
         if function is map:
-            return [self._apply(arguments[0], [*each], {}) for each in zip(*map(self._entries, arguments[1:]))]  # noqa: B905  as map
+            lists = [self._entries(one) for one in arguments[1:]]
+            return [self._apply(arguments[0], [*each], {}) for each in zip(*lists, strict=False)]
         return self._apply(function, arguments, named)
 
     def _apply(self, function: Any, arguments: list[Any], named: dict[str, Any]) -> Any:
@@ -242,7 +243,7 @@ class _Evaluation:
             raise ExpressionError(f"{shown(_kind(function))} cannot be called here")
         self._budget.spend(sum(map(_count, arguments)))  # it goes over all entries of what it is given
         result: Any = function(*arguments, **named)
-        return self._sized(list(result) if isinstance(result, _VIEWS) else result)
+        return self._sized([*result] if isinstance(result, _VIEWS) else result)
 
     def _binop(self, node: ast.BinOp) -> Any:
         do = _BINARY.get(type(node.op))
@@ -379,7 +380,7 @@ class _Method:
         return getattr(self._owner, self._name)(*arguments, **named)
 
 
-_VIEWS: tuple[type, ...] = (type({}.keys()), type({}.values()), type({}.items()))
+_VIEWS: Any = (type({}.keys()), type({}.values()), type({}.items()))
 _WORDS: dict[type[ast.AST], str] = {
     ast.Lambda: "lambda",
     ast.Await: "await",
