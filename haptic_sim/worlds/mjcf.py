@@ -28,7 +28,7 @@ from haptic_sim.geometry.meshes import (
 from haptic_sim.parameters import ParameterError
 from haptic_sim.worlds.compiled import CompiledTree, body_names, library, pose_of
 from haptic_sim.worlds.file_trees import FileShape, FileTree, Meshes, ModelFileError, attach
-from haptic_sim.worlds.mjcf_equality import equality_constraints
+from haptic_sim.worlds.mjcf_equality import INSTEAD, equality_constraints
 from haptic_sim.worlds.parameters import WORLD
 
 PLANE, HFIELD, SPHERE, CAPSULE, ELLIPSOID, CYLINDER, BOX, MESH = range(8)
@@ -79,13 +79,12 @@ def _located(text: str) -> str:
 
 def _problems(model: Any) -> Iterator[str]:
     """What worlds do not have, and values that no joint has."""
-    instead = "take it out, or let MuJoCo simulate the world (scene.type = mujoco)"
     if model.nflex:
-        yield f": <flex>: worlds have no deformable bodies; {instead}"
+        yield f": <flex>: worlds have no deformable bodies; {INSTEAD}"
     forces = ("stiffness", "damping", "frictionloss", "armature", "limited")
     for i in range(model.ntendon):
         if any(getattr(model, f"tendon_{force}")[i] for force in forces):
-            yield f": <tendon> {model.tendon(i).name or i}: worlds have no tendons with forces of their own; {instead}"
+            yield f": <tendon> {model.tendon(i).name or i}: worlds have no tendons with forces of their own; {INSTEAD}"
     for i in range(model.njnt):
         v, (lower, upper) = int(model.jnt_dofadr[i]), model.jnt_range[i]
         if lower > upper:

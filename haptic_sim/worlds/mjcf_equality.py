@@ -21,6 +21,7 @@ CONNECT, WELD, JOINT, TENDON = range(4)
 """MuJoCo's types of equality constraints, mjtEq."""
 BODY, SITE = 1, 6
 """Of its types of objects, mjtObj."""
+INSTEAD = "take it out, or let MuJoCo simulate the world (scene.type = mujoco)"
 WRAPS_JOINT = 1
 """Of its types of a tendon's path, mjtWrap."""
 
@@ -55,8 +56,7 @@ def _constraint(model: Any, names: tuple[str, ...], i: int, name: str) -> AnyWor
     elif kind == TENDON:
         sums = [_of_tendon(model, names, tendon, name) for tendon in (one, other) if tendon >= 0]
     else:
-        instead = "take it out, or let MuJoCo simulate the world (scene.type = mujoco)"
-        raise ModelFileError(f": <equality> {name}: worlds have connect, weld, joint and tendon alone; {instead}")
+        raise ModelFileError(f": <equality> {name}: worlds have connect, weld, joint and tendon alone; {INSTEAD}")
     (left, at_left), (right, at_right) = (*sums, ({}, 0.0))[:2]
     # left - at_left = p(right - at_right)
     shifted = np.polynomial.Polynomial(data[:5])(np.polynomial.Polynomial([-at_right, 1.0]))
@@ -107,7 +107,7 @@ def _of_tendon(model: Any, names: tuple[str, ...], tendon: int, name: str) -> tu
     joints: dict[str, float] = {}
     for k in range(first, first + int(model.tendon_num[tendon])):
         if int(model.wrap_type[k]) != WRAPS_JOINT:
-            raise ModelFileError(f": <equality> {name}: its tendon must be a fixed one, a sum of joints")
+            raise ModelFileError(f": <equality> {name}: its tendon must be a fixed one; {INSTEAD}")
         part, _ = _of_joint(model, names, int(model.wrap_objid[k]), name)
         joints |= {joint: float(model.wrap_prm[k]) for joint in part}
     return joints, float(model.tendon_length0[tendon])

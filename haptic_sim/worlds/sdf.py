@@ -110,6 +110,8 @@ def load_sdf(source: ModelSource, root: Element, meshes: Meshes | None) -> tuple
         link = file.links[joint.child]
         if link.joint is None and not link.static and not _goes_around(file, joint):
             link.joint = joint
+    if not file.links:
+        raise ModelFileError(": has no <link>")
     trees = [_tree(file, roots, packages, meshes, source) for roots in _components(file)]
     closing = [joint for joint in file.joints if file.links[joint.child].joint is not joint]
     constraints = {name: one for joint in closing for name, one in _closed(file, joint)}
@@ -126,7 +128,7 @@ def _notes(file: _File, closing: list[_Joint]) -> Iterator[str]:
     if limited := [joint.name for joint in closing if joint.element.find("axis/limit") is not None]:
         yield f"limits of {listed(limited)}, which close loops"
     if file.plain:
-        yield f"another inertia of {listed(file.plain)} than 1 kg and 1 kg m^2: no <inertial>"
+        yield f"mass and inertia but 1 kg and 1 kg m^2 of {listed(file.plain)}, without <inertial>"
 
 
 def _gravity_notes(gravity: Element | None) -> Iterator[str]:
@@ -141,11 +143,13 @@ def _read(scope: Scope, file: _File) -> None:
     _count_unread(scope.element, file)
     for name, element in scope.named.items():
         if element.tag == "link":
-            link = _Link(
-                scope.full(name), element, scope, X_FS * scope.pose(name), _inertia(element, file, scope.full(name)),
-                scope.static, not flag(element, "gravity", True),
-            )  # fmt: skip
-            file.links[link.name] = link
+            full = scope.full(name)
+            if full in file.links:
+                raise ModelFileError(f"{at(element)}link {full}: another link has this name")
+            inertia = _inertia(element, file, full, scope.static)
+            weightless = not flag(element, "gravity", True)
+            pose = X_FS * scope.pose(name)
+            file.links[full] = _Link(full, element, scope, pose, inertia, scope.static, weightless)
     for name, element in scope.named.items():
         if element.tag == "joint":
             file.joints += _joint(scope, name, element, X_FS)
@@ -161,11 +165,12 @@ def _count_unread(element: Element, file: _File) -> None:
             _count_unread(child, file)
 
 
-def _inertia(link: Element, file: _File, name: str) -> pin.Inertia:
+def _inertia(link: Element, file: _File, name: str, static: bool) -> pin.Inertia:
     """The inertia of a link in its axes."""
     given = link.find("inertial")
     if given is None:
-        file.plain.append(name)
+        if not static:
+            file.plain.append(name)
         return pin.Inertia(1.0, np.zeros(3), np.eye(3))
     if given.get("auto", "") in ("1", "true"):
         density = values(given.find("density"), 1, (1000.0,))[0]

@@ -122,6 +122,8 @@ class Scope:
                     return None
                 name = scope._canonical()
             scope, name = scope._split(name, element)
+            if name == MODEL:
+                continue
             if (id(scope), name) in seen:
                 raise ModelFileError(f"{at(element)}frame {name}: is attached to itself")
             seen.add((id(scope), name))
@@ -190,6 +192,8 @@ def read_scopes(root: Element, path: Path, packages: Packages) -> list[Scope]:
     reader = _Reader(packages)
     top = [child for child in root if child.tag in ("world", "model", "include")]
     tops: list[Scope] = []
+    if sum(child.tag == "world" for child in root) > 1:
+        raise ModelFileError(f"{at(top[1])}has several <world>: must have one")
     for child in top:
         scope = reader.scope(child, _version(root), path.parent, None, alone=len(top) == 1)
         if scope is not None:
@@ -248,7 +252,10 @@ class _Reader:
         where = f"{at(include)}<include> {shown(uri)}: "
         if flag(include, "merge") or include.get("merge", "") in _TRUE:
             raise ModelFileError(f"{where}merge is not read; leave it out, and name links by MODEL::LINK")
-        path = self._model_file(self._packages.locate(uri) or _beside(folder, uri), where)
+        found = self._packages.locate(uri) or _beside(folder, uri) if uri else None
+        if found is None and uri and "://" not in uri:
+            found = self._packages.locate(f"model://{uri}")
+        path = self._model_file(found, where)
         self._files += 1
         if len(self._open) > INCLUDES or path in self._open:
             raise ModelFileError(f"{where}files include each other")
