@@ -328,6 +328,18 @@ def _add_commands(commands: Any) -> None:
     command.set_defaults(command=VIEW)
 
     command = commands.add_parser(
+        "convert", help="write the file of a robot or a world as an experiment that can be edited (docs/worlds.md)"
+    )
+    command.add_argument("file", metavar="FILE", help="a file .urdf, .xacro, .xml (MJCF), .sdf or .world")
+    command.add_argument("--out", metavar="WORLD.yaml", required=True, help="file that is written, meshes beside it")
+    _add_args(command)
+    command.add_argument(
+        "--packages", action="append", default=[], metavar="DIR", help="folder in which packages are looked for first"
+    )
+    command.add_argument("--force", action="store_true", help="overwrite the file")
+    command.set_defaults(command="haptic_bench.commands.convert:convert")
+
+    command = commands.add_parser(
         "point", help="move the hand of a running trial whose operator is a pointer (docs/pointer.md)"
     )
     command.add_argument(

@@ -135,14 +135,24 @@ def load_viewed(world: str, settings: Sequence[str] = (), args: Mapping[str, str
     Raises:
         ParameterError: one line for each problem.
     """
-    path = _world_file(world)
-    if path is None:
-        raise ParameterError([f"world {inputs.shown(world)}: must be a file {', '.join(WORLD_FILES)}"])
+    path = find_world_file(world)
     _check_args(path, args)
     document = _document(path, settings, args or {}) | VIEWED
     if document["scene"]["type"] == "world":
         document |= {"contact": {"friction": {"model": "coulomb"}}, "environment": {"method": "constraint"}}
     return _one(document, path, settings)
+
+
+def find_world_file(world: str) -> Path:
+    """A world file, by name or as a path.
+
+    Raises:
+        ParameterError: it is none.
+    """
+    path = _world_file(world)
+    if path is None:
+        raise ParameterError([f"world {inputs.shown(world)}: must be a file {', '.join(WORLD_FILES)}"])
+    return path
 
 
 def _check_args(path: Path | None, args: Mapping[str, str] | None) -> None:

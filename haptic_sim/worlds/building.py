@@ -41,12 +41,13 @@ from haptic_sim.geometry.collision import CollisionDetector
 from haptic_sim.geometry.fields.distances import FieldError
 from haptic_sim.geometry.fields.field import CELLS, SolidField, fields_for
 from haptic_sim.geometry.meshes import MeshError
-from haptic_sim.geometry.shapes import Solid, Vector, placement, solids, uniform
+from haptic_sim.geometry.shapes import PlaneParameters, Solid, Vector, placement, solids, uniform
 from haptic_sim.hand.held import unholdable
 from haptic_sim.messages import ToolSizes
 from haptic_sim.motions.motion import Motion, Pull
 from haptic_sim.parameters import ParameterError, did_you_mean
 from haptic_sim.random_numbers import displaced
+from haptic_sim.rotations import from_roll_pitch_yaw
 from haptic_sim.spatial import planar_angle, quat_from_matrix
 from haptic_sim.worlds.constraints import build_constraints
 from haptic_sim.worlds.file_joints import listed
@@ -55,6 +56,7 @@ from haptic_sim.worlds.model_files import load_trees
 from haptic_sim.worlds.motions import build_motions, build_pulls, without_friction
 from haptic_sim.worlds.parameters import (
     WORLD,
+    BallBodyParameters,
     FileParameters,
     FixedBodyParameters,
     FreeBodyParameters,
@@ -271,6 +273,7 @@ class _Link:
     laws: tuple[JointLaw, ...] = ()  # places in v and q are counted from the joint's first
     balanced: pin.Inertia = field(default_factory=pin.Inertia.Zero)  # what gravity does not pull at
     bare: bool = False  # between two joints of one body
+    armature: float = 0.0
     number: int = 0  # of the joint, once there
 
     @property
@@ -843,18 +846,29 @@ def _add_bodies(plan: _Plan, parameters: WorldParameters, folder: Path) -> Itera
         X_JB = pin.SE3.Identity()  # body in its joint
         link = None
         if isinstance(body, FixedBodyParameters):
-            X_JB = body.pose
+            link, X_JB = _fixed(plan, body)
         else:
             inertia = _inertia(body, [solid for _, solid in pieces[name]])
             link, X_JB = _link(plan, name, body, inertia)
             plan.links.append(link)
-        centre = link.inertia.lever.copy() if link is not None else X_JB.translation.copy()
+        moves = link is not None and not isinstance(body, FixedBodyParameters)
+        centre = link.inertia.lever.copy() if link is not None and moves else X_JB.translation.copy()
         plan.places[name] = _Place(link, X_JB, centre, body)
+        if link is not None and not moves and any(isinstance(shape, PlaneParameters) for shape in body.shapes):
+            yield f"bodies.{name}.shapes: a plane must be of a body that does not move, and its parent does"
     # Shapes in the order of the experiment, whatever hangs on what.
     for name, solids_of_body in pieces.items():
         for k, (_, solid) in enumerate(solids_of_body):
             pose = plan.places[name].pose * solid.pose
             plan.shapes.append(_Shape(name, f"{name}.{k}", pose, solid.geometry, solid.field))
+
+
+def _fixed(plan: _Plan, body: FixedBodyParameters) -> tuple[_Link | None, pin.SE3]:
+    """The joint that a body is fixed to, and its pose in the joint's axes; none: the world."""
+    if body.parent == WORLD:
+        return None, body.pose
+    place = plan.places[body.parent]
+    return place.link, place.pose * body.pose
 
 
 def _parents_first(plan: _Plan, parameters: WorldParameters) -> tuple[list[str], list[str]]:
@@ -884,6 +898,8 @@ def _parent(parameters: WorldParameters, name: str) -> str:
 
 def _inertia(body: Any, pieces: list[Solid]) -> pin.Inertia:
     """Inertia of a moving body in its axes."""
+    if getattr(body, "bare", False):
+        return pin.Inertia.Zero()
     shapes = uniform(pieces)
     planar = isinstance(body, PlanarBodyParameters)
     if body.inertia is not None:
@@ -922,8 +938,11 @@ def _link(plan: _Plan, name: str, body: Any, inertia: pin.Inertia) -> tuple[_Lin
         if body.parent != WORLD:
             place = plan.places[body.parent]
             parent, pose = place.link, place.pose * body.pose
-        axis = np.array(body.axis) / np.linalg.norm(body.axis)
-        if isinstance(body, RevoluteBodyParameters):
+        axis = np.array(getattr(body, "axis", (0.0, 0.0, 1.0)))
+        axis = axis / np.linalg.norm(axis)
+        if isinstance(body, BallBodyParameters):
+            joint, q = pin.JointModelSpherical(), [*from_roll_pitch_yaw(*body.turn)]
+        elif isinstance(body, RevoluteBodyParameters):
             joint, q = pin.JointModelRevoluteUnaligned(axis), [body.angle]
         else:
             joint, q = pin.JointModelPrismaticUnaligned(axis), [body.travel]
@@ -939,23 +958,33 @@ def _link(plan: _Plan, name: str, body: Any, inertia: pin.Inertia) -> tuple[_Lin
         planar=isinstance(body, PlanarBodyParameters),
         balanced=inertia if body.gravity_compensation else pin.Inertia.Zero(),
         parent_body=getattr(body, "parent", None),
-        laws=() if isinstance(body, PlanarBodyParameters) else (_law(name, body),),
+        laws=() if isinstance(body, PlanarBodyParameters) else _laws(name, body),
+        armature=getattr(body, "armature", 0.0),
+        bare=getattr(body, "bare", False),
     )
     return link, X_JB
 
 
-def _law(name: str, body: RevoluteBodyParameters | PrismaticBodyParameters) -> JointLaw:
+def _laws(
+    name: str, body: RevoluteBodyParameters | PrismaticBodyParameters | BallBodyParameters
+) -> tuple[JointLaw, ...]:
+    if isinstance(body, BallBodyParameters):
+        return tuple(JointLaw(name, velocity=k, damping=body.damping) for k in range(3))
     lower, upper = body.range or (-np.inf, np.inf)
-    return JointLaw(
+    law = JointLaw(
         name,
         velocity=0,
         position=0,
         lower=lower,
         upper=upper,
+        speed=body.speed_limit or np.inf,
         damping=body.damping,
         friction=body.friction,
+        stiffness=body.stiffness,
+        reference=body.rest,
         restitution=body.limit_restitution,
     )
+    return (law,)
 
 
 # Model
@@ -970,6 +999,10 @@ def _name_problems(plan: _Plan, parameters: WorldParameters, hands: Sequence[Hol
     if not plan.links:
         free = " or ".join(f"files.{name}.base=free" for name in parameters.files)
         yield "bodies: none of them moves" + (f"; set {free} to let the whole of the file move" if free else "")
+    parents = {id(link.parent) for link in plan.links}
+    for link in plan.links:
+        if link.bare and id(link) not in parents:
+            yield f"bodies.{link.name}.bare: no body with mass hangs on it; give it mass, or name it as a parent"
     count = sum(len(link.v) for link in plan.links)
     if count > MAX_COORDINATES:
         yield f"bodies: they have {count} velocities together: must be at most {MAX_COORDINATES}"
@@ -1027,6 +1060,8 @@ def _assemble(
         model.appendBodyToJoint(link.number, link.inertia, pin.SE3.Identity())
         if link.source is not None:
             _copy_limits(*link.source, model, link.number)
+        if link.armature > 0.0:
+            model.armature[model.idx_vs[link.number]] = link.armature
         first_v, first_q = model.idx_vs[link.number], model.idx_qs[link.number]
         for law in link.laws:
             position = law.position + first_q if law.position >= 0 else -1

@@ -44,9 +44,14 @@ class _Body(Material):
 
 
 class FixedBodyParameters(Placed, _Body):
-    """A body that never moves."""
+    """A body that is fixed to the world, or to another one, of which it is a part."""
 
     joint: Literal["fixed"] = "fixed"
+    parent: str = quantity(
+        WORLD,
+        description="Body to which this one is fixed, whose mass includes that of this one: NAME, or FILE/LINK; world: "
+        "it never moves",
+    )
 
 
 class _MovingBody(_Body):
@@ -62,6 +67,14 @@ class _MovingBody(_Body):
 
     @model_validator(mode="after")
     def _enough_and_not_too_much(self) -> Any:
+        if getattr(self, "bare", False):
+            if given := [
+                key for key in ("mass", "density", "inertia", "centre_of_mass") if getattr(self, key) is not None
+            ]:
+                raise ValueError(f".{given[0]}: a bare body has none; leave it out, or leave out bare")
+            if self.shapes:
+                raise ValueError(".shapes: a bare body has none; leave them out, or leave out bare")
+            return self
         inertia = getattr(self, "inertia", None)
         centre = getattr(self, "centre_of_mass", None)
         if any(isinstance(shape, PlaneParameters) for shape in self.shapes):
@@ -169,6 +182,11 @@ class _LinkedBody(Placed, _SpatialBody):
     limit_restitution: float = quantity(
         0.0, description="Coefficient of restitution at the limits of the joint", ge=0.0, le=1.0
     )
+    bare: bool = quantity(
+        False,
+        description="Whether the body has no mass and no shapes, and is there for its joint alone, between its parent "
+        "and the bodies that hang on it",
+    )
 
 
 class RevoluteBodyParameters(_LinkedBody):
@@ -182,6 +200,14 @@ class RevoluteBodyParameters(_LinkedBody):
     )
     damping: float = quantity(0.0, unit="N m s/rad", description="Viscous damping of the joint", ge=0.0, le=1e9)
     friction: float = quantity(0.0, unit="N m", description="Dry friction of the joint", ge=0.0, le=1e9)
+    stiffness: float = quantity(0.0, unit="N m/rad", description="Stiffness of a spring in the joint", ge=0.0, le=1e9)
+    rest: float = quantity(0.0, unit="rad", description="Angle at which the spring in the joint is at rest")
+    armature: float = quantity(
+        0.0, unit="kg m^2", description="Inertia of the drive at the joint, beside that of the bodies", ge=0.0, le=1e6
+    )
+    speed_limit: float | None = quantity(
+        None, unit="rad/s", description="Limit of the joint's angular velocity; left out: none", gt=0.0
+    )
 
     @model_validator(mode="after")
     def _starts_in_range(self) -> Any:
@@ -199,14 +225,39 @@ class PrismaticBodyParameters(_LinkedBody):
     )
     damping: float = quantity(0.0, unit="N s/m", description="Viscous damping of the joint", ge=0.0, le=1e9)
     friction: float = quantity(0.0, unit="N", description="Dry friction of the joint", ge=0.0, le=1e9)
+    stiffness: float = quantity(0.0, unit="N/m", description="Stiffness of a spring in the joint", ge=0.0, le=1e9)
+    rest: float = quantity(0.0, unit="m", description="Travel at which the spring in the joint is at rest")
+    armature: float = quantity(
+        0.0, unit="kg", description="Inertia of the drive at the joint, beside that of the bodies", ge=0.0, le=1e6
+    )
+    speed_limit: float | None = quantity(
+        None, unit="m/s", description="Limit of the joint's velocity; left out: none", gt=0.0
+    )
 
     @model_validator(mode="after")
     def _starts_in_range(self) -> Any:
         return _in_range(self, "travel", "m")
 
 
+class BallBodyParameters(Placed, _SpatialBody):
+    """A body on a ball joint at its origin."""
+
+    joint: Literal["ball"] = "ball"
+    parent: str = quantity(WORLD, description="Body to which the joint attaches this body: NAME, or FILE/LINK")
+    turn: Vector = quantity(ORIGIN, unit="rad", description="Roll, pitch and yaw of the joint at the start")
+    velocity: Vector = quantity(
+        ORIGIN, unit="rad/s", description="Angular velocity of the joint at the start, in the axes of the body"
+    )
+    damping: float = quantity(0.0, unit="N m s/rad", description="Viscous damping of the joint", ge=0.0, le=1e9)
+
+
 AnyBodyParameters = Annotated[
-    FixedBodyParameters | FreeBodyParameters | PlanarBodyParameters | RevoluteBodyParameters | PrismaticBodyParameters,
+    FixedBodyParameters
+    | FreeBodyParameters
+    | PlanarBodyParameters
+    | RevoluteBodyParameters
+    | PrismaticBodyParameters
+    | BallBodyParameters,
     Field(discriminator="joint"),
 ]
 

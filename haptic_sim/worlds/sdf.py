@@ -26,6 +26,7 @@ from haptic_sim.constraints.parameters import (
 )
 from haptic_sim.dynamics.joints import JointLaw
 from haptic_sim.geometry.meshes import convex_shape, on_sphere
+from haptic_sim.geometry.shapes import impossible
 from haptic_sim.inputs import DATA, LARGEST, InputError, number, shown
 from haptic_sim.scenes import ModelSource
 from haptic_sim.worlds.file_joints import listed
@@ -166,11 +167,12 @@ def _count_unread(element: Element, file: _File) -> None:
 
 
 def _inertia(link: Element, file: _File, name: str, static: bool) -> pin.Inertia:
-    """The inertia of a link in its axes."""
+    """The inertia of a link in its axes; of one that is static, none."""
+    if static:
+        return pin.Inertia.Zero()
     given = link.find("inertial")
     if given is None:
-        if not static:
-            file.plain.append(name)
+        file.plain.append(name)
         return pin.Inertia(1.0, np.zeros(3), np.eye(3))
     if given.get("auto", "") in ("1", "true"):
         density = values(given.find("density"), 1, (1000.0,))[0]
@@ -182,6 +184,8 @@ def _inertia(link: Element, file: _File, name: str, static: bool) -> pin.Inertia
     part = {key: _value(tensor, key, 1.0 if key in ("ixx", "iyy", "izz") else 0.0) for key in _MOMENTS}
     moments = np.array([[part[_MOMENTS[3 * i + k]] for k in range(3)] for i in range(3)])
     X_LC = pose_of(given.find("pose"))
+    if mass > 0.0 and (reason := impossible(moments)):
+        raise ModelFileError(f"{at(given)}link {name}: no body has this inertia: {reason}")
     return X_LC.act(pin.Inertia(mass, np.zeros(3), moments))
 
 
