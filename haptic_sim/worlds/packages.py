@@ -110,13 +110,15 @@ def described(path: str) -> Path | None:
         raise ModelFileError(f": {shown(name)}: must be a name of robot_descriptions, as robot://ur5e_description")
     name = name if name.endswith("_description") else f"{name}_description"
     try:
-        module = importlib.import_module(f"robot_descriptions.{name}")
-    except ModuleNotFoundError as error:
-        if error.name == f"robot_descriptions.{name}":
-            known = "https://github.com/robot-descriptions/robot_descriptions.py"
-            raise ModelFileError(f": robot_descriptions has no {name}; {known} lists them") from error
+        importlib.import_module("robot_descriptions")
+    except ImportError as error:
         remedy = "python3 -m pip install robot_descriptions, or name the file of a checkout"
         raise ModelFileError(f": robots by name need the package robot_descriptions ({error}): {remedy}") from error
+    try:
+        module = importlib.import_module(f"robot_descriptions.{name}")
+    except ModuleNotFoundError as error:
+        known = "https://github.com/robot-descriptions/robot_descriptions.py"
+        raise ModelFileError(f": robot_descriptions has no {name} ({error}); {known} lists them") from error
     except Exception as error:  # it fetches repositories with git
         first = (str(error).strip().splitlines() or [type(error).__name__])[0]
         remedy = (

@@ -191,7 +191,8 @@ class _Expansion:
         where = at(self._here) if self._here is not None else ": "
         known = listed([f"{name} = {value}" if len(value) < 30 else name for name, value in self._declared.items()], 12)
         raise ModelFileError(
-            *(self._unknown() if args else ()), f"{where}{problem}{f' (args of the file: {known})' * args}"
+            *(self._unknown() if args else ()),
+            f"{where}{problem}{f' (args of the file: {known})' if args and known else ''}",
         ) from cause
 
     def _unknown(self) -> list[str]:
@@ -208,9 +209,6 @@ class _Expansion:
         """An element that is none of xacro's, its attributes evaluated before its content or `last`."""
         made = Element(tag or source.tag)
         made.line, made.file = source.line, source.file
-        self._made += 1
-        if self._made > MOST_ELEMENTS:
-            self._refuse(f"is expanded to more than {MOST_ELEMENTS} elements")
         if last:
             self._content(source, names, made)
         self._here = source
@@ -233,6 +231,9 @@ class _Expansion:
         for child in source:
             assert isinstance(child, Element)
             self._here = child
+            self._made += 1
+            if self._made > MOST_ELEMENTS:
+                self._refuse(f"is expanded by more than {MOST_ELEMENTS} elements and macros")
             tag = str(child.tag)
             if tag.startswith(PREFIX):
                 self._directive(child, tag.removeprefix(PREFIX), names, made)
