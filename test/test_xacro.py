@@ -84,7 +84,8 @@ def test_files_are_included_beside_each_other_and_names_can_be_kept_apart(tmp_pa
     folder = tmp_path / "parts"
     folder.mkdir()
     (folder / "part.xacro").write_text(
-        "<robot><xacro:property name=\"size\" value=\"${xacro.load_yaml('size.yaml')['wheel']['angle']}\"/>"
+        '<robot><xacro:property name="size" lazy_eval="false" '
+        "value=\"${xacro.load_yaml('size.yaml')['wheel']['angle']}\"/>"
         '<xacro:macro name="wheel" params="n"><l n="${n}" size="${size}" dir="$(dirname)"/></xacro:macro></robot>'
     )
     (folder / "size.yaml").write_text("wheel: {angle: !degrees 180, angle2: 1, angle2: 2}\n")
