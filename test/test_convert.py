@@ -14,6 +14,7 @@ import haptic_sim
 from haptic_bench import experiment
 from haptic_bench.commands import command_line
 from haptic_bench.experiment.conversion import convert_file
+from haptic_bench.experiment.system import is_world_file, load_viewed
 from haptic_sim.parameters import ParameterError
 from haptic_sim.worlds.conversion import convert
 from haptic_sim.worlds.model_files import ModelFileError, load_trees
@@ -162,3 +163,21 @@ def test_a_body_that_is_fixed_to_another_is_a_part_of_it() -> None:
         world.step()
     assert world.bodies["box"].position[2] == pytest.approx(0.4, abs=2e-3)
     assert world.bodies["foot"].position[2] == pytest.approx(0.1, abs=2e-3)
+
+
+def test_a_file_is_viewed_without_a_device_and_its_bodies_are_dragged(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "r.urdf.xacro"
+    path.write_text(XACRO)
+    trial = load_viewed(str(path), ["scene.gravity=[0,0,-1]"], {"mass": "2"})
+    assert (trial.experiment.device.type, trial.experiment.operator.type) == ("none", "pointer")
+    assert trial.experiment.scene.tool == "model/tool" and trial.start.world.model.inertias[1].mass == 2.0
+    assert is_world_file(str(path)) and is_world_file("robot://ur5e") and not is_world_file("corner_peg")
+    for arguments, said in (
+        ([str(path), "--arg", "mass=two"], "<mass> value = two: must be finite numbers"),
+        (["corner_peg", "--arg", "mass=2"], "--arg: is for a xacro file; leave it out"),
+        (["nowhere.sdf"], "world nowhere.sdf: there is no such file"),
+    ):
+        assert command_line.main(["view", *arguments]) == 2
+        assert said in capsys.readouterr().err

@@ -796,9 +796,9 @@ def _of_file(file: str, given: AnyWorldConstraintParameters) -> AnyWorldConstrai
 def _material(file: FileParameters, tree: FileTree, body: str) -> Material:
     """What the surface of a link is like: as the keys of the file say, else as the file itself does."""
     restitution, friction = tree.materials.get(body, (None, None))
-    said = {"restitution": restitution, "friction_static": friction, "friction_kinetic": friction}
-    given = {key: value for key in said if (value := getattr(file, key)) is not None}
-    return Material(**said | given) if tree.materials else file
+    own = {"restitution": restitution, "friction_static": friction, "friction_kinetic": friction}
+    given = {key: value for key in own if (value := getattr(file, key)) is not None}
+    return Material(**own | given) if tree.materials else file
 
 
 def _to_centre(inertia: pin.Inertia) -> pin.SE3:

@@ -169,8 +169,8 @@ class _Conversion:
         if found:
             self._bodies[body]["shapes"] = found
         restitution, friction = tree.materials.get(link, (None, None))
-        said = {"restitution": restitution, "friction_static": friction, "friction_kinetic": friction}
-        self._bodies[body] |= {key: value for key, value in said.items() if value is not None}
+        values = {"restitution": restitution, "friction_static": friction, "friction_kinetic": friction}
+        self._bodies[body] |= {key: value for key, value in values.items() if value is not None}
 
     def _shape(self, body: str, k: int, X_JB: pin.SE3, shape: FileShape) -> dict[str, Any]:
         geometry, at = shape.geometry, _placed(X_JB.inverse() * shape.pose)
@@ -228,9 +228,9 @@ def _kind(tree: FileTree, joint: int, q: np.ndarray, parent: str, placement: pin
         if law.limited:
             ends_of_range = [-1e9 if law.lower == -math.inf else law.lower, 1e9 if law.upper == math.inf else law.upper]
             keys["range"] = _floats(ends_of_range)
-        said = {"speed_limit": law.speed, "damping": law.damping, "friction": law.friction}
-        said |= {"stiffness": law.stiffness, "rest": law.reference if law.stiffness else 0.0}
-        keys |= {key: float(value) for key, value in said.items() if 0.0 != value < math.inf}
+        values = {"speed_limit": law.speed, "damping": law.damping, "friction": law.friction}
+        values |= {"stiffness": law.stiffness, "rest": law.reference if law.stiffness else 0.0}
+        keys |= {key: float(value) for key, value in values.items() if 0.0 != value < math.inf}
     if (armature := float(model.armature[model.idx_vs[joint]])) > 0.0:
         keys["armature"] = armature
     return keys

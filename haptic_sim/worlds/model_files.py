@@ -127,7 +127,9 @@ def _locate_meshes(root: Element, packages: Packages) -> Iterator[str]:
             mesh.set("filename", str(found.absolute()))
         elif package := package_of(name):
             folder = packages.find(package)
-            reason = f"there is no package {package}; {packages.looked()}" if folder is None else f"is not in {folder}"
+            reason = (
+                f"there is no package {package}; {packages.searched()}" if folder is None else f"is not in {folder}"
+            )
             yield f"{at(mesh)}mesh {shown(name)}: {reason}"
 
 

@@ -48,7 +48,7 @@ class Packages:
         path = Path(uri.removeprefix("file://"))
         return next((found for folder in self._above if (found := _existing(folder / path))), None)
 
-    def looked(self) -> str:
+    def searched(self) -> str:
         """Where packages are looked for, and what to do, for messages."""
         places = ["the folders above the file", AMENT, RESOURCES[0]]
         given = f"{', '.join(map(str, self._folders))}, " if self._folders else ""

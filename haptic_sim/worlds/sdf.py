@@ -481,7 +481,7 @@ def _collisions(
         path = packages.locate(uri) or (link.scope.folder / uri if "://" not in uri else None)
         where = f"{at(mesh)}link {link.name}: mesh {shown(uri)}"
         if path is None or not uri or not path.is_file():
-            raise ModelFileError(f"{where}: not found; {packages.looked()}")
+            raise ModelFileError(f"{where}: not found; {packages.searched()}")
         if path.stat().st_size > DATA:
             raise ModelFileError(f"{where}: has {path.stat().st_size} bytes: must have at most {DATA}")
         if mesh.find("submesh") is not None:

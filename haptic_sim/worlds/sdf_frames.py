@@ -195,7 +195,7 @@ def read_scopes(root: Element, path: Path, packages: Packages) -> list[Scope]:
     if sum(child.tag == "world" for child in root) > 1:
         raise ModelFileError(f"{at(top[1])}has several <world>: must have one")
     for child in top:
-        scope = reader.scope(child, _version(root), path.parent, None, alone=len(top) == 1)
+        scope = reader.scope(child, _version(root), path.parent, None, standalone=len(top) == 1)
         if scope is not None:
             tops.append(scope)
     return tops
@@ -215,15 +215,21 @@ class _Reader:
         self._packages, self._files, self._open = packages, 0, list[Path]()
 
     def scope(
-        self, element: Element, version: tuple[int, int], folder: Path, outside: Scope | None, *, alone: bool = False
+        self,
+        element: Element,
+        version: tuple[int, int],
+        folder: Path,
+        outside: Scope | None,
+        *,
+        standalone: bool = False,
     ) -> Scope | None:
-        """A model or world, or the model that an include stands for; `alone`: its name is not in front of others."""
+        """A model or world, or the model that an include stands for; `standalone`: others have no prefix."""
         if element.tag == "include":
-            return self._include(element, folder, outside, alone)
+            return self._include(element, folder, outside, standalone)
         name = element.get("name", "")
         if not name or (name in (MODEL, WORLD) and element.tag == "model"):
             raise ModelFileError(f"{at(element)}<{element.tag}> needs a name of its own")
-        path = "" if alone or element.tag == "world" else outside.full(name) if outside is not None else name
+        path = "" if standalone or element.tag == "world" else outside.full(name) if outside is not None else name
         static = (outside is not None and outside.static) or flag(element, "static")
         made = Scope(element, version, folder, path, outside, static)
         if path.count("::") > NESTED:
@@ -247,7 +253,7 @@ class _Reader:
         else:
             scope.inside[name] = inner
 
-    def _include(self, include: Element, folder: Path, outside: Scope | None, alone: bool) -> Scope | None:
+    def _include(self, include: Element, folder: Path, outside: Scope | None, standalone: bool) -> Scope | None:
         uri = (include.findtext("uri") or "").strip()
         where = f"{at(include)}<include> {shown(uri)}: "
         if flag(include, "merge") or include.get("merge", "") in _TRUE:
@@ -285,7 +291,7 @@ class _Reader:
         if placed:
             model.set("placement_frame", placed)
         self._open.append(path)
-        made = self.scope(model, _version(root), path.parent, outside, alone=alone)
+        made = self.scope(model, _version(root), path.parent, outside, standalone=standalone)
         self._open.pop()
         return made
 

@@ -473,7 +473,7 @@ class _Expansion:
                 return self._arg(rest)
             case "find":
                 if (folder := self._packages.find(rest)) is None:
-                    self._refuse(f"$(find {shown(rest)}): there is no such package; {self._packages.looked()}")
+                    self._refuse(f"$(find {shown(rest)}): there is no such package; {self._packages.searched()}")
                 return str(folder)
             case "dirname":
                 return str(self._files[-1].parent)
