@@ -87,7 +87,7 @@ def test_rows_are_the_rates_of_residuals_and_gamma_theirs(kind):
         constraints={"it": given},
     )
     model, data, (constraint,) = world.model, world.model.createData(), world.constraints
-    rows = build_rows((constraint,), model.njoints, model.nv)
+    rows = build_rows((constraint,), model.njoints, model.idx_vs.tolist(), model.nv)
     support = Trees(model).support
     v = np.random.default_rng(7).normal(size=model.nv)
     q = np.array(world.q)

@@ -11,6 +11,8 @@ import pytest
 from numpy.polynomial import Polynomial
 
 import haptic_sim
+from haptic_sim.constraints.in_worlds import build_rows, evaluate
+from haptic_sim.packed import Packed
 from haptic_sim.parameters import ParameterError
 from haptic_sim.worlds.model_files import ModelFileError, load_trees
 
@@ -207,3 +209,25 @@ def test_a_gear_of_a_file_of_ours_conserves_energy_and_its_ratio() -> None:
     rate = 0.5 * 0.1 / (0.1 + 0.1 / 4.0)
     assert world.velocities["left"] == pytest.approx(rate, rel=1e-12)
     assert world.velocities["right"] == pytest.approx(-rate / 2.0, rel=1e-12)
+
+
+def test_the_row_of_a_coupling_is_the_rate_of_its_residual_and_gamma_its_change() -> None:
+    """By central differences along a motion of constant velocity."""
+    slide = {"joint": "prismatic", "axis": [1, 0, 0], "mass": 1.0, "inertia": [0.1, 0.1, 0.1]}
+    coupling = {"joints": {"a": 1.5, "b": -0.4}, "to": {"c": 0.7, "b": 0.2}, "polynomial": [0.1, -2.0, 0.5, 0.3, -0.2]}
+    given = {"type": "joint_coupling", "active": [[1e6, None]], **coupling}
+    scene = {"bodies": {"a": slide, "b": slide, "c": slide}, "tool": "a", "constraints": {"it": given}}
+    start = haptic_sim.Model(scene).start
+    rows = build_rows(start.constraints, 4, [0, 0, 1, 2], 3)
+    q, v = np.array([0.3, -0.5, 0.8]), np.array([1.1, 0.4, -0.9])
+    support = np.vstack([np.zeros(3), np.eye(3)]).astype(bool)
+
+    def at(time: float) -> tuple[float, float, float]:
+        rows.position[:] = q + time * v
+        evaluate(Packed(rows).arrays, np.zeros((3, 6)), support, v, True)
+        return float(rows.c[0]), float(rows.A[0] @ v), float(rows.gamma[0])
+
+    h = 1e-5
+    (before, slower, _), (after, faster, _), (_, rate, gamma) = at(-h), at(h), at(0.0)
+    assert rate == pytest.approx((after - before) / (2 * h), rel=1e-8)
+    assert gamma == pytest.approx((faster - slower) / (2 * h), rel=1e-8)
