@@ -35,8 +35,9 @@ from haptic_sim.dynamics.gravity import balance
 from haptic_sim.dynamics.joints import JointLaw
 from haptic_sim.dynamics.loose import PINOCCHIO_COORDINATES, joint_placements, part_of
 from haptic_sim.dynamics.multibody import Multibody, SurveyedMultibody, coordinate_names, free_joint, planar_joint
-from haptic_sim.geometry.meshes import MeshError
-from haptic_sim.geometry.shapes import Solid, Vector, locate, placement, solids, uniform
+from haptic_sim.geometry.mesh_files import MeshError
+from haptic_sim.geometry.meshes import Taken
+from haptic_sim.geometry.shapes import Solid, Vector, locate, placement, solid, uniform
 from haptic_sim.hand.held import unholdable
 from haptic_sim.messages import ToolSizes
 from haptic_sim.motions.motion import Motion, Pull
@@ -69,6 +70,22 @@ MAX_COORDINATES = 6000  # velocities: solvers have tables of their square, 0.3 G
 
 
 @dataclass(frozen=True)
+class MeshOfBody:
+    """A mesh of a body, and which shapes of the world's geometry stand for it.
+
+    Attributes:
+        body: its name.
+        first, count: the shapes, which have the pose of the mesh.
+        taken: the mesh, and what was chosen.
+    """
+
+    body: str
+    first: int
+    count: int
+    taken: Taken
+
+
+@dataclass(frozen=True)
 class WorldSetup:
     """A multibody world at its start.
 
@@ -87,7 +104,8 @@ class WorldSetup:
         rank_tolerance, rank_fade: when the hand is blocked in a direction, see `haptic_sim.hand`.
         constraints: exact ones, which q and v meet.
         laws: limits, damping, friction and springs of joints, which q meets.
-        notes: what files say that is not simulated, and what was changed to use them; one line a file.
+        meshes: of bodies, with what they collide as.
+        notes: what meshes collide as, what files say that is not simulated, and what was changed to use them; one line a file.
         elsewhere: names of bodies that move and that surroundings alone simulate; their frames are on joint 0.
         pairs: names of the two bodies of each pair of shapes, the tool's the second, as surroundings number them; left
             out: the collision pairs of `geometry`.
@@ -113,6 +131,7 @@ class WorldSetup:
     rank_fade: float = 0.0
     constraints: tuple[WorldConstraint, ...] = ()
     laws: tuple[JointLaw, ...] = ()
+    meshes: tuple[MeshOfBody, ...] = ()
     notes: tuple[str, ...] = ()
     elsewhere: tuple[str, ...] = ()
     pairs: tuple[tuple[str, str], ...] | None = None
@@ -299,6 +318,7 @@ class _Plan:
     places: dict[str, _Place] = field(default_factory=dict)
     links: list[_Link] = field(default_factory=list)
     shapes: list[_Shape] = field(default_factory=list)
+    meshes: list[MeshOfBody] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
 
 
@@ -390,6 +410,7 @@ def build(
         rank_fade=parameters.rank_fade,
         constraints=build_constraints(model, parameters.constraints, prefix),
         laws=laws,
+        meshes=tuple(plan.meshes),
         notes=tuple(prefix + note for note in plan.notes),
         further=further,
         motions=motions,
@@ -742,17 +763,20 @@ def _free_link(name: str, inertia: pin.Inertia, X_WB: pin.SE3, velocity: np.ndar
 
 
 def _add_bodies(plan: _Plan, parameters: WorldParameters, folder: Path) -> Iterator[str]:
-    pieces: dict[str, list[tuple[int, Solid]]] = {}
+    solids: dict[str, list[Solid]] = {}
     for name, body in parameters.bodies.items():
-        pieces[name] = []
+        solids[name] = []
         for i, shape in enumerate(body.shapes):
             try:
-                pieces[name] += [(i, solid) for solid in solids(shape, folder)]
+                solids[name].append(found := solid(shape, folder))
             except MeshError as error:
                 yield f"bodies.{name}.shapes[{i}]{error}"
+                continue
+            if found.taken is not None and (said := found.taken.said):
+                plan.notes.append(f"bodies.{name}.shapes[{i}].{shape.named(folder)}: {said}")
         if name in parameters.files:
             yield f"bodies.{name}: a file has this name too"
-    broken = {name for name, body in parameters.bodies.items() if len(body.shapes) > len({i for i, _ in pieces[name]})}
+    broken = {name for name, body in parameters.bodies.items() if len(body.shapes) > len(solids[name])}
     order, problems = _parents_first(plan, parameters)
     yield from problems
     if broken or problems:
@@ -764,15 +788,19 @@ def _add_bodies(plan: _Plan, parameters: WorldParameters, folder: Path) -> Itera
         if isinstance(body, FixedBodyParameters):
             X_JB = body.pose
         else:
-            inertia = _inertia(body, [solid for _, solid in pieces[name]])
+            inertia = _inertia(body, solids[name])
             link, X_JB = _link(plan, name, body, inertia)
             plan.links.append(link)
         centre = link.inertia.lever.copy() if link is not None else X_JB.translation.copy()
         plan.places[name] = _Place(link, X_JB, centre, body)
     # Shapes in the order of the experiment, whatever hangs on what.
-    for name, solids_of_body in pieces.items():
-        for k, (_, solid) in enumerate(solids_of_body):
-            plan.shapes.append(_Shape(name, f"{name}.{k}", plan.places[name].pose * solid.pose, solid.geometry))
+    for name, of_body in solids.items():
+        numbers = itertools.count()
+        for one in of_body:
+            if one.taken is not None:
+                plan.meshes.append(MeshOfBody(name, len(plan.shapes), len(one.geometry), one.taken))
+            pose = plan.places[name].pose * one.pose
+            plan.shapes += [_Shape(name, f"{name}.{next(numbers)}", pose, geometry) for geometry in one.geometry]
 
 
 def _parents_first(plan: _Plan, parameters: WorldParameters) -> tuple[list[str], list[str]]:

@@ -23,7 +23,7 @@ class ModelFileError(HapticsError, ValueError):
         super().__init__("\n".join(problems))
 
 
-Meshes = Literal["pieces", "hull", "either"]
+Meshes = Literal["either", "automatic", "hull", "pieces"]
 """How meshes of a file are taken: see `files.NAME.meshes`."""
 
 

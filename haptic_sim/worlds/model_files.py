@@ -17,7 +17,8 @@ import coal
 import numpy as np
 import pinocchio as pin
 
-from haptic_sim.geometry.meshes import MeshError, Taken, check_size, convex_pieces, convex_shape, hull_would_do, merged
+from haptic_sim.geometry.mesh_files import MeshError, merged
+from haptic_sim.geometry.meshes import convex_shape, hull_would_do, take
 from haptic_sim.geometry.shapes import impossible
 from haptic_sim.inputs import DATA, MODEL, InputError, number, numbers, read_bytes, shown
 from haptic_sim.worlds.file_joints import listed, mjcf_notes, placed, urdf_laws, urdf_notes
@@ -47,7 +48,7 @@ def load_trees(path: Path, meshes: Meshes | None, *, free: bool = False) -> tupl
 
     Args:
         path: the file. URDF meshes are looked for beside it and in the folders above, by package:// too.
-        meshes: how meshes are taken, see `convex_pieces`; None: the shapes of a URDF are left out.
+        meshes: how meshes are taken, see `FileParameters.meshes`; None: the shapes of a URDF are left out.
         free: whether what the file fixes to the world is free.
 
     Raises:
@@ -395,18 +396,16 @@ def _shapes(model: pin.Model, geometry: pin.GeometryModel, meshes: Meshes, hulls
 
 
 def _of_mesh(mesh: coal.BVHModelBase, meshes: Meshes) -> tuple[list[coal.Convex], bool]:
-    """The convex shapes of a mesh, and whether its hull is taken because its pieces cannot be."""
-    check_size(int(mesh.num_tris), "hull" if meshes == "either" else meshes)
+    """The convex shapes of a mesh, and whether its hull is taken because its pieces are not convex."""
     faces = np.array([[mesh.tri_indices(i)[k] for k in range(3)] for i in range(mesh.num_tris)], int)
     triangles = merged(np.array(mesh.vertices()), faces)
-    ways: tuple[Taken, ...] = ("pieces", "hull") if meshes == "either" else (meshes,)
-    for taken in ways:
-        try:
-            return [convex_shape(piece) for piece in convex_pieces(triangles, taken)], taken != ways[0]
-        except MeshError as error:
-            if taken == ways[-1] or not hull_would_do(error):
-                raise
-    raise AssertionError
+    try:
+        taken = take(triangles, "connected" if meshes == "either" else meshes)
+    except MeshError as error:
+        if meshes != "either" or not hull_would_do(error):
+            raise
+        return [convex_shape(corners) for corners in take(triangles, "hull").corners], True
+    return [convex_shape(corners) for corners in taken.corners], False
 
 
 def _extent(geometry: coal.CollisionGeometry) -> float:
