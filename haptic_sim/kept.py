@@ -41,9 +41,7 @@ def digest_of(*parts: Any) -> str:
     return found.hexdigest()
 
 
-def kept(
-    kind: str, digest: str, build: Callable[[], Mapping[str, np.ndarray]]
-) -> tuple[dict[str, np.ndarray], bool]:
+def kept(kind: str, digest: str, build: Callable[[], Mapping[str, np.ndarray]]) -> tuple[dict[str, np.ndarray], bool]:
     """The arrays of a digest by name, and whether they were kept; else they are built, and kept for the next time.
 
     Args:

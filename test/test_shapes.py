@@ -134,9 +134,9 @@ def test_a_plane_is_solid_below_and_has_no_mass() -> None:
     assert uniform([piece]) is None
     ball, result = coal.Sphere(0.1), coal.DistanceResult()
     at = coal.Transform3s(np.eye(3), np.array([0.0, 0.0, 1.0]))
-    assert coal.distance(piece.geometry[0], coal.Transform3s(), ball, at, coal.DistanceRequest(), result) == pytest.approx(
-        1.0 - 0.3 - 0.1
-    )
+    assert coal.distance(
+        piece.geometry[0], coal.Transform3s(), ball, at, coal.DistanceRequest(), result
+    ) == pytest.approx(1.0 - 0.3 - 0.1)
 
 
 def test_shapes_for_collisions_have_the_extents_of_the_parameters() -> None:

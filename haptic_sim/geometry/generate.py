@@ -89,11 +89,14 @@ def mug(
     faces += [face for row in range(len(path) - 1) for column in range(n) for face in _cell(row, column, n, first)]
     # the upper patch is met from below: its rim is gone around the other way, seen along the tube
     upper = grid[rims[1]]
-    turned = np.argsort(np.angle(np.exp(1j * (np.arctan2(middles[1] - upper[:, 2], upper[:, 1]) - around[0]))) % 6.28318)
+    turned = np.argsort(
+        np.angle(np.exp(1j * (np.arctan2(middles[1] - upper[:, 2], upper[:, 1]) - around[0]))) % 6.28318
+    )
     last = [rims[1][i] for i in turned]
     faces += _band(rims[0], [first + i for i in range(n)])
     faces += _band([first + (len(path) - 1) * n + i for i in range(n)], last)
-    return np.concatenate(vertices), np.array(faces)
+    used, numbers = np.unique(np.array(faces), return_inverse=True)  # within the patches there are others
+    return np.concatenate(vertices)[used], numbers.reshape(-1, 3)
 
 
 def hook(
@@ -185,7 +188,9 @@ def bolt(
     """
     turn = 2.0 * math.pi * np.arange(sides) / sides
     layers = np.linspace(0.0, length, 1 + math.ceil(length / pitch * THREAD_LAYERS))
-    rings = [_ring(turn, thread_radius(z - pitch * turn / (2.0 * math.pi), diameter, pitch) - clearance, z) for z in layers]
+    rings = [
+        _ring(turn, thread_radius(z - pitch * turn / (2.0 * math.pi), diameter, pitch) - clearance, z) for z in layers
+    ]
     if head > 0.0:
         rings = [_ring(turn, _hexagon(turn, across), -head), _ring(turn, _hexagon(turn, across), 0.0), *rings]
     bottom = -head if head > 0.0 else 0.0
@@ -213,7 +218,9 @@ def nut(
     turn = 2.0 * math.pi * np.arange(sides) / sides
     layers = np.linspace(height, 0.0, 1 + math.ceil(height / pitch * THREAD_LAYERS))
     outside = [_ring(turn, _hexagon(turn, across), z) for z in (0.0, height)]
-    inside = [_ring(turn, thread_radius(z - pitch * turn / (2.0 * math.pi), diameter, pitch) + clearance, z) for z in layers]
+    inside = [
+        _ring(turn, thread_radius(z - pitch * turn / (2.0 * math.pi), diameter, pitch) + clearance, z) for z in layers
+    ]
     return _looped([*outside, *inside])
 
 
@@ -337,7 +344,9 @@ def _band(lower: Sequence[int], upper: Sequence[int]) -> list[list[int]]:
     return faces
 
 
-def _tube(path: np.ndarray, tangents: np.ndarray, side: np.ndarray, radii: np.ndarray, around: np.ndarray) -> np.ndarray:
+def _tube(
+    path: np.ndarray, tangents: np.ndarray, side: np.ndarray, radii: np.ndarray, around: np.ndarray
+) -> np.ndarray:
     """Rings around a path in the plane that is normal to `side`, one after the other (N * len(around), 3)."""
     along = tangents / np.linalg.norm(tangents, axis=1, keepdims=True)
     other = np.cross(along, side)

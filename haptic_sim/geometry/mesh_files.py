@@ -162,8 +162,8 @@ def _check_stl(content: bytes) -> None:
     check_count(count if len(content) >= 84 + 50 * count else 0)
     if len(content) < 84 + 50 * count:
         raise MeshError(
-            f"cannot be read as a mesh: it says {count} triangles and has {(len(content) - 84) // 50}: it is cut off, or "
-            "not STL"
+            f"cannot be read as a mesh: it says {count} triangles and has {(len(content) - 84) // 50}: it is cut off, "
+            "or not STL"
         )
 
 

@@ -17,6 +17,7 @@ import numpy as np
 
 from haptic_sim.geometry import decomposition, soundness
 from haptic_sim.geometry.mesh_files import MeshError, check_count
+from haptic_sim.geometry.sampling import on_sphere
 from haptic_sim.kept import digest_of, kept
 
 if TYPE_CHECKING:
@@ -90,7 +91,7 @@ def take(mesh: trimesh.Trimesh, how: As | Literal["connected"] = "automatic", er
         how: automatic: itself where it is convex, or its connected pieces where these are, else pieces; hull: its
             convex hull, whatever it is like; pieces: as automatic, as what is convex needs no decomposition; connected:
             as automatic, but never a decomposition.
-        error: largest distance of the surface of the pieces from that of the mesh that is wanted [m]; None: as it comes.
+        error: largest distance of the surface of the pieces from that of the mesh that is wanted [m]; None: any.
 
     Raises:
         MeshError: not closed, without volume, too large; or the error cannot be met.
@@ -279,14 +280,6 @@ def fewer_corners(vertices: np.ndarray, most: int) -> np.ndarray:
     extent = np.maximum(np.ptp(vertices, axis=0), 1e-12)
     heights = (vertices / extent) @ on_sphere(most).T
     return vertices[np.unique(np.argmax(heights, axis=0))]
-
-
-def on_sphere(count: int) -> np.ndarray:
-    """Points spread evenly over the unit sphere (count, 3), along a spiral."""
-    k = np.arange(count) + 0.5
-    height, turn = 1.0 - 2.0 * k / count, np.pi * (1.0 + np.sqrt(5.0)) * k
-    radius = np.sqrt(1.0 - height**2)
-    return np.stack([radius * np.cos(turn), radius * np.sin(turn), height], axis=1)
 
 
 def hull_mass(vertices: np.ndarray) -> Mass:

@@ -137,28 +137,26 @@ _REPLACED = {
     "convex": "is replaced by as; automatic takes a mesh, or each of its pieces, as it is where that is convex",
 }
 # A class body cannot declare a field that is named by a word of Python.
-_Mesh: Any = create_model(
-    "_Mesh",
-    __base__=_Surface,
-    **{
-        "as": (
-            As,
-            quantity(
-                "automatic",
-                description="What the mesh collides as. automatic: itself where it is convex, its connected pieces "
-                "where these are, else pieces; pieces: a decomposition into convex pieces; hull: its convex hull",
-            ),
-        )
-    },
-)
+_AS: dict[str, Any] = {
+    "as": (
+        As,
+        quantity(
+            "automatic",
+            description="What the mesh collides as. automatic: itself where it is convex, its connected pieces where "
+            "these are, else pieces; pieces: a decomposition into convex pieces; hull: its convex hull",
+        ),
+    )
+}
+_Mesh: Any = create_model("_Mesh", __base__=_Surface, **_AS)
 
 
-class MeshParameters(_Mesh):  # type: ignore[misc]  # a class that is made is of type Any
+class MeshParameters(_Mesh):
     """A closed mesh from a file."""
 
     type: Literal["mesh"] = "mesh"
     path: str = quantity(
-        description="Mesh file (STL, OBJ, PLY, OFF, glTF or DAE), in the working directory or in the experiment's folder"
+        description="Mesh file (STL, OBJ, PLY, OFF, glTF or DAE), in the working directory or in the experiment's "
+        "folder"
     )
     scale: Scale = quantity((1.0, 1.0, 1.0), description="Factors of the mesh along x, y and z, to metres")
 
@@ -175,7 +173,7 @@ class MeshParameters(_Mesh):  # type: ignore[misc]  # a class that is made is of
         return f"path = {locate(self.path, folder)}"
 
 
-class GeneratedParameters(_Mesh):  # type: ignore[misc]  # a class that is made is of type Any
+class GeneratedParameters(_Mesh):
     """A closed mesh that is generated from a few numbers (docs/shapes.md)."""
 
     type: Literal["generated"] = "generated"
@@ -229,12 +227,14 @@ class Solid:
         pose: of the shape in the body's axes.
         inertia: for a density of 1 kg/m^3, in the shape's axes; None for a half-space.
         taken: what was made of a mesh; None for other shapes.
+        source: of a mesh: where it is from.
     """
 
     geometry: tuple[coal.CollisionGeometry, ...]
     pose: pin.SE3
     inertia: pin.Inertia | None
     taken: Taken | None = None
+    source: str = ""
 
 
 def solid(shape: AnyShapeParameters, folder: Path) -> Solid:
@@ -265,7 +265,7 @@ def solid(shape: AnyShapeParameters, folder: Path) -> Solid:
     except MeshError as error:
         advice = "; set as: hull to take its convex hull" if hull_would_do(error) else ""
         raise MeshError(f".{shape.named(folder)}: {error}{advice}") from error
-    return Solid(tuple(map(convex_shape, taken.corners)), pose, pin.Inertia(*taken.mass), taken)
+    return Solid(tuple(map(convex_shape, taken.corners)), pose, pin.Inertia(*taken.mass), taken, shape.named(folder))
 
 
 def locate(path: str, folder: Path) -> Path:

@@ -40,22 +40,52 @@ def mended(mesh: trimesh.Trimesh) -> tuple[trimesh.Trimesh, tuple[str, ...]]:
     wrong = int(np.count_nonzero(uses != 2))
     if len(edges) and wrong and uses.max() == 2 and (closed := _closed(mesh)) is not None:
         mesh, holes, width = closed
-        notes.append(f"{holes} hole{'s' * (holes > 1)} of at most {width:.2g} m across {'are' if holes > 1 else 'is'} closed")
-    elif len(edges) == 0 or uses.max() <= 2 and wrong:
+        notes.append(
+            f"{holes} hole{'s' * (holes > 1)} of at most {width:.2g} m across {'are' if holes > 1 else 'is'} closed"
+        )
+    elif len(edges) == 0 or (uses.max() <= 2 and wrong):
         raise MeshError(f"is not closed: {wrong} of its {len(edges)} edges do not have a triangle on both sides")
     elif wrong:
         count = int(np.count_nonzero(uses > 2))
         raise MeshError(f"is not closed: {count} of its {len(edges)} edges have more than two triangles")
-    if not mesh.is_winding_consistent:
-        mesh = mesh.copy()
-        trimesh.repair.fix_winding(mesh)
-        if not mesh.is_winding_consistent:
-            raise MeshError("is not closed: it has one side only, as a Moebius strip")
+    if (wrong_way := _turned_wrong(np.asarray(mesh.faces))).any():
+        faces = np.where(wrong_way[:, None], mesh.faces[:, ::-1], mesh.faces)
+        mesh = trimesh.Trimesh(mesh.vertices, faces, process=False)
         notes.append("triangles that were turned the wrong way are turned")
     mesh, turned = _outward(mesh)
     if turned:
         notes.append("it was inside out, and is turned")
     return mesh, tuple(notes)
+
+
+def _turned_wrong(faces: np.ndarray) -> np.ndarray:
+    """Which triangles of a closed surface have to be turned, so that each connected piece has one outside (F,).
+
+    Raises:
+        MeshError: a piece has one side only.
+    """
+    from scipy.sparse import coo_array
+    from scipy.sparse.csgraph import breadth_first_order, connected_components
+
+    count = len(faces)
+    directed = np.concatenate([faces[:, [0, 1]], faces[:, [1, 2]], faces[:, [2, 0]]])
+    order = np.lexsort(np.sort(directed, axis=1).T)  # the two triangles of an edge come one after the other
+    first, second = order[::2] % count, order[1::2] % count
+    against = directed[order[::2], 0] == directed[order[1::2], 0]
+    turned = np.zeros(count, bool)
+    if not against.any():
+        return turned
+    graph = coo_array((np.where(against, 2, 1), (first, second)), (count, count)).tocsr()
+    graph = graph + graph.T
+    pieces, labels = connected_components(graph, directed=False)
+    for piece in range(pieces):
+        start = int(np.argmax(labels == piece))
+        reached, before = breadth_first_order(graph, start, directed=False)
+        for face in reached[1:]:
+            turned[face] = turned[before[face]] ^ bool(graph[face, before[face]] == 2)
+    if np.any(turned[first] ^ turned[second] ^ against):
+        raise MeshError("is not closed: it has one side only, as a Moebius strip has")
+    return turned
 
 
 def _closed(mesh: trimesh.Trimesh) -> tuple[trimesh.Trimesh, int, float] | None:
@@ -109,13 +139,16 @@ def _outward(mesh: trimesh.Trimesh) -> tuple[trimesh.Trimesh, bool]:
     for i, around in enumerate(outer):
         if around is not None and signs[i] == signs[around]:
             raise MeshError(
-                f"has {len(shells)} shells, of which shell {i} lies within shell {around} and is turned as if both were "
-                "solid: turn the inner one inside out if it is a cavity, else remove it"
+                f"has {len(shells)} shells, of which shell {i} lies within shell {around} and is turned as if both "
+                "were solid: turn the inner one inside out if it is a cavity, else remove it"
             )
     flip = [not signs[i] if around is None else signs[i] for i, around in enumerate(outer)]
     if not any(flip):
         return mesh, False
-    parts = [(shell.vertices, shell.faces[:, ::-1] if turn else shell.faces) for shell, turn in zip(shells, flip, strict=True)]
+    parts = [
+        (shell.vertices, shell.faces[:, ::-1] if turn else shell.faces)
+        for shell, turn in zip(shells, flip, strict=True)
+    ]
     first = np.cumsum([0, *(len(vertices) for vertices, _ in parts)])
     vertices = np.concatenate([vertices for vertices, _ in parts])
     faces = np.concatenate([faces + start for (_, faces), start in zip(parts, first, strict=False)])
@@ -169,5 +202,5 @@ def self_intersections(vertices: np.ndarray, faces: np.ndarray) -> int:
     pairs = np.array([(one.b1, one.b2) for one in result.getContacts()], np.int64).reshape(-1, 2)
     pairs = np.unique(np.sort(pairs, axis=1), axis=0)
     first, second = np.asarray(faces)[pairs[:, 0]], np.asarray(faces)[pairs[:, 1]]
-    apart = ~(first[:, :, None] == second[:, None, :]).any(axis=(1, 2))
-    return int(np.count_nonzero(apart))
+    separate = ~(first[:, :, None] == second[:, None, :]).any(axis=(1, 2))
+    return int(np.count_nonzero(separate))

@@ -105,7 +105,8 @@ class WorldSetup:
         constraints: exact ones, which q and v meet.
         laws: limits, damping, friction and springs of joints, which q meets.
         meshes: of bodies, with what they collide as.
-        notes: what meshes collide as, what files say that is not simulated, and what was changed to use them; one line a file.
+        notes: what meshes collide as, what files say that is not simulated, and what was changed to use them; one line
+            a file.
         elsewhere: names of bodies that move and that surroundings alone simulate; their frames are on joint 0.
         pairs: names of the two bodies of each pair of shapes, the tool's the second, as surroundings number them; left
             out: the collision pairs of `geometry`.
@@ -773,7 +774,7 @@ def _add_bodies(plan: _Plan, parameters: WorldParameters, folder: Path) -> Itera
                 yield f"bodies.{name}.shapes[{i}]{error}"
                 continue
             if found.taken is not None and (said := found.taken.said):
-                plan.notes.append(f"bodies.{name}.shapes[{i}].{shape.named(folder)}: {said}")
+                plan.notes.append(f"bodies.{name}.shapes[{i}].{found.source}: {said}")
         if name in parameters.files:
             yield f"bodies.{name}: a file has this name too"
     broken = {name for name, body in parameters.bodies.items() if len(body.shapes) > len(solids[name])}

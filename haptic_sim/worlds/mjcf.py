@@ -16,7 +16,8 @@ import numpy as np
 import pinocchio as pin
 
 from haptic_sim.geometry.mesh_files import MeshError, merged
-from haptic_sim.geometry.meshes import convex_shape, hull_would_do, on_sphere, take
+from haptic_sim.geometry.meshes import convex_shape, hull_would_do, take
+from haptic_sim.geometry.sampling import on_sphere
 from haptic_sim.parameters import ParameterError
 from haptic_sim.worlds.compiled import CompiledTree, body_names, library, pose_of
 from haptic_sim.worlds.file_trees import FileShape, FileTree, Meshes, ModelFileError
