@@ -77,8 +77,8 @@ def decompose(vertices: np.ndarray, faces: np.ndarray, error: float | None) -> D
             return tried[-1]
     best = min(tried, key=lambda one: one.error)
     raise MeshError(
-        f"error = {error:g} m cannot be met: {len(best.pieces)} pieces reach {best.error:.2g} m; ask for more than that, "
-        "or leave it out"
+        f"error = {error:g} m cannot be met: {len(best.pieces)} pieces reach {best.error:.2g} m; ask for more, or "
+        "leave it out"
     )
 
 

@@ -132,7 +132,7 @@ def _outward(mesh: trimesh.Trimesh) -> tuple[trimesh.Trimesh, bool]:
     """
     import trimesh
 
-    shells = mesh.split(only_watertight=False) if mesh.body_count > 1 else np.array([mesh], object)
+    shells = list(mesh.split(only_watertight=False)) if mesh.body_count > 1 else [mesh]
     signs = [bool(shell.volume >= 0.0) for shell in shells]
     bounds = np.array([shell.bounds for shell in shells])
     outer = [_holder(shells, bounds, i) for i in range(len(shells))]
@@ -155,7 +155,7 @@ def _outward(mesh: trimesh.Trimesh) -> tuple[trimesh.Trimesh, bool]:
     return trimesh.Trimesh(vertices, faces, process=False), True
 
 
-def _holder(shells: np.ndarray, bounds: np.ndarray, inner: int) -> int | None:
+def _holder(shells: list[trimesh.Trimesh], bounds: np.ndarray, inner: int) -> int | None:
     """The smallest shell that a shell lies within; None if there is none. `bounds` are their boxes (S, 2, 3) [m]."""
     around = (bounds[:, 0] <= bounds[inner, 0]).all(axis=1) & (bounds[inner, 1] <= bounds[:, 1]).all(axis=1)
     found: list[tuple[float, int]] = []
