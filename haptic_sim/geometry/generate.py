@@ -17,7 +17,7 @@ Triangles = tuple[np.ndarray, np.ndarray]
 
 ISO_DEPTH = 5.0 / 8.0 * math.sqrt(3.0) / 2.0
 """Depth of engagement of the ISO metric thread (ISO 68-1), times its pitch."""
-INVOLUTE_STEPS = 8  # points of each flank of a tooth
+INVOLUTE_STEPS = 5  # points of each flank of a tooth
 
 
 def mug(
