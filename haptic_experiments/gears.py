@@ -55,6 +55,17 @@ TORQUE = Statement(
 )
 
 
+METRICS = {
+    "ratio": Quantity("Angle of the second gear, of that of the first", of=lambda case: case.ratio),
+    "transmission_error": Quantity(
+        "Range of the transmission error at the pitch circle", "mm", 1e3, of=lambda case: case.transmission_error
+    ),
+    "pieces_error": Quantity("Errors of the convex pieces together", "mm", 1e3, of=lambda case: case.errors),
+    "torque": Quantity("Mean torque of the gears on the hand", "N m", of=lambda case: case.torque),
+    "turned": Quantity("Angle of the first gear in steady motion", "deg", 180.0 / np.pi, lambda case: case.turned),
+}
+
+
 @dataclass(frozen=True)
 class Mesh:
     """A trial of two gears.
@@ -144,15 +155,7 @@ def _numbers(experiment: Experiment, body: str) -> dict[str, float]:
 
 class Gears(Analysis):
     SCENES = ("world",)
-    METRICS = {
-        "ratio": Quantity("Angle of the second gear, of that of the first", of=lambda case: case.ratio),
-        "transmission_error": Quantity(
-            "Range of the transmission error at the pitch circle", "mm", 1e3, of=lambda case: case.transmission_error
-        ),
-        "pieces_error": Quantity("Errors of the convex pieces together", "mm", 1e3, of=lambda case: case.errors),
-        "torque": Quantity("Mean torque of the gears on the hand", "N m", of=lambda case: case.torque),
-        "turned": Quantity("Angle of the first gear in steady motion", "deg", 180.0 / np.pi, lambda case: case.turned),
-    }
+    METRICS = METRICS
     CLAIMS = (RATIO, SMOOTH, TORQUE)
 
     def lacking(self, experiment: Experiment) -> Iterator[str]:

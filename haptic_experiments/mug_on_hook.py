@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import pairwise
 
 import numpy as np
 
@@ -36,14 +37,26 @@ THROUGH = Statement(
 )
 HANGS = Statement(
     "hangs",
-    "The handle comes to rest on the rod where the shapes say, but for the errors of their pieces and the depth F / K of "
-    "the contact",
+    "The handle comes to rest on the rod where the shapes say, but for the errors of their pieces and the depth F / K "
+    "of the contact",
     "geometry",
     Quantity("way of the mug down to the rod", "mm", 1e3),
     of=lambda case: {"mug": case.fall, "shapes": case.clearance, "allowed": case.allowed},
     holds=lambda m: abs(m["mug"] - m["shapes"]) <= m["allowed"],
     when=lambda case: case.rests,
 )
+
+
+METRICS = {
+    "fall": Quantity("Way of the mug down to the rod", "mm", 1e3, of=lambda case: case.fall),
+    "clearance": Quantity("Distance of handle and rod by the shapes", "mm", 1e3, of=lambda case: case.clearance),
+    "pieces_error": Quantity("Errors of the convex pieces together", "mm", 1e3, of=lambda case: case.errors),
+    "max_force": Quantity(
+        "Largest force on the mug",
+        "N",
+        of=lambda case: np.linalg.norm(case.samples.wrench("env")[:, :3], axis=1).max(),
+    ),
+}
 
 
 @dataclass(frozen=True)
@@ -79,7 +92,7 @@ class Hanging:
     def lowered(self) -> np.ndarray:
         """Rows from which on the hand lowers the mug."""
         asked = self.trial.experiment.operator.path  # type: ignore[attr-defined]
-        begins = next(point[0] for point, after in zip(asked, asked[1:], strict=False) if after[3] < point[3])
+        begins = next(point[0] for point, after in pairwise(asked) if after[3] < point[3])
         rows: np.ndarray = self.samples["time"] >= begins
         return rows
 
@@ -129,16 +142,7 @@ def _numbers(experiment: Experiment, body: str) -> dict[str, float]:
 
 class MugOnHook(Analysis):
     SCENES = ("world",)
-    METRICS = {
-        "fall": Quantity("Way of the mug down to the rod", "mm", 1e3, of=lambda case: case.fall),
-        "clearance": Quantity("Distance of handle and rod by the shapes", "mm", 1e3, of=lambda case: case.clearance),
-        "pieces_error": Quantity("Errors of the convex pieces together", "mm", 1e3, of=lambda case: case.errors),
-        "max_force": Quantity(
-            "Largest force on the mug",
-            "N",
-            of=lambda case: np.linalg.norm(case.samples.wrench("env")[:, :3], axis=1).max(),
-        ),
-    }
+    METRICS = METRICS
     CLAIMS = (THROUGH, HANGS, PASSIVE)
 
     def lacking(self, experiment: Experiment) -> Iterator[str]:

@@ -98,8 +98,10 @@ def surface_error(vertices: np.ndarray, faces: np.ndarray, pieces: tuple[np.ndar
     surface = []
     for i, (hull, count) in enumerate(zip(hulls, counts, strict=True)):
         points = np.concatenate([spread(hull.points, hull.simplices, count)[0], hull.points[hull.vertices]])
-        others = [_height(points, one) for k, one in enumerate(planes) if k != i]
-        surface.append(points[np.min(others, axis=0, initial=np.inf) > SEAM * scale])
+        for k, one in enumerate(planes):
+            if k != i:
+                points = points[_height(points, one) > SEAM * scale]
+        surface.append(points)
     union = np.concatenate(surface)
     tree, point = triangles_of(vertices, faces), coal.Sphere(1e-9 * scale)
     largest = max(_distance(tree, point, where) for where in union)
@@ -193,7 +195,10 @@ def _run(vertices: np.ndarray, faces: np.ndarray, concavity: float) -> tuple[np.
     )
     if done.returncode == -signal.SIGXCPU:
         raise MeshError(f"is not convex, and its decomposition takes longer than {PATIENCE} s; simplify it")
-    with contextlib.suppress(ValueError, OSError), np.load(io.BytesIO(done.stdout), allow_pickle=False) as found:
+    with (
+        contextlib.suppress(ValueError, OSError, EOFError),
+        np.load(io.BytesIO(done.stdout), allow_pickle=False) as found,
+    ):
         if len(found["counts"]):
             return tuple(np.split(found["corners"], np.cumsum(found["counts"])[:-1]))
     raise MeshError(f"is not convex, and CoACD fails with it (status {done.returncode}); repair or simplify it")

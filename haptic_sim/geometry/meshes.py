@@ -210,7 +210,7 @@ def convex_pieces(mesh: trimesh.Trimesh) -> list[np.ndarray]:
         dent = _dent(hull, piece.triangles_center)
         if dent > CONVEX_TOLERANCE * _diagonal(piece.vertices):
             raise NotConvexError(f"{which}is not convex: its surface lies up to {dent:.3g} m inside its hull")
-        if piece.volume < 0.0:
+        if soundness.volume(piece) < 0.0:
             raise NotConvexError(f"{which}is not convex: it is a cavity")
         corners.append(piece.vertices[hull.vertices])
     return corners

@@ -133,7 +133,7 @@ def _outward(mesh: trimesh.Trimesh) -> tuple[trimesh.Trimesh, bool]:
     import trimesh
 
     shells = list(mesh.split(only_watertight=False)) if mesh.body_count > 1 else [mesh]
-    signs = [bool(shell.volume >= 0.0) for shell in shells]
+    signs = [volume(shell) >= 0.0 for shell in shells]
     bounds = np.array([shell.bounds for shell in shells])
     outer = [_holder(shells, bounds, i) for i in range(len(shells))]
     for i, around in enumerate(outer):
@@ -142,7 +142,11 @@ def _outward(mesh: trimesh.Trimesh) -> tuple[trimesh.Trimesh, bool]:
                 f"has {len(shells)} shells, of which shell {i} lies within shell {around} and is turned as if both "
                 "were solid: turn the inner one inside out if it is a cavity, else remove it"
             )
-    flip = [not signs[i] if around is None else signs[i] for i, around in enumerate(outer)]
+    outwards: dict[int, bool] = {}
+    for i in sorted(range(len(shells)), key=lambda i: -abs(volume(shells[i]))):  # what holds others before them
+        around = outer[i]
+        outwards[i] = around is None or not outwards[around]
+    flip = [sign != outwards[i] for i, sign in enumerate(signs)]
     if not any(flip):
         return mesh, False
     parts = [
@@ -163,8 +167,14 @@ def _holder(shells: list[trimesh.Trimesh], bounds: np.ndarray, inner: int) -> in
         if i != inner:
             turns = winding_number(shells[i].vertices, shells[i].faces, shells[inner].vertices[0])
             if abs(turns) > 0.5:
-                found.append((abs(float(shells[i].volume)), i))
+                found.append((abs(volume(shells[i])), i))
     return min(found)[1] if found else None
+
+
+def volume(mesh: trimesh.Trimesh) -> float:
+    """Volume within a closed surface [m^3], negative if it is inside out."""
+    a, b, c = np.moveaxis(np.asarray(mesh.triangles), 1, 0)
+    return float(np.einsum("ij,ij->", a, np.cross(b, c)) / 6.0)
 
 
 def winding_number(vertices: np.ndarray, faces: np.ndarray, point: np.ndarray) -> float:
