@@ -21,7 +21,7 @@ from haptic_bench.recording.samples import Samples
 from haptic_experiments.common.mujoco_worlds import PASSIVE
 from haptic_sim.geometry.generate import numbers_of
 from haptic_sim.geometry.shapes import GeneratedParameters
-from haptic_sim.worlds.parameters import WorldParameters
+from haptic_sim.worlds.parameters import FreeBodyParameters, WorldParameters
 
 MUG, HOOK = "mug", "hook"
 DOWN = 1e-4  # [m] by which the mug has been lowered when it counts as being so
@@ -78,7 +78,9 @@ class Hanging:
         mug, hook = (_numbers(trial.experiment, name) for name in (MUG, HOOK))
         # the handle is up: the side of its tube that is turned to the mug is this high over the mug's axis
         inner = mug["radius"] * np.cos(2.0 * np.pi / mug["sides"]) + mug["reach"] - mug["handle"]
-        height = scene_of(trial.experiment).bodies[MUG].position[2] + inner  # type: ignore[union-attr]
+        body = scene_of(trial.experiment).bodies[MUG]
+        assert isinstance(body, FreeBodyParameters)  # `lacking` has looked
+        height = body.position[2] + inner
         errors = sum(mesh["error"] or 0.0 for mesh in trial.meshes)
         return cls(trial, samples, float(height - hook["rod"]), float(errors))
 
@@ -134,7 +136,10 @@ def _numbers(experiment: Experiment, body: str) -> dict[str, float]:
     Raises:
         KeyError: it has none.
     """
-    for shape in scene_of(experiment).bodies[body].shapes:
+    found = scene_of(experiment).bodies[body]
+    if body == MUG and not isinstance(found, FreeBodyParameters):
+        raise KeyError(body)
+    for shape in found.shapes:
         if isinstance(shape, GeneratedParameters) and shape.shape == body:
             return numbers_of(shape.shape) | shape.numbers
     raise KeyError(body)
