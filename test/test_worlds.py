@@ -697,7 +697,7 @@ NOT_A_BODY = "the greatest of its principal moments (1, 1, 3 kg m^2) must be at 
         (
             ball(shapes=[{"type": "cone"}]),
             "scene.bodies.ball.shapes[0].type = cone: must be one of 'box', 'sphere', 'cylinder', 'capsule', 'plane', "
-            "'mesh'",
+            "'mesh', 'generated'",
         ),
         (
             {"joint": "revolute", "axis": [0, 0, 0], "mass": 1, "inertia": [1, 1, 1]},
