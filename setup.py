@@ -7,7 +7,15 @@ from pathlib import Path
 
 from setuptools import find_packages, setup
 
-PACKAGES = ["haptic_sim", "haptic_ros", "haptic_control", "haptic_drivers", "haptic_bench", "haptic_experiments"]
+PACKAGES = [
+    "haptic_sim",
+    "haptic_ros",
+    "haptic_control",
+    "haptic_drivers",
+    "haptic_view",
+    "haptic_bench",
+    "haptic_experiments",
+]
 
 
 def shared(folder):
@@ -34,6 +42,7 @@ setup(
     data_files=[*shared("config"), *shared("msg"), *shared("examples/own_parts")],
     install_requires=[
         "coal>=3.0",
+        "libigl>=2.5",
         "llvmlite>=0.43",
         "matplotlib>=3.8",
         "mcap>=1.5",

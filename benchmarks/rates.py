@@ -31,13 +31,13 @@ import numpy as np
 
 from haptic_bench import experiment
 from haptic_bench.analysis.base import analysis_of
-from haptic_bench.analysis.figures import Axis, Figure, Line, draw, style_of
 from haptic_bench.experiment import Trial
 from haptic_bench.recording.samples import Samples
 from haptic_bench.report import pages
 from haptic_bench.trials.trial import progress_bar
 from haptic_experiments.common.local_models import felt_clearance, inside
 from haptic_experiments.static_wall import wall_position
+from haptic_view.figures import Axis, Figure, Line, draw, style_of
 
 SERVO = 1000  # [Hz]
 RATES = (5, 10, 20, 60, 200, 1000)  # [Hz] of the environment

@@ -25,7 +25,7 @@ from haptic_bench.analysis import health
 from haptic_bench.running.runner import Interruption
 from haptic_bench.running.viewing import Viewing
 from haptic_bench.trials import trial
-from haptic_bench.view.page import HOST, free_port
+from haptic_view.page import HOST, free_port
 
 PAIRS = 5
 DURATION = 4.0  # [s] of a trial

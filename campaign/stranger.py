@@ -1,4 +1,7 @@
-"""A node that publishes random messages on the topics of a trial and sets its parameters, until it is killed.
+"""A node that disturbs a trial until it is killed.
+
+It publishes random messages on the trial's topics and messages of the trial once more, sets parameters, and subscribes
+and unsubscribes at any time.
 
 python -m campaign.stranger NAMESPACE NUMBER
 """
@@ -22,6 +25,7 @@ from campaign.inputs import damaged
 from haptic_sim.messages import TOPICS
 
 NODES = ("driver", "controller", "environment", "local_model", "recorder")
+MOST = 20  # subscriptions at a time
 NAMES = ("contact.stiffness", "device.massss", "use_sim_time", "rate", "", "controller.type", "x" * 200)
 
 
@@ -35,6 +39,8 @@ def main(namespace: str, number: int) -> None:
         time.sleep(0.02)
     time.sleep(rng.uniform(0.0, 3.0))
     publishers = [_publisher(node, rng) for _ in range(int(rng.integers(1, 5)))]
+    duplicates = float(rng.choice([0.0, 0.5, 1.0]))  # part of the trial's messages that it publishes once more
+    subscriptions: list[Any] = []
     clients = [node.create_client(SetParameters, f"{name}/set_parameters") for name in NODES]
     while True:
         for topic, publisher in publishers:
@@ -48,20 +54,47 @@ def main(namespace: str, number: int) -> None:
             value = ParameterValue(type=ParameterType.PARAMETER_STRING, string_value="x")
             name = NAMES[int(rng.integers(len(NAMES)))]
             client.call_async(SetParameters.Request(parameters=[Parameter(name=name, value=value)]))
+        if rng.uniform() < 0.05 and len(subscriptions) < MOST:
+            again = publishers[int(rng.integers(len(publishers)))] if rng.uniform() < duplicates else None
+            subscriptions.append(_subscription(node, rng, again))
+        elif rng.uniform() < 0.02 and subscriptions:
+            node.destroy_subscription(subscriptions.pop(int(rng.integers(len(subscriptions)))))
         rclpy.spin_once(node, timeout_sec=0.0)
         time.sleep(float(rng.choice([0.0005, 0.005, 0.05])))
 
 
 def _publisher(node: Any, rng: np.random.Generator) -> tuple[str, Any]:
     """A publisher on a topic of the trial, of its type or of another, with any quality of service."""
+    topic, kind = _topic(rng)
+    return topic, node.create_publisher(kind, topic, _quality(rng))
+
+
+def _subscription(node: Any, rng: np.random.Generator, again: tuple[str, Any] | None) -> Any:
+    """A subscription with any quality of service; what it takes is published once more by `again`, if there is one."""
+    if again is None:
+        topic, kind = _topic(rng)
+        return node.create_subscription(kind, topic, _ignore, _quality(rng), raw=True)
+    topic, publisher = again
+    return node.create_subscription(publisher.msg_type, topic, publisher.publish, _quality(rng), raw=True)
+
+
+def _ignore(data: bytes) -> None:
+    """Take a message."""
+
+
+def _topic(rng: np.random.Generator) -> tuple[str, Any]:
+    """A topic of a trial, and its type or another."""
     topic = str(rng.choice([*TOPICS, "trial_events"]))
     kinds = [String, *(getattr(msg, one) for one in ("DeviceState", "DeviceCommand", "ToolCommand"))]
     own = TOPICS[topic].TYPE.rpartition("/")[2] if topic in TOPICS else "TrialEvent"
-    kind = getattr(msg, own) if rng.uniform() < 0.7 else kinds[int(rng.integers(len(kinds)))]
+    return topic, getattr(msg, own) if rng.uniform() < 0.7 else kinds[int(rng.integers(len(kinds)))]
+
+
+def _quality(rng: np.random.Generator) -> QoSProfile:
+    """Any quality of service."""
     reliability = ReliabilityPolicy.RELIABLE if rng.uniform() < 0.5 else ReliabilityPolicy.BEST_EFFORT
     durability = DurabilityPolicy.TRANSIENT_LOCAL if rng.uniform() < 0.3 else DurabilityPolicy.VOLATILE
-    quality = QoSProfile(depth=int(rng.integers(1, 50)), reliability=reliability, durability=durability)
-    return topic, node.create_publisher(kind, topic, quality)
+    return QoSProfile(depth=int(rng.integers(1, 50)), reliability=reliability, durability=durability)
 
 
 if __name__ == "__main__":

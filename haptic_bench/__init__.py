@@ -7,42 +7,34 @@ browser. Each is imported at its first use.
 
 from __future__ import annotations
 
+import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from haptic_bench.analysis.figures import save_figure as save_figure
     from haptic_bench.trials.loop import Loop as Loop
     from haptic_bench.trials.recorded import RecordedTrial as RecordedTrial
     from haptic_bench.trials.recorded import load_trial as load_trial
     from haptic_bench.trials.recorded import run as run
-    from haptic_bench.view.film import Film as Film
-    from haptic_bench.view.window import Viewer as Viewer
+    from haptic_view.figures import save_figure as save_figure
+    from haptic_view.film import Film as Film
+    from haptic_view.window import Viewer as Viewer
 
+_MODULES = {
+    "Film": "haptic_view.film",
+    "Loop": "haptic_bench.trials.loop",
+    "RecordedTrial": "haptic_bench.trials.recorded",
+    "Viewer": "haptic_view.window",
+    "load_trial": "haptic_bench.trials.recorded",
+    "run": "haptic_bench.trials.recorded",
+    "save_figure": "haptic_view.figures",
+}
 __all__ = ["Film", "Loop", "RecordedTrial", "Viewer", "load_trial", "run", "save_figure"]
 
 
 def __getattr__(name: str) -> Any:
-    if name == "save_figure":
-        from haptic_bench.analysis import figures  # imported when it is first used
-
-        return figures.save_figure
-    if name == "Film":
-        from haptic_bench.view import film  # imported when it is first used
-
-        return film.Film
-    if name == "Loop":
-        from haptic_bench.trials import loop  # imported when it is first used
-
-        return loop.Loop
-    if name == "Viewer":
-        from haptic_bench.view import window  # imported when it is first used
-
-        return window.Viewer
-    if name in __all__:
-        from haptic_bench.trials import recorded  # imported when it is first used
-
-        return getattr(recorded, name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    if name not in _MODULES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(importlib.import_module(_MODULES[name]), name)
 
 
 def main() -> None:

@@ -180,13 +180,13 @@ def _added_problem(p: Any, inertias: CoupledInertias, rate: float) -> str:
 
     for pairs in _ADDED:
         names = tuple(key for key, _ in pairs if any(getattr(p, key) or ()))
-        if names and (said := problem(names, functools.partial(replaced, present, pairs))):
-            return said
+        if names and (found := problem(names, functools.partial(replaced, present, pairs))):
+            return found
         present = replaced(present, pairs, 1.0)
     if any(p.contact_damping) and p.contact_damping_limit is not None:
         limit = np.diag(np.array(six(p.contact_damping_limit))[inertias.axes])
-        if said := problem(("contact_damping_limit",), lambda c: present._replace(B1=present.B1 + c * limit)):
-            return said
+        if found := problem(("contact_damping_limit",), lambda c: present._replace(B1=present.B1 + c * limit)):
+            return found
     if whole.observer is None or not diverges(channels_loop(whole, inertias, rate)):
         return ""
     return OBSERVER_PROBLEM.format(rate=rate)

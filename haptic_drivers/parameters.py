@@ -312,8 +312,8 @@ class CommandedDeviceParameters(DeviceParameters):
     def facts(self) -> list[str]:
         """What a report says of what it renders."""
         bound = self.bound
-        said = [] if bound.wrench is None else [f"bounded at {_with_units(bound.wrench)}"]
-        return said if bound.rate is None else [*said, f"changing by at most {_with_units(bound.rate, '/s')}"]
+        limits = [] if bound.wrench is None else [f"bounded at {_with_units(bound.wrench)}"]
+        return limits if bound.rate is None else [*limits, f"changing by at most {_with_units(bound.rate, '/s')}"]
 
 
 F = TypeVar("F", bound="ForceDeviceParameters")

@@ -11,11 +11,11 @@ import numpy as np
 
 from haptic_bench.analysis.base import scene_as
 from haptic_bench.analysis.claims import Claim, Findings, Quantity, Statement
-from haptic_bench.analysis.figures import BLUE, ORANGE, Axis, Figure, Line, Panel, Style, draw, style_of, thin
 from haptic_bench.experiment import Trial
 from haptic_bench.recording.samples import Samples
 from haptic_experiments.common.linkage_motion import METRICS, Held, LinkageAnalysis, blocks, declared
 from haptic_sim.worlds.linkages import RobotArmParameters
+from haptic_view.figures import BLUE, ORANGE, Axis, Figure, Line, Panel, Style, draw, style_of, thin
 
 JOINTS = ("shoulder pan", "shoulder lift", "elbow", "wrist 1", "wrist 2", "wrist 3")
 SMOOTH = 0.1  # of the largest force: what a blocked force may change in a tick

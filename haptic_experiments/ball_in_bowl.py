@@ -8,7 +8,6 @@ from collections.abc import Mapping
 import numpy as np
 
 from haptic_bench.analysis.claims import Claim, Findings, Quantity, Statement
-from haptic_bench.analysis.figures import BLUE, GREEN, ORANGE, VERMILION, Axis, Figure, Line, Style, draw
 from haptic_bench.experiment import Trial
 from haptic_bench.recording.samples import Samples
 from haptic_experiments.common import formula_systems
@@ -21,6 +20,7 @@ from haptic_experiments.common.formula_systems import (
     thin_path,
     with_parameters,
 )
+from haptic_view.figures import BLUE, GREEN, ORANGE, VERMILION, Axis, Figure, Line, Style, draw
 
 PERIOD = 1e-6  # relative error of the period
 SPIN = 1e-9  # error of the spin, relative to the largest angular velocity

@@ -14,7 +14,6 @@ import numpy as np
 
 from haptic_bench.analysis.base import scene_as
 from haptic_bench.analysis.claims import Claim, Findings, Quantity, Statement
-from haptic_bench.analysis.figures import BLACK, BLUE, GREEN, ORANGE, VERMILION, Axis, Figure, Line, Style, draw, thin
 from haptic_bench.experiment import Trial
 from haptic_bench.recording.samples import Samples
 from haptic_experiments.common import formula_systems
@@ -28,6 +27,7 @@ from haptic_experiments.common.formula_systems import (
 )
 from haptic_sim.constraints.scenes import ConstraintParameters, FormulasParameters, build_setup
 from haptic_sim.constraints.system import System
+from haptic_view.figures import BLACK, BLUE, GREEN, ORANGE, VERMILION, Axis, Figure, Line, Style, draw, thin
 
 STEP = 1e-4  # [rad], [rad/s] of the differences; the error of the speeds is 1e-7 m/s
 FASTEST, SPEED_STEP = 20.0, 0.05  # [m/s] speeds at which stability is looked at

@@ -19,25 +19,12 @@ import numpy as np
 
 from haptic_bench.analysis.base import Analysis, scene_as
 from haptic_bench.analysis.claims import Claim, Findings, Quantity, Statement
-from haptic_bench.analysis.figures import (
-    BLACK,
-    BLUE,
-    ORANGE,
-    VERMILION,
-    Axis,
-    Curve,
-    Figure,
-    Line,
-    Style,
-    draw,
-    energy_figure,
-    shown,
-    style_of,
-)
+from haptic_bench.analysis.figures import Curve, energy_figure
 from haptic_bench.experiment import Experiment, Trial
 from haptic_bench.recording.samples import Samples
 from haptic_sim.rotations import matrices
 from haptic_sim.worlds.scenes import GRAVITY, DropParameters
+from haptic_view.figures import BLACK, BLUE, ORANGE, VERMILION, Axis, Figure, Line, Style, draw, shown, style_of
 
 STEADY = 0.02  # [s] without collision, after which a body that is near the floor rests: no hop below NEAR lasts longer
 NEAR = 1e-4  # [m]

@@ -8,7 +8,6 @@ from collections.abc import Mapping
 import numpy as np
 
 from haptic_bench.analysis.claims import Claim, Findings, Quantity, Statement
-from haptic_bench.analysis.figures import BLACK, BLUE, VERMILION, Axis, Figure, Line, Style, draw
 from haptic_bench.recording.samples import Samples
 from haptic_experiments.common import formula_systems
 from haptic_experiments.common.formula_systems import (
@@ -19,6 +18,7 @@ from haptic_experiments.common.formula_systems import (
     over_time,
     thin_path,
 )
+from haptic_view.figures import BLACK, BLUE, VERMILION, Axis, Figure, Line, Style, draw
 
 EXACT = 1e-7  # error of the speed and the rate of turning, relative to those of all of the energy
 STRAIGHT = 1e-2  # rate of turning that is left, relative to the largest

@@ -19,22 +19,7 @@ import numpy as np
 
 from haptic_bench.analysis.base import Analysis, scene_as
 from haptic_bench.analysis.claims import Claim, Findings, Quantity, Statement
-from haptic_bench.analysis.figures import (
-    BLACK,
-    BLUE,
-    GREEN,
-    ORANGE,
-    VERMILION,
-    Axis,
-    Curve,
-    Figure,
-    Line,
-    Style,
-    draw,
-    energy_figure,
-    shown,
-    thin,
-)
+from haptic_bench.analysis.figures import Curve, energy_figure
 from haptic_bench.experiment import Experiment, Trial
 from haptic_bench.recording.samples import Samples
 from haptic_drivers.admittance import AdmittanceDeviceParameters
@@ -43,6 +28,7 @@ from haptic_experiments.common.held_ticks import ticks_held
 from haptic_sim.constraints.in_worlds import AXIS_ALONG, FRAME_ON_FRAME, WorldConstraint
 from haptic_sim.worlds.building import WorldSetup, find_overlaps
 from haptic_sim.worlds.parameters import WorldParameters
+from haptic_view.figures import BLACK, BLUE, GREEN, ORANGE, VERMILION, Axis, Figure, Line, Style, draw, shown, thin
 
 RESIDUAL = 1e-10  # [m, rad] of a rigid constraint
 OVERLAP = 1e-6  # [m] of contacts of the methods in which they do not overlap

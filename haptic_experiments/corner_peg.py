@@ -15,22 +15,7 @@ import numpy as np
 
 from haptic_bench.analysis.base import Analysis
 from haptic_bench.analysis.claims import Claim, Findings, Quantity, Statement
-from haptic_bench.analysis.figures import (
-    BLACK,
-    BLUE,
-    GREEN,
-    ORANGE,
-    PURPLE,
-    SKY,
-    VERMILION,
-    Axis,
-    Curve,
-    Figure,
-    Line,
-    Style,
-    draw,
-    energy_figure,
-)
+from haptic_bench.analysis.figures import Curve, energy_figure
 from haptic_bench.experiment import Experiment, Trial
 from haptic_bench.recording.samples import Samples
 from haptic_bench.running import forks
@@ -44,6 +29,7 @@ from haptic_sim.contact.response import Rendering
 from haptic_sim.parameters import ParameterError
 from haptic_sim.spatial import planar_angle
 from haptic_sim.worlds.scenes import EnclosureParameters, PegParameters, enclosure_walls
+from haptic_view.figures import BLACK, BLUE, GREEN, ORANGE, PURPLE, SKY, VERMILION, Axis, Figure, Line, Style, draw
 
 SETTLED_DISTANCE = 1e-4  # [m]
 SETTLED_SPEED = 2e-3  # [m/s]

@@ -19,7 +19,7 @@ import numpy as np
 
 from haptic_bench.analysis.base import Analysis
 from haptic_bench.analysis.claims import Claim, Findings, Quantity, Statement
-from haptic_bench.analysis.figures import Curve, Figure, Line, Style, draw, style_of, trial_figures
+from haptic_bench.analysis.figures import Curve, trial_figures
 from haptic_bench.experiment import Experiment, Trial
 from haptic_bench.recording.samples import Samples
 from haptic_control.passivity.zwidth import ZWidthParameters, required_map, worst_forces
@@ -28,6 +28,7 @@ from haptic_drivers.inertial import InertialDevice, InertialParameters
 from haptic_drivers.operators import FileParameters
 from haptic_sim.worlds.parameters import WorldParameters
 from haptic_sim.worlds.scenes import NoToolParameters, PegParameters
+from haptic_view.figures import Figure, Line, Style, draw, style_of
 
 BESIDE = 0.05  # of the required damping: what just inside and just outside are
 SIDES = {"inside": 1.0 + BESIDE, "outside": 1.0 - BESIDE}

@@ -10,20 +10,7 @@ import numpy as np
 
 from haptic_bench.analysis.base import scene_as
 from haptic_bench.analysis.claims import Claim, Findings, Quantity, Statement
-from haptic_bench.analysis.figures import (
-    BLACK,
-    BLUE,
-    ORANGE,
-    VERMILION,
-    Axis,
-    Curve,
-    Figure,
-    Line,
-    Panel,
-    Style,
-    draw,
-    thin,
-)
+from haptic_bench.analysis.figures import Curve
 from haptic_bench.experiment import Trial
 from haptic_bench.recording.samples import Samples
 from haptic_experiments.common.exact_tools import pose_errors
@@ -40,6 +27,7 @@ from haptic_experiments.common.linkage_motion import (
     obeys,
 )
 from haptic_sim.worlds.linkages import CrankParameters
+from haptic_view.figures import BLACK, BLUE, ORANGE, VERMILION, Axis, Figure, Line, Panel, Style, draw, thin
 
 UPRIGHT = 1e-6  # [rad] how little the knob turns
 TORQUE = 1e-9  # [N m] about it, without which it is not to turn

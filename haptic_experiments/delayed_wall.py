@@ -17,12 +17,12 @@ import numpy as np
 
 from haptic_bench.analysis.base import Analysis, Case, scene_as
 from haptic_bench.analysis.claims import Findings, Quantity, Statement
-from haptic_bench.analysis.figures import Axis, Figure, Line, draw, style_of, thin
 from haptic_bench.experiment import Experiment, Trial
 from haptic_bench.recording.samples import Samples
 from haptic_control.virtual_coupling import VirtualCouplingParameters
 from haptic_drivers.operators import ArmParameters
 from haptic_sim.worlds.scenes import EnclosureParameters
+from haptic_view.figures import Axis, Figure, Line, draw, style_of, thin
 
 GUARDS = ("none", "passivity", "wave", "tank")
 FREE, GUARDED = GUARDS[:1], GUARDS[1:]

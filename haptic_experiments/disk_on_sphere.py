@@ -8,7 +8,6 @@ import numpy as np
 
 from haptic_bench.analysis.base import scene_as
 from haptic_bench.analysis.claims import Claim, Quantity, Statement
-from haptic_bench.analysis.figures import BLACK, BLUE, GREEN, VERMILION, Axis, Figure, Line, Style, draw, thin
 from haptic_bench.experiment import Trial
 from haptic_bench.recording.samples import Samples, rotations
 from haptic_experiments.common import exact_tools
@@ -25,6 +24,7 @@ from haptic_experiments.common.exact_tools import (
 from haptic_experiments.common.held_ticks import ticks_held
 from haptic_sim.constraints import reduced
 from haptic_sim.constraints.scenes import DiskOnSphereParameters
+from haptic_view.figures import BLACK, BLUE, GREEN, VERMILION, Axis, Figure, Line, Style, draw, thin
 
 EXACT = 1e-9  # [m] of the radius
 PUSH = 10.0  # [N] along the normal

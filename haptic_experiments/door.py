@@ -10,7 +10,6 @@ import numpy as np
 
 from haptic_bench.analysis.base import scene_as
 from haptic_bench.analysis.claims import Claim, Findings, Quantity, Statement
-from haptic_bench.analysis.figures import BLACK, BLUE, ORANGE, VERMILION, Axis, Figure, Line, Style, draw, thin
 from haptic_bench.experiment import Trial
 from haptic_bench.recording.samples import Samples
 from haptic_experiments.common.linkage_motion import (
@@ -27,6 +26,7 @@ from haptic_experiments.common.linkage_motion import (
     obeys,
 )
 from haptic_sim.worlds.linkages import DoorParameters
+from haptic_view.figures import BLACK, BLUE, ORANGE, VERMILION, Axis, Figure, Line, Style, draw, thin
 
 ARC = 1e-9  # [m]
 DEVICE_SPEED = 0.05  # of the angular velocity at the slam, of a device; chosen

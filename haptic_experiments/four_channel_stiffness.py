@@ -20,7 +20,6 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 
 from haptic_bench.analysis.claims import Findings, Quantity, Statement
-from haptic_bench.analysis.figures import Axis, Figure, Line, draw, style_of
 from haptic_bench.experiment import Experiment, Trial
 from haptic_bench.recording.samples import Samples
 from haptic_control.direct import DirectParameters
@@ -32,6 +31,7 @@ from haptic_drivers.operators import ConstantParameters, FileParameters
 from haptic_drivers.parameters import NoDeviceParameters
 from haptic_experiments.common.local_models import SYNCHRONOUS, LocalModelAnalysis, Variant, local_model
 from haptic_experiments.static_wall import wall_position
+from haptic_view.figures import Axis, Figure, Line, draw, style_of
 
 RANGE = (1e2, 1e6)  # [N/m] of the stiffness that is searched
 TRIED, STEPS = 13, 8  # values of RANGE, and steps of the bisection above the last that is stable: to 0.3 %

@@ -22,25 +22,12 @@ import numpy as np
 
 from haptic_bench.analysis.base import Analysis, scene_as
 from haptic_bench.analysis.claims import Claim, Findings, Quantity, Statement
-from haptic_bench.analysis.figures import (
-    BLACK,
-    BLUE,
-    ORANGE,
-    VERMILION,
-    Axis,
-    Curve,
-    Figure,
-    Line,
-    Panel,
-    Style,
-    draw,
-    energy_figure,
-    shown,
-)
+from haptic_bench.analysis.figures import Curve, energy_figure
 from haptic_bench.experiment import Experiment, Trial
 from haptic_bench.recording.samples import Samples
 from haptic_sim.rotations import matrices
 from haptic_sim.worlds.scenes import ROD_END, StrikeParameters
+from haptic_view.figures import BLACK, BLUE, ORANGE, VERMILION, Axis, Figure, Line, Panel, Style, draw, shown
 
 NOT_YET, STICKS, SLIDES, REVERSED = 0, 1, 2, 3
 WORDS = {

@@ -14,12 +14,12 @@ import numpy as np
 
 from haptic_bench.analysis.base import Analysis, scene_as
 from haptic_bench.analysis.claims import Findings, Quantity, Statement
-from haptic_bench.analysis.figures import BLACK, BLUE, VERMILION, Axis, Figure, Line, Style, draw, thin
 from haptic_bench.experiment import Experiment, Trial
 from haptic_bench.recording.samples import Samples
 from haptic_sim.geometry.generate import numbers_of
 from haptic_sim.geometry.shapes import GeneratedParameters
 from haptic_sim.worlds.parameters import RevoluteBodyParameters, WorldParameters
+from haptic_view.figures import BLACK, BLUE, VERMILION, Axis, Figure, Line, Style, draw, thin
 
 BODIES = ("driver", "driven")
 SETTLED = 0.5  # of the duration, from which on the gears are in steady motion

@@ -15,27 +15,12 @@ import numpy as np
 
 from haptic_bench.analysis.base import Analysis
 from haptic_bench.analysis.claims import Claim, Findings, Quantity, Statement
-from haptic_bench.analysis.figures import (
-    BLACK,
-    BLUE,
-    GREEN,
-    PURPLE,
-    VERMILION,
-    Axis,
-    Curve,
-    Figure,
-    Line,
-    Style,
-    draw,
-    energy_figure,
-    shown,
-    style_of,
-    trial_figures,
-)
+from haptic_bench.analysis.figures import Curve, energy_figure, trial_figures
 from haptic_bench.experiment import Experiment, Trial
 from haptic_bench.recording.samples import Samples
 from haptic_sim.contact.friction_models import NONE
 from haptic_sim.worlds.scenes import SlopeParameters
+from haptic_view.figures import BLACK, BLUE, GREEN, PURPLE, VERMILION, Axis, Figure, Line, Style, draw, shown, style_of
 
 Form = Literal["consistent", "printed"]
 

@@ -9,11 +9,11 @@ import numpy as np
 
 from haptic_bench.analysis.base import scene_as
 from haptic_bench.analysis.claims import Claim, Findings, Quantity, Statement
-from haptic_bench.analysis.figures import BLACK, BLUE, GREEN, ORANGE, VERMILION, Axis, Figure, Line, Style, draw, thin
 from haptic_bench.experiment import Trial
 from haptic_bench.recording.samples import Samples, rotations
 from haptic_experiments.common.linkage_motion import ACROSS, CALLED, METRICS, Held, LinkageAnalysis, blocks, declared
 from haptic_sim.worlds.linkages import LaparoscopicParameters
+from haptic_view.figures import BLACK, BLUE, GREEN, ORANGE, VERMILION, Axis, Figure, Line, Style, draw, thin
 
 ENTRY = 1e-9  # [m]
 RATIO = 1e-6  # of the ratio of the lever arms

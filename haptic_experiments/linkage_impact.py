@@ -19,7 +19,7 @@ import pinocchio as pin
 
 from haptic_bench.analysis.base import Analysis, scene_as
 from haptic_bench.analysis.claims import Claim, Findings, Quantity, Statement
-from haptic_bench.analysis.figures import BLACK, BLUE, VERMILION, Axis, Curve, Figure, Line, Panel, Style, draw
+from haptic_bench.analysis.figures import Curve
 from haptic_bench.experiment import Experiment, Trial
 from haptic_bench.recording.samples import Samples
 from haptic_bench.running.offline import Sink
@@ -28,6 +28,7 @@ from haptic_sim.contact.response import UNLIMITED
 from haptic_sim.messages import ToolCommand, columns, tick_time
 from haptic_sim.tool.tool_side import build_environment, world_of
 from haptic_sim.worlds.scenes import TwoLinksParameters
+from haptic_view.figures import BLACK, BLUE, VERMILION, Axis, Figure, Line, Panel, Style, draw
 
 BASE, DISTAL = "base_link", "distal_link"
 LINKS = (BASE, DISTAL)

@@ -17,29 +17,27 @@ import numpy as np
 
 from haptic_bench.analysis.base import Analysis
 from haptic_bench.analysis.claims import Findings, Quantity, Statement
-from haptic_bench.analysis.figures import (
+from haptic_bench.analysis.figures import Curve, energy_figure, trial_figures
+from haptic_bench.experiment import Experiment, Trial
+from haptic_bench.recording.samples import Samples
+from haptic_control.shaping import ShapingParameters
+from haptic_experiments.common.linkage_motion import held_columns
+from haptic_sim.worlds.scenes import ThreeLinksParameters
+from haptic_view.figures import (
     BLACK,
     BLUE,
     GREEN,
     ORANGE,
     VERMILION,
     Axis,
-    Curve,
     Figure,
     Line,
     Panel,
     Style,
     draw,
-    energy_figure,
     shown,
     thin,
-    trial_figures,
 )
-from haptic_bench.experiment import Experiment, Trial
-from haptic_bench.recording.samples import Samples
-from haptic_control.shaping import ShapingParameters
-from haptic_experiments.common.linkage_motion import held_columns
-from haptic_sim.worlds.scenes import ThreeLinksParameters
 
 Hold = Literal["proximal", "middle", "distal"]
 Dynamics = Literal["printed", "consistent"]

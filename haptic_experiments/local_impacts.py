@@ -14,10 +14,10 @@ import numpy as np
 
 from haptic_bench.analysis.base import each
 from haptic_bench.analysis.claims import Findings, Quantity, Statement
-from haptic_bench.analysis.figures import BLUE, VERMILION, Axis, Figure, Line, Style, draw, thin
 from haptic_bench.experiment import Trial
 from haptic_bench.recording.samples import Samples
 from haptic_experiments.common.local_models import Compared, LocalModelAnalysis, Variant, declared
+from haptic_view.figures import BLUE, VERMILION, Axis, Figure, Line, Style, draw, thin
 
 GAIN = 1e-3  # of the kinetic energy before a collision: less is none
 ELASTIC = 0.02  # of it: what constant means, with the operator's force in the tick of the collision

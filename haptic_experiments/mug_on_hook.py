@@ -15,13 +15,13 @@ import numpy as np
 
 from haptic_bench.analysis.base import Analysis, scene_as
 from haptic_bench.analysis.claims import Findings, Quantity, Statement
-from haptic_bench.analysis.figures import BLACK, BLUE, VERMILION, Axis, Figure, Line, Style, draw, thin
 from haptic_bench.experiment import Experiment, Trial
 from haptic_bench.recording.samples import Samples
 from haptic_experiments.common.mujoco_worlds import PASSIVE
 from haptic_sim.geometry.generate import numbers_of
 from haptic_sim.geometry.shapes import GeneratedParameters
 from haptic_sim.worlds.parameters import FreeBodyParameters, WorldParameters
+from haptic_view.figures import BLACK, BLUE, VERMILION, Axis, Figure, Line, Style, draw, thin
 
 MUG, HOOK = "mug", "hook"
 DOWN = 1e-4  # [m] by which the mug has been lowered when it counts as being so

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from haptic_bench.analysis.claims import Findings
-from haptic_bench.analysis.figures import Curve, Figure, Style
+from haptic_bench.analysis.figures import Curve
 from haptic_bench.experiment import Trial
 from haptic_bench.recording.samples import Samples
 from haptic_experiments.common.mujoco_worlds import (
@@ -12,6 +12,7 @@ from haptic_experiments.common.mujoco_worlds import (
     paid,
     work_figure,
 )
+from haptic_view.figures import Figure, Style
 
 PART = 0.3  # of MuJoCo's work that the hand may do more or less
 PAID = paid(PART)

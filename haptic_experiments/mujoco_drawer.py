@@ -8,7 +8,7 @@ import numpy as np
 
 from haptic_bench.analysis.base import Case
 from haptic_bench.analysis.claims import Findings, Quantity, Statement
-from haptic_bench.analysis.figures import BLACK, BLUE, Curve, Figure, Line, Style, draw, thin
+from haptic_bench.analysis.figures import Curve
 from haptic_bench.experiment import Experiment, Trial
 from haptic_bench.recording.samples import Samples
 from haptic_experiments.common.mujoco_worlds import (
@@ -19,6 +19,7 @@ from haptic_experiments.common.mujoco_worlds import (
     work_figure,
 )
 from haptic_sim.worlds.mujoco_files import load
+from haptic_view.figures import BLACK, BLUE, Figure, Line, Style, draw, thin
 
 JOINT = "drawer"  # name of the joint in the file, a slide along x
 SLIDES = 0.02  # [m/s] the hand's speed from which on the drawer slides

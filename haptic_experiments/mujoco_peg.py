@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 
 from haptic_bench.analysis.claims import Findings, Quantity, Statement
-from haptic_bench.analysis.figures import BLACK, BLUE, Figure, Line, Style, draw, thin
 from haptic_bench.experiment import Experiment, Trial
 from haptic_bench.recording.samples import Samples
 from haptic_experiments.common.mujoco_worlds import PASSIVE, MujocoAnalysis, scene_of
 from haptic_sim.worlds.compiled import library
 from haptic_sim.worlds.mujoco_files import load
+from haptic_view.figures import BLACK, BLUE, Figure, Line, Style, draw, thin
 
 SIDES = {"x": ("left", "right"), "y": ("front", "back")}  # names of the geoms in the file, boxes along the axes
 BOTTOM, PEG = "bottom", "peg"

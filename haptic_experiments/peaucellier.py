@@ -8,10 +8,10 @@ from collections.abc import Mapping
 import numpy as np
 
 from haptic_bench.analysis.claims import Claim, Findings, Quantity, Statement
-from haptic_bench.analysis.figures import BLUE, GREEN, VERMILION, Axis, Figure, Line, Style, draw, thin
 from haptic_bench.recording.samples import Samples
 from haptic_experiments.common import formula_systems
 from haptic_experiments.common.formula_systems import FormulaAnalysis, Motion, claims_of, over_time, thin_path
+from haptic_view.figures import BLUE, GREEN, VERMILION, Axis, Figure, Line, Style, draw, thin
 
 EXACT = 1e-9  # of the length of the line's distance
 STROKE = 0.2  # of the same: a point that hardly moves draws no line

@@ -14,7 +14,13 @@ import numpy as np
 
 from haptic_bench.analysis.base import Analysis
 from haptic_bench.analysis.claims import Claim, Findings, Quantity, Statement
-from haptic_bench.analysis.figures import (
+from haptic_bench.analysis.figures import Curve, energy_figure, trial_figures
+from haptic_bench.experiment import Experiment, Trial
+from haptic_bench.recording.samples import Samples
+from haptic_drivers.operators import FileParameters, Operator, SineParameters, build_operator, wrench_at_rest
+from haptic_sim.contact.friction_models import FRICTION_MODELS, NONE
+from haptic_sim.worlds.scenes import PegParameters, SlotParameters
+from haptic_view.figures import (
     BLACK,
     BLUE,
     GREEN,
@@ -23,22 +29,14 @@ from haptic_bench.analysis.figures import (
     SKY,
     VERMILION,
     Axis,
-    Curve,
     Figure,
     Line,
     Panel,
     Style,
     draw,
-    energy_figure,
     shown,
     thin,
-    trial_figures,
 )
-from haptic_bench.experiment import Experiment, Trial
-from haptic_bench.recording.samples import Samples
-from haptic_drivers.operators import FileParameters, Operator, SineParameters, build_operator, wrench_at_rest
-from haptic_sim.contact.friction_models import FRICTION_MODELS, NONE
-from haptic_sim.worlds.scenes import PegParameters, SlotParameters
 
 CONTACTS = 2  # one at each wall of the slot
 LOAD, RAMP = 0.05, 1.0  # [N], [s]: of the static load, and how long it rises

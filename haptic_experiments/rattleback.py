@@ -9,12 +9,12 @@ import numpy as np
 
 from haptic_bench.analysis.base import scene_as
 from haptic_bench.analysis.claims import Claim, Findings, Quantity, Statement
-from haptic_bench.analysis.figures import BLUE, GREEN, ORANGE, VERMILION, Axis, Figure, Line, Style, draw, thin
 from haptic_bench.experiment import Trial
 from haptic_bench.recording.samples import Samples
 from haptic_experiments.common import formula_systems
 from haptic_experiments.common.formula_systems import FormulaAnalysis, Motion, claims_of, over_time, with_parameters
 from haptic_sim.constraints.scenes import FormulasParameters
+from haptic_view.figures import BLUE, GREEN, ORANGE, VERMILION, Axis, Figure, Line, Style, draw, thin
 
 REVERSED, KEPT = -0.5, 0.8  # of the spin at the start
 LEAN = math.radians(1.0)  # at the reversal

@@ -9,7 +9,6 @@ import numpy as np
 
 from haptic_bench.analysis.base import scene_as
 from haptic_bench.analysis.claims import Claim, Quantity, Statement
-from haptic_bench.analysis.figures import BLACK, BLUE, GREEN, ORANGE, VERMILION, Axis, Figure, Line, Style, draw
 from haptic_bench.experiment import Trial
 from haptic_bench.recording.samples import Samples, rotations
 from haptic_experiments.common import exact_tools
@@ -25,6 +24,7 @@ from haptic_experiments.common.exact_tools import (
 )
 from haptic_sim.constraints import reduced
 from haptic_sim.constraints.scenes import RollingDiskParameters
+from haptic_view.figures import BLACK, BLUE, GREEN, ORANGE, VERMILION, Axis, Figure, Line, Style, draw
 
 EXACT = 1e-9  # [m], [rad] of height and tilt
 ROLLING = 1e-3  # error of the rolling constraint: 0.1 %

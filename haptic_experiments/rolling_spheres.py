@@ -16,7 +16,14 @@ from scipy.integrate import solve_ivp
 
 from haptic_bench.analysis.base import Analysis, scene_as
 from haptic_bench.analysis.claims import Claim, Findings, Quantity, Statement
-from haptic_bench.analysis.figures import (
+from haptic_bench.analysis.figures import Curve, energy_figure
+from haptic_bench.experiment import Trial
+from haptic_bench.recording.samples import Samples, rotations
+from haptic_experiments.common import exact_tools
+from haptic_experiments.common.exact_tools import ANGLE, DEVICE_POSITION, POSITION, has_device
+from haptic_experiments.common.held_ticks import ticks_held
+from haptic_sim.constraints.scenes import RollingSpheresParameters
+from haptic_view.figures import (
     BLACK,
     BLUE,
     GREEN,
@@ -24,21 +31,13 @@ from haptic_bench.analysis.figures import (
     PURPLE,
     VERMILION,
     Axis,
-    Curve,
     Figure,
     Line,
     Style,
     draw,
-    energy_figure,
     shown,
     thin,
 )
-from haptic_bench.experiment import Trial
-from haptic_bench.recording.samples import Samples, rotations
-from haptic_experiments.common import exact_tools
-from haptic_experiments.common.exact_tools import ANGLE, DEVICE_POSITION, POSITION, has_device
-from haptic_experiments.common.held_ticks import ticks_held
-from haptic_sim.constraints.scenes import RollingSpheresParameters
 
 SETTLED = 0.01  # of the error at the start, or after the displacement: what is left when contact is made
 TIMES = 5.0  # YUN V-B: converged after about so many time constants 1 / gamma

@@ -16,11 +16,11 @@ import numpy as np
 
 from haptic_bench.analysis.base import Analysis, scene_as
 from haptic_bench.analysis.claims import Claim, Findings, Quantity, Statement
-from haptic_bench.analysis.figures import BLACK, BLUE, GREEN, VERMILION, Axis, Figure, Line, Style, draw, thin
 from haptic_bench.experiment import Experiment, Trial
 from haptic_bench.recording.samples import Samples
 from haptic_sim.geometry.shapes import SphereParameters
 from haptic_sim.worlds.parameters import FreeBodyParameters, WorldParameters
+from haptic_view.figures import BLACK, BLUE, GREEN, VERMILION, Axis, Figure, Line, Style, draw, thin
 
 BALL, FLOOR = "ball", "floor"
 FELT = 0.02  # [N] least force of a push

@@ -18,13 +18,13 @@ from haptic_bench import experiment
 from haptic_bench.analysis import motions
 from haptic_bench.analysis.base import Analysis, scene_as
 from haptic_bench.analysis.claims import Findings, Quantity, Statement
-from haptic_bench.analysis.figures import BLACK, BLUE, VERMILION, Axis, Figure, Line, Style, draw
 from haptic_bench.experiment import Experiment, Trial
 from haptic_bench.recording.samples import Samples
 from haptic_bench.running.offline import simulate
 from haptic_sim.messages import ToolCommand
 from haptic_sim.tool.environment import Environment
 from haptic_sim.worlds.parameters import WorldParameters
+from haptic_view.figures import BLACK, BLUE, VERMILION, Axis, Figure, Line, Style, draw
 
 DEGREES = (3, 6, 34)
 SOURCE = {3: 0.7e-3, 6: 1.5e-3, 34: 8.5e-3}  # [s] inverse dynamics, IGMS Table IV

@@ -13,7 +13,6 @@ from collections.abc import Mapping
 import numpy as np
 
 from haptic_bench.analysis.claims import Claim, Findings, Quantity, Statement
-from haptic_bench.analysis.figures import BLACK, BLUE, GREEN, VERMILION, Axis, Figure, Line, Style, draw, thin
 from haptic_bench.recording.samples import Samples
 from haptic_experiments.common import formula_systems
 from haptic_experiments.common.formula_systems import (
@@ -24,6 +23,7 @@ from haptic_experiments.common.formula_systems import (
     over_time,
     thin_path,
 )
+from haptic_view.figures import BLACK, BLUE, GREEN, VERMILION, Axis, Figure, Line, Style, draw, thin
 
 MOMENTUM = 1e-4  # error of the momentum, of the largest: that of the trapezoids at 1 kHz is 1e-5
 SPEED = 1e-6  # error of the gain of speed in a cycle

@@ -10,22 +10,11 @@ import numpy as np
 
 from haptic_bench.analysis.base import Analysis, scene_as
 from haptic_bench.analysis.claims import Findings, Quantity, Statement
-from haptic_bench.analysis.figures import (
-    BLUE,
-    VERMILION,
-    Axis,
-    Curve,
-    Figure,
-    Line,
-    Style,
-    draw,
-    energy_figure,
-    shown,
-    style_of,
-)
+from haptic_bench.analysis.figures import Curve, energy_figure
 from haptic_bench.experiment import Trial
 from haptic_bench.recording.samples import Samples
 from haptic_sim.worlds.scenes import GRAVITY, StackParameters
+from haptic_view.figures import BLUE, VERMILION, Axis, Figure, Line, Style, draw, shown, style_of
 
 DRIFT = 1e-4  # [m] up to which a stack stands
 GAIN = 1e-10  # of the potential energy above the floor: what the tolerance of the solver may leave in a step

@@ -14,12 +14,12 @@ import numpy as np
 
 from haptic_bench.analysis.base import Analysis, scene_as
 from haptic_bench.analysis.claims import Claim, Findings, Quantity, Statement
-from haptic_bench.analysis.figures import BLACK, BLUE, VERMILION, Figure, Line, Style, draw, thin
 from haptic_bench.experiment import Experiment, Trial
 from haptic_bench.recording.samples import Samples
 from haptic_drivers.operators import ArmParameters
 from haptic_sim.worlds.building import WorldSetup
 from haptic_sim.worlds.parameters import WorldParameters
+from haptic_view.figures import BLACK, BLUE, VERMILION, Figure, Line, Style, draw, thin
 
 ALOFT = 5e-3  # [m] higher than at the start
 STEADY = 0.01  # [m/s] slower than this the body is held still

@@ -17,12 +17,12 @@ import numpy as np
 
 from haptic_bench.analysis.base import Analysis, Case
 from haptic_bench.analysis.claims import Findings, Quantity, Statement
-from haptic_bench.analysis.figures import Axis, Figure, Line, draw, style_of, thin
 from haptic_bench.experiment import Experiment, Trial
 from haptic_bench.recording.samples import Samples
 from haptic_drivers.operators import ArmParameters
 from haptic_sim.messages import LocalGeometry, columns
 from haptic_sim.tool.local_model import LOCAL_MODELS
+from haptic_view.figures import Axis, Figure, Line, draw, style_of, thin
 
 KINDS = {"held": "constant hold", "extrapolated": "extrapolation", "full": "local model"}
 DELAYS = (0.0, 0.002, 0.005, 0.01, 0.02, 0.05)  # [s]

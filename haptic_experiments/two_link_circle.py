@@ -11,7 +11,6 @@ import numpy as np
 from haptic_bench.analysis import tracking
 from haptic_bench.analysis.base import scene_as
 from haptic_bench.analysis.claims import Claim, Quantity, Statement
-from haptic_bench.analysis.figures import BLACK, BLUE, GREEN, VERMILION, Axis, Figure, Line, Style, draw, thin
 from haptic_bench.experiment import Experiment, Trial
 from haptic_bench.recording.samples import Samples
 from haptic_drivers.operators import TangentialParameters
@@ -28,6 +27,7 @@ from haptic_experiments.common.exact_tools import (
 from haptic_experiments.common.held_ticks import ticks_held
 from haptic_sim.constraints import reduced
 from haptic_sim.constraints.scenes import TwoLinkCircleParameters
+from haptic_view.figures import BLACK, BLUE, GREEN, VERMILION, Axis, Figure, Line, Style, draw, thin
 
 EXACT = 1e-9  # [m] of the radius
 RISE = 1e-3  # [m/s] of the end point's speed that is one

@@ -12,23 +12,7 @@ import numpy as np
 from haptic_bench.analysis import tracking
 from haptic_bench.analysis.base import Analysis, scene_as
 from haptic_bench.analysis.claims import Claim, Findings, Quantity, Statement
-from haptic_bench.analysis.figures import (
-    BLACK,
-    BLUE,
-    GREEN,
-    ORANGE,
-    VERMILION,
-    Axis,
-    Curve,
-    Figure,
-    Line,
-    Style,
-    draw,
-    energy_figure,
-    shown,
-    style_of,
-    thin,
-)
+from haptic_bench.analysis.figures import Curve, energy_figure
 from haptic_bench.experiment import Trial
 from haptic_bench.recording.samples import Samples
 from haptic_experiments.common import exact_tools
@@ -36,6 +20,21 @@ from haptic_experiments.common.exact_tools import CALLED, DEVICE_ANGLE, DEVICE_P
 from haptic_experiments.common.held_ticks import ticks_held
 from haptic_sim.constraints.scenes import TwoLinkClosedLoopParameters
 from haptic_sim.spatial import planar_angle
+from haptic_view.figures import (
+    BLACK,
+    BLUE,
+    GREEN,
+    ORANGE,
+    VERMILION,
+    Axis,
+    Figure,
+    Line,
+    Style,
+    draw,
+    shown,
+    style_of,
+    thin,
+)
 
 CONVERGED = 0.01  # of what the constraints were off at the start
 TIMES = 5.0  # YUN V-B: converged after about so many time constants 1 / gamma

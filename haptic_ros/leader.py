@@ -368,9 +368,7 @@ class LeaderNode(ServoNode):
                 return False
             if not self.listen(RESEND):
                 if time.monotonic() - silent_since > self.config.patience:
-                    contested = self._contested()
-                    because = f": {contested}, so that messages of this topic are refused" if contested else ""
-                    raise ServoError(f"tick {tick}: no command within {self.config.patience:g} s{because}")
+                    raise self._given_up(f"tick {tick}: no command within")
                 self.again()
         self.complete()
         self._rest()
@@ -391,4 +389,10 @@ class LeaderNode(ServoNode):
         while not condition() and not self.stopping:
             self.listen(POLL)
             if time.monotonic() > deadline:
-                raise ServoError(f"{reason} for {self.config.patience:g} s")
+                raise self._given_up(f"{reason} for")
+
+    def _given_up(self, reason: str) -> ServoError:
+        """Why the trial cannot go on, with who disturbs it, if anybody does."""
+        contested = self._contested()
+        because = f": {contested}, so that messages of this topic are refused" if contested else ""
+        return ServoError(f"{reason} {self.config.patience:g} s{because}")

@@ -13,7 +13,7 @@ from haptics import msg
 from rclpy.qos import DurabilityPolicy, QoSProfile, ReliabilityPolicy
 
 from haptic_ros.composition import Composition
-from haptic_ros.graph import EVENTS, OPERATOR, RELIABLE, in_trial
+from haptic_ros.graph import EVENTS, EVERYTHING, OPERATOR, RELIABLE, in_trial
 from haptic_ros.inbox import Inbox, ServoGroup
 from haptic_ros.middleware.reception import raw_publish
 from haptic_ros.peers import Peers
@@ -21,6 +21,7 @@ from haptic_sim.messages import INPUTS, TOPICS, Message, split_topic
 
 _WORLD_QOS = QoSProfile(depth=100, reliability=ReliabilityPolicy.RELIABLE)
 """Reaches whoever looks on, whatever they ask for; deeper than the leader is ahead of the recorder in lockstep."""
+KEPT = 128  # messages of a topic, in lockstep: of more ticks than the leader is ahead of the recorder
 _EVENT_QOS = QoSProfile(depth=1000, reliability=ReliabilityPolicy.RELIABLE, durability=DurabilityPolicy.TRANSIENT_LOCAL)
 
 
@@ -56,13 +57,12 @@ class Transport:
     def open(self) -> None:
         """Make publishers, subscriptions, and what takes the messages."""
         node, depth = self._node, self._node.role.depth
-        servo_qos = QoSProfile(depth=1, reliability=ReliabilityPolicy.BEST_EFFORT)
+        sent_qos, taken_qos = self._qos(depth)
         for topic in self.published():
-            qos = _WORLD_QOS if topic in RELIABLE else servo_qos
+            qos = _WORLD_QOS if topic in RELIABLE else sent_qos
             publisher = self.publishers[topic] = node.create_publisher(_type(topic), node.place(topic), qos)
             self._publish[topic] = raw_publish(publisher)
         group = ServoGroup()
-        taken_qos = QoSProfile(depth=depth, reliability=ReliabilityPolicy.BEST_EFFORT)
         inside = set() if self.composition is None else self.composition.published(node.config.graph)
         for topic in self.taken():
             if topic not in inside:
@@ -76,6 +76,20 @@ class Transport:
                 )
         if self.composition is None:
             self.open_inbox(self.subscriptions)
+
+    def _qos(self, depth: int) -> tuple[QoSProfile, QoSProfile]:
+        """Of what the node publishes in each tick, and of what it takes, with a queue of this depth.
+
+        In lockstep a tick is repeated until it is answered, but who only listens would lack what a network lost on its
+        way: there the recorder asks for it again. Within a host nothing is lost, and ticks would take twice as long.
+        """
+        sent = QoSProfile(depth=1, reliability=ReliabilityPolicy.BEST_EFFORT)
+        taken = QoSProfile(depth=depth, reliability=ReliabilityPolicy.BEST_EFFORT)
+        if self._node.config.networked and not self._node.realtime:
+            sent = QoSProfile(depth=KEPT, reliability=ReliabilityPolicy.RELIABLE)
+            if EVERYTHING in self._node.role.takes:
+                taken.reliability = ReliabilityPolicy.RELIABLE
+        return sent, taken
 
     def taken(self) -> tuple[str, ...]:
         """The topics that the node takes with its present parameters, as it calls them."""

@@ -49,6 +49,10 @@ class TrialParameters(Parameters):
     standard_topics: StandardTopicParameters = quantity(
         StandardTopicParameters(), description="Topics of standard messages beside the servo topics"
     )
+    networked: bool = quantity(
+        False,
+        description="Whether the nodes are on two hosts: in lockstep, messages that the recorder lost are sent again",
+    )
     patience: float = quantity(
         10.0, unit="s", description="A peer that is silent for longer ends the trial", gt=0.0, le=3600.0
     )

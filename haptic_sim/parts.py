@@ -27,7 +27,16 @@ from haptic_sim.parameters import ParameterError, Parameters
 
 OWN = "haptics"
 _GROUP = re.compile(r"haptics\.")
-_OWN = {OWN, "haptic_sim", "haptic_ros", "haptic_control", "haptic_drivers", "haptic_bench", "haptic_experiments"}
+_OWN = {
+    OWN,
+    "haptic_sim",
+    "haptic_ros",
+    "haptic_control",
+    "haptic_drivers",
+    "haptic_view",
+    "haptic_bench",
+    "haptic_experiments",
+}
 """The distributions of this package: of pip one, of ament one for each of its folders."""
 
 USERS_PATH = "HAPTICS_PYTHONPATH"
@@ -138,6 +147,8 @@ class Group:
             add_users_folders()
             try:
                 found = functools.reduce(getattr, filter(None, attribute.split(".")), importlib.import_module(module))
+            except MemoryError:  # of the machine, not of the part
+                raise
             except Exception as error:  # whatever the module of someone else raises
                 raise PartError([f"{value} cannot be imported: {type(error).__name__}: {error}"]) from error
             self.check(name, value, found)

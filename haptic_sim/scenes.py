@@ -4,26 +4,71 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, NamedTuple
+from typing import Annotated, Any, ClassVar, NamedTuple, Protocol
 
 from haptic_sim.parts import Kind, Part
+
+
+class SceneTool(Protocol):
+    """The section `tool`, one of `haptic_sim.worlds.scenes.AnyToolParameters`."""
+
+    @property
+    def type(self) -> str: ...
+
+    def parts(self) -> dict[str, Any]:
+        """What it adds to a planar world: bodies, and which is held and how; of the type none, nothing."""
+
+    def bounds(self) -> tuple[float, float, float, float]:
+        """Left, lower, right and upper end at the start [m]."""
+
+
+class SceneFriction(Protocol):
+    """Coefficients of friction of contacts, static and kinetic."""
+
+    static: float
+    kinetic: float
+
+
+class SceneContact(Protocol):
+    """The section `contact`, a `haptic_sim.contact.response.ContactParameters`.
+
+    Attributes:
+        stiffness, damping: of a penalty contact [N/m], [N s/m].
+        restitution: of impacts.
+        per: `point`, whose stiffness and damping they are, or `wall`, among whose points they are divided.
+        friction: of all contacts.
+    """
+
+    stiffness: float
+    damping: float
+    restitution: float
+
+    @property
+    def per(self) -> str: ...
+
+    @property
+    def friction(self) -> SceneFriction: ...
+
+
+class SceneMethod(Protocol):
+    """The contact method, a `haptic_sim.contact.methods.ContactMethodParameters`."""
+
+    RIGID: ClassVar[bool]
+    """Whether bodies at rest begin without overlap; else some scenes start in the equilibrium of its penalties."""
 
 
 class SceneContext(NamedTuple):
     """What the world of a scene is described in.
 
     Attributes:
-        tool: the section `tool`, one of `haptic_sim.worlds.scenes.AnyToolParameters`; it has the type none, but in
-            scenes that are around one (`TOOLS`).
-        contact: the section `contact`, a `haptic_sim.contact.response.ContactParameters`: stiffness [N/m], damping
-            [N s/m], restitution, friction.
-        method: of contact, a `haptic_sim.contact.methods.ContactMethodParameters`; some scenes start in the equilibrium
-            of its penalties.
+        tool: of the type none, but in scenes that are around one (`TOOLS`).
+        contact: material of the contacts.
+        method: of contact.
     """
 
-    tool: Any
-    contact: Any
-    method: Any
+    tool: SceneTool
+    contact: SceneContact
+    method: SceneMethod
 
 
 class SceneParameters(Part):

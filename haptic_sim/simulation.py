@@ -159,7 +159,14 @@ class Model:
         self._sections = sections
         method, integrator = sections.environment.method, sections.environment.integrator
         context = EngineContext(
-            self._start, sections.contact, method, integrator, sections.constraint, UNLIMITED, sections.rate
+            self._start,
+            sections.contact,
+            method,
+            integrator,
+            sections.constraint,
+            UNLIMITED,
+            sections.rate,
+            sections.environment.sleep,
         )
         self._simulator: Simulator = engine.simulator(context, scene)
 

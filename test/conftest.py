@@ -28,14 +28,24 @@ from hypothesis import settings
 from matplotlib.figure import Figure
 
 import haptic_bench
-from haptic_bench.analysis import figures
 from haptic_bench.commands import command_line
+from haptic_view import figures
 
 pytest.register_assert_rewrite("claim_checks", "graph_checks", "linkage_checks")
 settings.register_profile("haptics", deadline=None)  # a core that stalls is no fault of what is tested
 settings.load_profile("haptics")
 
 ROOT = Path(__file__).resolve().parent.parent  # the checkout
+PRODUCT = (
+    "haptic_sim",
+    "haptic_ros",
+    "haptic_control",
+    "haptic_drivers",
+    "haptic_view",
+    "haptic_bench",
+    "haptic_experiments",
+)
+"""The packages that are installed."""
 PACKAGES = Path(haptic_bench.__file__).resolve().parent.parent  # what is tested: the checkout's, or as installed
 collect_ignore = ["launch"]  # launch_testing's own: test_launch.py runs them
 PROCESS_GRAPHS = {

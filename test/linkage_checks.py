@@ -64,7 +64,8 @@ def run_alone(name, *settings, compare=False):
 
 def check_figures(found):
     """Figures of a run, and of two in a sweep, are drawn, and no two panels have the same name."""
-    from haptic_bench.analysis.figures import Curve, style_of
+    from haptic_bench.analysis.figures import Curve
+    from haptic_view.figures import style_of
 
     made = found.analysis.figures(found.trial, found.samples, found.findings)
     curves = [Curve(f"run {i}", found.trial, found.samples, style_of(i)) for i in range(2)]

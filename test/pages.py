@@ -10,8 +10,8 @@ from urllib.parse import urlsplit
 import pytest
 
 from haptic_bench import experiment
-from haptic_bench.view.page import Page, free_port
-from haptic_bench.view.scene import build_scene
+from haptic_bench.experiment.shown import build_scene
+from haptic_view.page import Page, free_port
 
 
 def load(name: str, *settings: str) -> experiment.Trial:

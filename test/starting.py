@@ -28,7 +28,7 @@ MODULES = (
 
 
 BLANK = '<svg xmlns="http://www.w3.org/2000/svg"></svg>\n'
-PAGES = "haptic_bench.analysis.figures._svg", "haptic_bench.view.drawing.picture", "haptic_bench.view.drawing.animation"
+PAGES = "haptic_view.figures._svg", "haptic_view.drawing.picture", "haptic_view.drawing.animation"
 """What draws the pictures of a page; most of the time of a command goes there."""
 
 

@@ -7,15 +7,14 @@ from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
-from conftest import ROOT
+from conftest import PRODUCT, ROOT
 
-PRODUCT = ("haptic_sim", "haptic_ros", "haptic_control", "haptic_drivers", "haptic_bench", "haptic_experiments")
 FILES = [path for package in PRODUCT for path in sorted((ROOT / package).rglob("*.py"))]
 MIDDLEWARE = "haptic_ros/middleware/"
 LIBRARIES = "haptic_drivers/devices/"  # C libraries of vendors, by their documented interface
 SIGNALS = "haptic_bench/set_up/failures.py"  # ends a program at a signal before anything is imported
 NUMBA = ("haptic_sim/kernels/", "haptic_sim/packed.py")  # see numba_inside.py
-VISER = "haptic_bench/view/guarded_server.py"
+VISER = "haptic_view/guarded_server.py"
 NAMED_TUPLE = {"_asdict", "_replace", "_fields", "_field_defaults"}
 HOOKS = {"threading.excepthook", "sys.argv", "sys.stderr", "sys.dont_write_bytecode"}
 """What a program may set by the documentation of Python."""

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from haptic_bench.view import charts
-from haptic_bench.view.frame import CHARTS
+from haptic_view import charts
+from haptic_view.frame import CHARTS
 
 FORCE, _, ENERGY, _ = CHARTS
 

@@ -398,10 +398,10 @@ def test_controller_that_commands_another_body_is_refused() -> None:
 def test_page_drags_any_body_that_moves_and_shows_the_force_at_it(tmp_path: Path) -> None:
     """As viser calls back: the point of the body at which a drag begins, in its axes; the tool is the hand's."""
     pytest.importorskip("viser", reason="viser is not installed (pip install 'haptics[view]')")
-    from haptic_bench.view.frame import Frame, Hand
-    from haptic_bench.view.page import HOST, Page
-    from haptic_bench.view.pointer import Pointer
-    from haptic_bench.view.scene import build_scene
+    from haptic_bench.experiment.shown import build_scene
+    from haptic_view.frame import Frame, Hand
+    from haptic_view.page import HOST, Page
+    from haptic_view.pointer import Pointer
 
     [one] = experiment.load(write_world(tmp_path), ["operator={type: pointer}"])
     assert not one.moves_freely  # the links

@@ -14,12 +14,14 @@ import yaml
 
 from haptic_bench import Film, experiment
 from haptic_bench.analysis.base import analysis_of
+from haptic_bench.experiment.shown import build_scene
+from haptic_bench.recording.frames import SampledFrames
 from haptic_bench.recording.samples import MessageStore
 from haptic_bench.recording.world_record import read_tables
-from haptic_bench.view import drawing, film, viewpoint
-from haptic_bench.view.recorded import SampledFrames
-from haptic_bench.view.scene import at, build_scene, scene_of_model
 from haptic_sim import World
+from haptic_view import drawing, film, viewpoint
+from haptic_view.scene import scene_of_model
+from haptic_view.shapes import at
 
 SVG = "{http://www.w3.org/2000/svg}"
 

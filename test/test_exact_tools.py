@@ -12,10 +12,11 @@ from offline_runs import run_unrecorded
 from haptic_bench import experiment
 from haptic_bench.analysis.base import analysis_of
 from haptic_bench.analysis.claims import Findings
-from haptic_bench.analysis.figures import Curve, Style
+from haptic_bench.analysis.figures import Curve
 from haptic_bench.recording.samples import Samples
 from haptic_experiments.common import exact_tools
 from haptic_sim.parameters import ParameterError
+from haptic_view.figures import Style
 
 TOOLS = ("rolling_disk", "disk_on_sphere", "two_link_circle")
 LOCAL = {"rolling_disk": "parallel_parking", "disk_on_sphere": "radial_error", "two_link_circle": "link2_does_not"}

@@ -10,8 +10,8 @@ import pinocchio as pin
 import pytest
 
 from haptic_sim import World as Program
-from haptic_sim.worlds.alone import tool_alone
 from haptic_sim.worlds.building import WorldSetup, build
+from haptic_sim.worlds.isolated import isolate_tool
 from haptic_sim.worlds.parameters import MujocoParameters, WorldParameters
 
 HERE = Path(__file__).parent
@@ -82,7 +82,7 @@ def test_a_balanced_body_floats_while_another_falls() -> None:
 def test_the_tool_of_a_local_model_is_balanced_as_in_the_world() -> None:
     whole = world(tool="arm/lower", bodies={"ball": BALL}, gravity_compensation=True)
     assert whole.balanced
-    alone = tool_alone(whole)
+    alone = isolate_tool(whole)
     assert not alone.balanced  # it is all that moves: it has no gravity
     np.testing.assert_allclose(alone.bodies(1e-3).data.g, 0.0, atol=1e-12)
 

@@ -17,10 +17,8 @@ from scipy.spatial.transform import Rotation
 
 from haptic_bench.experiment import read_resolved
 from haptic_bench.experiment.loading import find, load_document, read_document, write_resolved
+from haptic_bench.experiment.shown import build_scene, sources_of
 from haptic_bench.experiment.system import load_system
-from haptic_bench.view.controls import describe
-from haptic_bench.view.live import LiveFrames
-from haptic_bench.view.scene import build_scene
 from haptic_control.guard import GuardParameters
 from haptic_drivers.devices.life import Request
 from haptic_drivers.devices.link import Link
@@ -28,6 +26,8 @@ from haptic_drivers.devices.parameters import HardwareParameters, build_hardware
 from haptic_drivers.parameters import HandParameters
 from haptic_sim.messages import DISABLED, ENABLED, FAULT, PAUSED, DeviceReading, DeviceState, Reason
 from haptic_sim.parameters import ParameterError
+from haptic_view.controls import describe
+from haptic_view.live import LiveFrames
 
 PUSH = (1.0, -2.0, 3.0, 0.0, 0.0, 0.0)
 
@@ -700,7 +700,7 @@ def test_whatever_is_asked_and_goes_wrong_the_force_is_zero_and_the_device_can_b
 def test_the_view_says_why_nothing_is_felt(device_file: Path) -> None:
     document = read_document(find("static_wall")) | {"device": {"type": "hardware", "name": str(device_file)}}
     (trial,) = load_document(document, device_file)
-    frames = LiveFrames(trial, build_scene(trial))
+    frames = LiveFrames(build_scene(trial), trial.tool_sizes, sources_of(trial.experiment))
     tool = trial.tool_sizes.tool_state()
     tool.pose[6] = 1.0
     frames.take("tool_state", tool.to_bytes())

@@ -7,10 +7,11 @@ import numpy as np
 import pytest
 from test_report import Page, run
 
-from haptic_bench.analysis import figures, health
+from haptic_bench.analysis import health
 from haptic_bench.analysis.health import Health
 from haptic_bench.report import pages
 from haptic_sim.parameters import ParameterError
+from haptic_view import figures
 
 pytestmark = pytest.mark.drawn
 

@@ -7,9 +7,10 @@ import pytest
 from offline_runs import run_unrecorded
 
 from haptic_bench import experiment
-from haptic_bench.analysis.figures import Curve, style_of
+from haptic_bench.analysis.figures import Curve
 from haptic_bench.recording.samples import Samples
 from haptic_experiments import incline
+from haptic_view.figures import style_of
 
 ANALYSIS = incline.ANALYSIS
 # as summaries and reports have them

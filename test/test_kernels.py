@@ -403,7 +403,15 @@ def test_versions_of_a_source_do_not_pile_up(tmp_path: Path) -> None:
 
 
 def test_of_every_kernel_it_is_known_what_it_was_compiled_from() -> None:
-    for name in ("haptic_sim", "haptic_ros", "haptic_control", "haptic_drivers", "haptic_bench", "haptic_experiments"):
+    for name in (
+        "haptic_sim",
+        "haptic_ros",
+        "haptic_control",
+        "haptic_drivers",
+        "haptic_view",
+        "haptic_bench",
+        "haptic_experiments",
+    ):
         for module in pkgutil.walk_packages(importlib.import_module(name).__path__, f"{name}."):
             if not module.name.endswith("__main__"):
                 importlib.import_module(module.name)

@@ -15,7 +15,7 @@ from conftest import Haptics, answer
 
 from haptic_bench import experiment
 from haptic_bench.analysis.claims import Findings
-from haptic_bench.analysis.figures import Curve, Style
+from haptic_bench.analysis.figures import Curve
 from haptic_bench.experiment import Trial
 from haptic_bench.recording.samples import Samples
 from haptic_experiments.linkage_topology import ANALYSIS, SUBSTANTIAL, Variant, drift_at
@@ -23,6 +23,7 @@ from haptic_sim.dynamics.arms import three_links
 from haptic_sim.dynamics.multibody import Multibody
 from haptic_sim.hand import Hand
 from haptic_sim.parameters import ParameterError
+from haptic_view.figures import Style
 
 
 def trial(*settings: str, name: str = "linkage_topology") -> Trial:

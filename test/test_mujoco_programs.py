@@ -10,9 +10,9 @@ from conftest import ROOT
 
 import haptic_bench
 import haptic_sim
-from haptic_bench.view.scene import scene_of_model
 from haptic_sim import Model, World
 from haptic_sim.parameters import ParameterError
+from haptic_view.scene import scene_of_model
 
 mujoco = pytest.importorskip("mujoco")
 

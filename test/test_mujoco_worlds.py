@@ -10,8 +10,8 @@ import pinocchio as pin
 import pytest
 
 from haptic_sim.parameters import ParameterError
-from haptic_sim.worlds.alone import other_bodies
 from haptic_sim.worlds.building import WorldSetup
+from haptic_sim.worlds.isolated import other_bodies
 from haptic_sim.worlds.mujoco_files import MujocoTree, build_mujoco_world, find_tool, load
 from haptic_sim.worlds.parameters import MujocoParameters
 

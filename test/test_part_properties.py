@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, ClassVar, Literal
 
 import numpy as np
@@ -16,6 +17,7 @@ from haptic_bench.commands import check
 from haptic_bench.commands.command_line import FAILED
 from haptic_bench.experiment import Trial
 from haptic_bench.recording.samples import Samples
+from haptic_bench.running import properties as check_properties
 from haptic_bench.running.properties import properties
 from haptic_drivers.force_device import SimulatedForceDeviceParameters
 from haptic_drivers.inertial import InertialDevice
@@ -54,14 +56,33 @@ def test_our_parts_have_all_properties(kind: str, name: str) -> None:
     assert failed(kind, trial_of(kind, name, KEYS.get(name, ()))) == {}
 
 
-STABILISED = ("rolling_spheres", "two_link_closed_loop")  # which start off their constraints
 WITH_KEYS = ("formulas", "mujoco", "world")
 
 
 @pytest.mark.parametrize("name", [name for name in groups()["scenes"].entries() if name not in WITH_KEYS])
 def test_our_scenes_have_all_properties(name: str) -> None:
-    settings = ("constraint.solver=stabilised",) if name in STABILISED else ()
-    assert failed("scenes", trial_of("scenes", name, settings)) == {}
+    """Each in the experiment of its name, if there is one: rolling_spheres starts off its constraints."""
+    assert failed("scenes", trial_of("scenes", name)) == {}
+
+
+def test_a_gain_of_energy_is_a_discretisation_error_if_it_falls_with_the_period(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The gimbal of the instrument, pushed until two of its axes align, gains energy of first order in the period."""
+    trial = trial_of("scenes", "laparoscopic")
+    assert check_properties._gained(trial) == ""
+    gains = []
+    for factor in (1, 2, 4, 8):
+        finer = trial.experiment.model_copy(update={"rate": factor * trial.experiment.rate})
+        gains.append(check_properties._energies(replace(trial, experiment=finer), 15, factor)[0].max())
+    ratios = np.divide(gains[1:], gains[:-1])
+    assert ratios[-1] == pytest.approx(0.5, abs=0.04) and np.all(ratios < check_properties.CONVERGED)
+    assert "a discretisation error, 0.0" in check_properties._gained(trial, 15)
+
+    monkeypatch.setattr(check_properties, "_energies", lambda *_: (np.array([0.0, 0.2, 0.2, 0.2]), np.ones(4)))
+    assert check_properties._gained(trial) == (
+        "step 1: 0.2 J, where 1 J were supplied, and 0.2 J at half the period: the world supplies it itself"
+    )
 
 
 @pytest.mark.parametrize("name", NOT_OFFLINE)

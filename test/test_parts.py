@@ -255,6 +255,13 @@ def test_a_part_that_cannot_be_imported_is_an_error_where_it_is_used(
     assert experiment.load_document(document(operator=push), Path(WALL))
 
 
+def test_a_machine_without_memory_is_no_fault_of_a_part(installed: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (installed / "lab_parts" / "operator.py").write_text("raise MemoryError\n")
+    forget(monkeypatch)
+    with pytest.raises(MemoryError):
+        problem()
+
+
 def test_a_name_that_is_not_the_type_is_refused(installed: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     points = next(installed.glob("*.dist-info")) / "entry_points.txt"
     points.write_text(f"[haptics.controllers]\nspring = {SPRING}\n")

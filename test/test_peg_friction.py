@@ -9,9 +9,10 @@ from offline_runs import run_unrecorded, simulated_once
 
 from haptic_bench import experiment
 from haptic_bench.analysis.claims import Findings
-from haptic_bench.analysis.figures import Curve, style_of
+from haptic_bench.analysis.figures import Curve
 from haptic_bench.recording.samples import Samples
 from haptic_experiments import peg_friction
+from haptic_view.figures import style_of
 
 ANALYSIS = peg_friction.ANALYSIS
 RATE = 512.0  # [Hz]

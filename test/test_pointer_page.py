@@ -14,7 +14,7 @@ from offline_runs import run_unrecorded
 from pages import port_of_own
 
 from haptic_bench import experiment
-from haptic_bench.view.scene import build_scene
+from haptic_bench.experiment.shown import build_scene
 from haptic_drivers.events import recorded_events, write_events
 from haptic_drivers.pointing import Sender
 from haptic_sim.messages import GRAB, MOVE, RELEASE, OperatorEvent
@@ -76,8 +76,8 @@ class Screen:
 @pytest.mark.long
 def test_drags_and_keys_are_events_of_the_hand(tmp_path: Path) -> None:
     """A drag to the right, one that turns, and a key; who closes the browser lets go."""
-    from haptic_bench.view.page import HOST, Page
-    from haptic_bench.view.pointer import Pointer
+    from haptic_view.page import HOST, Page
+    from haptic_view.pointer import Pointer
 
     [trial] = experiment.load("corner_peg", ["operator={type: pointer}"])
     scene = build_scene(trial)

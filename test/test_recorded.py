@@ -128,7 +128,15 @@ def test_samples_as_a_dataframe(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_an_installation_needs_no_ros(tmp_path: Path) -> None:
     """As pip lays it out: packages and share below one prefix; and without the packages of ROS 2."""
     packages = tmp_path / "lib" / "python3" / "site-packages"
-    for name in ("haptic_sim", "haptic_ros", "haptic_control", "haptic_drivers", "haptic_bench", "haptic_experiments"):
+    for name in (
+        "haptic_sim",
+        "haptic_ros",
+        "haptic_control",
+        "haptic_drivers",
+        "haptic_view",
+        "haptic_bench",
+        "haptic_experiments",
+    ):
         shutil.copytree(PACKAGES / name, packages / name, ignore=shutil.ignore_patterns("__pycache__"))
     for name in ("config", "msg"):
         shutil.copytree(ROOT / name, tmp_path / "share" / "haptics" / name)

@@ -16,13 +16,15 @@ from conftest import answer
 from offline_runs import run_unrecorded
 
 from haptic_bench import experiment
-from haptic_bench.analysis import figures
+from haptic_bench.analysis import figures as trial_figures
 from haptic_bench.analysis.base import analysis_of
-from haptic_bench.analysis.figures import Curve, Figure, Style, port_figure
+from haptic_bench.analysis.figures import Curve, port_figure
 from haptic_bench.recording.samples import Samples
 from haptic_bench.report import pages
 from haptic_sim.dynamics.energy import TERMS
 from haptic_sim.parameters import ParameterError
+from haptic_view import figures
+from haptic_view.figures import Figure, Style
 
 EMPTY = '{"experiment": "a", "mode": "offline", "status": "done", "sweep": {"runs": []}}'
 VOID = {"meta", "br", "wbr", "hr", "img", "input", "link"}
@@ -398,7 +400,7 @@ def energies(**terms):
 
 
 def curve(samples, label="a run"):
-    return figures.Curve(label, None, samples, figures.Style())
+    return trial_figures.Curve(label, None, samples, figures.Style())
 
 
 # Falls from 3 J of potential with a push of 2 J; loses 4 J in an impact, which adds 0.5 J by discretisation.
@@ -422,7 +424,7 @@ def heights(svg, colour):
 
 @pytest.mark.drawn
 def test_energies_are_stacked_up_to_what_was_supplied():
-    figure = figures.energy_figure([curve(energies(**FALL))])
+    figure = trial_figures.energy_figure([curve(energies(**FALL))])
     assert figure.table == [
         ["At the end [J]", "supplied", "numerical", "kinetic", "potential", "lost to impacts"],
         ["a run", "4.000", "0.500", "0.500", "0", "4.000"],
@@ -442,11 +444,11 @@ def test_energies_are_stacked_up_to_what_was_supplied():
 
 
 def test_the_figure_of_energies_says_how_well_they_balance():
-    caption = figures.energy_figure([curve(energies(**FALL))]).caption
+    caption = trial_figures.energy_figure([curve(energies(**FALL))]).caption
     gap = float(re.search(r"balance to (\S+) J", caption)[1])
     assert gap < 1e-14
     wrong = FALL | {"impact": np.array([0.0, 0.0, 0.0, 3.9, 3.9])}
-    assert "balance to 0.1 J" in figures.energy_figure([curve(energies(**wrong))]).caption
+    assert "balance to 0.1 J" in trial_figures.energy_figure([curve(energies(**wrong))]).caption
 
 
 def test_a_balance_that_starts_late_is_still_one():
@@ -454,14 +456,14 @@ def test_a_balance_that_starts_late_is_still_one():
     late = {name: values[2:] for name, values in FALL.items()}
     table = {"tick": np.arange(3), "time": np.arange(3) / 1e3} | {f"energy_{name}": np.zeros(3) for name in TERMS}
     samples = Samples(table | {f"energy_{name}": values for name, values in late.items()})
-    figure = figures.energy_figure([curve(samples)])
+    figure = trial_figures.energy_figure([curve(samples)])
     assert float(re.search(r"balance to (\S+) J", figure.caption)[1]) < 1e-14
     assert figure.table[1][1] == "4.000"
 
 
 def test_energies_of_several_runs_are_lines_in_one_unit():
     small = {name: 1e-2 * values for name, values in FALL.items()}
-    figure = figures.energy_figure([curve(energies(**FALL), "large"), curve(energies(**small), "small")])
+    figure = trial_figures.energy_figure([curve(energies(**FALL), "large"), curve(energies(**small), "small")])
     assert [panel.name for panel in figure.panels] == [
         "energy_supplied",
         "energy_stored",
@@ -470,7 +472,7 @@ def test_energies_of_several_runs_are_lines_in_one_unit():
     ]
     assert [row[:3] for row in figure.table[1:]] == [["large", "4.000", "0.500"], ["small", "0.040", "0.005"]]
     assert figure.table[0][0] == "At the end [J]"
-    beside = figures.energy_figure([curve(energies(**small), "small")], [curve(energies(**small), "beside")])
+    beside = trial_figures.energy_figure([curve(energies(**small), "small")], [curve(energies(**small), "beside")])
     assert len(beside.panels) == 2
     assert beside.table[0][0] == "At the end [mJ]"
     assert [row[0] for row in beside.table[1:]] == ["small", "beside"]
@@ -494,9 +496,9 @@ def test_the_energy_of_the_port_is_shown_where_it_is_negative_or_kept() -> None:
 
 def test_samples_without_energies_have_no_figure_of_them():
     bare = Samples({"tick": np.arange(5), "time": np.arange(5) / 1e3})
-    assert figures.energy_figure([curve(bare)]) is None
-    assert figures.energy_figure([]) is None
-    figure = figures.energy_figure([curve(energies(**FALL))], [curve(bare, "older")])
+    assert trial_figures.energy_figure([curve(bare)]) is None
+    assert trial_figures.energy_figure([]) is None
+    figure = trial_figures.energy_figure([curve(energies(**FALL))], [curve(bare, "older")])
     assert [row[0] for row in figure.table[1:]] == ["a run"]
 
 
@@ -507,7 +509,7 @@ def test_the_head_names_operator_and_device(done):
 
 
 def test_energies_of_a_trial_that_diverged_are_shown_as_powers_of_ten():
-    assert [figures._signed(value) for value in (4.3497559e41, -1234.5678, 1e-4)] == [
+    assert [trial_figures._signed(value) for value in (4.3497559e41, -1234.5678, 1e-4)] == [
         "4.350·10⁴¹",
         "\N{MINUS SIGN}1234.568",
         "0",
@@ -515,7 +517,7 @@ def test_energies_of_a_trial_that_diverged_are_shown_as_powers_of_ten():
 
 
 def test_of_a_world_without_any_energy_there_is_no_figure():
-    assert figures.energy_figure([curve(energies())]) is None
+    assert trial_figures.energy_figure([curve(energies())]) is None
 
 
 @pytest.mark.drawn
@@ -524,7 +526,7 @@ def test_a_day_of_energies_stays_small():
     rng = np.random.default_rng(20260)
     table = {"tick": np.arange(ticks), "time": np.arange(ticks) / 1e3}
     table |= {f"energy_{name}": rng.random(ticks) for name in TERMS}
-    figure = figures.energy_figure([curve(Samples(table))])
+    figure = trial_figures.energy_figure([curve(Samples(table))])
     assert max(len(panel.svg) for panel in figure.panels) < 210_000
 
 

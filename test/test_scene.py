@@ -14,8 +14,9 @@ import yaml
 from conftest import ROOT
 
 from haptic_bench import experiment
-from haptic_bench.view import scene
+from haptic_bench.experiment.shown import build_scene
 from haptic_sim.geometry.meshes import convex_shape
+from haptic_view import shapes
 
 POINTS = np.random.default_rng(20263).normal(size=(30, 3))
 SHAPES = {
@@ -31,7 +32,7 @@ SHAPES = {
 @pytest.mark.parametrize("name", SHAPES)
 def test_shape_is_closed_faces_outward_and_fills_the_volume_of_what_collides(name: str) -> None:
     geometry, volume = SHAPES[name]
-    shape = scene._ring(0, 2.0, 0.1) if geometry is None else scene._shape_of_coal(0, geometry)
+    shape = shapes.ring(0, 2.0, 0.1) if geometry is None else shapes.shape_of_coal(0, geometry)
     mesh = trimesh.Trimesh(shape.vertices, shape.faces)
     assert mesh.is_watertight and mesh.is_winding_consistent
     exact = name in ("box", "polytope")
@@ -80,7 +81,7 @@ def test_links_of_a_urdf_file_look_as_it_says_and_collide_as_before(tmp_path: Pa
     [trial] = experiment.load(str(tmp_path / "own.yaml"))
 
     def drawn(visual: bool) -> tuple[dict[str, list[np.ndarray]], tuple[str, ...]]:
-        made = scene.build_scene(trial, visual=visual)
+        made = build_scene(trial, visual=visual)
         found: dict[str, list[np.ndarray]] = {}
         for one in made.shapes:
             found.setdefault(made.bodies[one.body], []).append(one.vertices)

@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from haptic_bench.view import sound
-from haptic_bench.view.frame import Frame
 from haptic_sim.messages import CONTACT
+from haptic_view import sound
+from haptic_view.frame import Frame
 
 PERIOD = 1.0 / 30.0  # [s] of frames
 

@@ -27,7 +27,7 @@ from world_builder import (
 
 from haptic_sim.contact.springs import SHARE
 from haptic_sim.dynamics.energy import INJECTED
-from haptic_sim.geometry.collision.regions import LEVEL
+from haptic_sim.geometry.collision.rims import LEVEL
 
 DOWN = [0.0, 0.0, -G]
 PENALTIES = tuple(method for method in METHODS if method not in RIGID)

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from haptic_bench.analysis import units
+from haptic_view import units
 
 
 @pytest.mark.parametrize(

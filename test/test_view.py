@@ -31,18 +31,18 @@ from haptic_bench.analysis.base import analysis_of
 from haptic_bench.catalogue import catalogue
 from haptic_bench.commands import command_line
 from haptic_bench.commands.view import chosen, same_world
+from haptic_bench.experiment.shown import build_scene, gains_of, sources_of
+from haptic_bench.recording.frames import RecordedFrames, read_frames
 from haptic_bench.recording.samples import MessageStore, Samples
 from haptic_bench.running import namespaces, viewing
-from haptic_bench.view.frame import SLIDING, Chart, Frame, slides
-from haptic_bench.view.gains import gains_of
-from haptic_bench.view.live import LiveFrames
-from haptic_bench.view.page import PageError, free_port
-from haptic_bench.view.recorded import RecordedFrames, read_frames
-from haptic_bench.view.scene import at, build_scene, matrix_of
-from haptic_bench.view.strips import strip
 from haptic_sim.constraints.scenes import ConstrainedSetup
 from haptic_sim.messages import CONTACT, MessageError, ToolCommand, ToolState, tick_place
 from haptic_sim.parameters import ParameterError
+from haptic_view.frame import SLIDING, Chart, Frame, slides
+from haptic_view.live import LiveFrames
+from haptic_view.page import PageError, free_port
+from haptic_view.shapes import at, matrix_of
+from haptic_view.strips import strip
 
 PLACE = tick_place()
 
@@ -149,7 +149,7 @@ def test_live_and_recorded_frames_are_the_same(name: str, settings: list[str]) -
     trial = load(name, *settings)
     messages = messages_of(trial)
     recorded = RecordedFrames(trial, messages)
-    live = LiveFrames(trial, recorded.scene)
+    live = LiveFrames(recorded.scene, trial.tool_sizes, sources_of(trial.experiment))
     tick = int(recorded.ticks[-2])
     for topic in live.topics:
         for data in messages[topic]:
@@ -220,7 +220,7 @@ def test_charts_miss_no_peak_of_a_trial() -> None:
     frames = RecordedFrames(trial, messages)
     chosen = [*range(0, len(frames) - 1, 7), len(frames) - 1]
     recorded = [frames.frame(i, since) for i, since in zip(chosen, [None, *chosen[:-1]], strict=True)]
-    live, shown = LiveFrames(trial, build_scene(trial)), []
+    live, shown = LiveFrames(build_scene(trial), trial.tool_sizes, sources_of(trial.experiment)), []
     assert {"tool_state", "device_state", "world_state"} <= set(live.charted)
     for i, (state, device) in enumerate(zip(messages["tool_state"], messages["device_state"], strict=False)):
         live.take("tool_state", state)
@@ -251,7 +251,7 @@ def test_a_trial_without_world_states_is_drawn_from_its_configuration() -> None:
 
 def test_what_is_no_message_of_the_trial_is_refused() -> None:
     trial = load("corner_peg")
-    live = LiveFrames(trial, build_scene(trial))
+    live = LiveFrames(build_scene(trial), trial.tool_sizes, sources_of(trial.experiment))
     assert live.frame() is None
     state: ToolState = trial.tool_sizes.tool_state()
     state.pose[0] = np.nan

@@ -16,10 +16,10 @@ from browser import Browser, require
 from conftest import wait_until
 from pages import client, load, page_of
 
+from haptic_bench.experiment.shown import gains_of
 from haptic_bench.running import runner
 from haptic_bench.trials import viewed
-from haptic_bench.view.controls import Course, State
-from haptic_bench.view.gains import gains_of
+from haptic_view.controls import Course, State
 
 # Who may open it
 
@@ -62,7 +62,7 @@ def test_a_page_is_open_to_its_own_address_alone() -> None:
 
 def test_a_page_that_is_open_to_others_takes_addresses_and_the_name_of_its_machine() -> None:
     pytest.importorskip("viser")
-    from haptic_bench.view.gate import Gate
+    from haptic_view.gate import Gate
 
     gate = Gate("0.0.0.0", 80, "token", 1, "Mark: yes")
     for host in "192.0.2.7:80", "[2001:db8::1]", "localhost", socket.gethostname():
@@ -127,7 +127,7 @@ def test_gains_on_a_page_are_those_of_the_nodes() -> None:
     pytest.importorskip("viser")
     import msgspec
 
-    from haptic_bench.view.gain_controls import GainControls
+    from haptic_view.gain_controls import GainControls
 
     gains = {gain.key: gain for gain in gains_of(load("corner_peg"))}
     stiffness, wall = gains["controller.stiffness"], gains["contact.stiffness"]

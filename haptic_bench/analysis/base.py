@@ -10,7 +10,7 @@ import numpy as np
 
 from haptic_bench.analysis import ideal_device, tracking
 from haptic_bench.analysis.claims import Findings, Quantity, Statement
-from haptic_bench.analysis.figures import Curve, Figure, Style, trial_figures
+from haptic_bench.analysis.figures import Curve, trial_figures
 from haptic_bench.experiment import Experiment, Trial, analyses
 from haptic_bench.recording.samples import MessageStore, Samples, of_trial
 from haptic_bench.running import forks
@@ -20,6 +20,7 @@ from haptic_sim.contact.methods import Method
 from haptic_sim.dynamics.energy import UnstableError
 from haptic_sim.messages import MessageError
 from haptic_sim.parameters import ParameterError, Parameters
+from haptic_view.figures import Figure, Style
 
 Scene = TypeVar("Scene", bound=Parameters)
 Name = TypeVar("Name", bound=Hashable)

@@ -10,22 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from haptic_bench.analysis.figures import (
-    BLACK,
-    BLUE,
-    BUCKETS,
-    ORANGE,
-    VERMILION,
-    Axis,
-    Figure,
-    Line,
-    Panel,
-    Style,
-    draw,
-    thin,
-)
 from haptic_bench.experiment import HealthParameters
 from haptic_sim.parameters import ParameterError
+from haptic_view.figures import BLACK, BLUE, BUCKETS, ORANGE, VERMILION, Axis, Figure, Line, Panel, Style, draw, thin
 
 LATE = 0.25  # of a period: a tick that begins later leaves its answer noticeably less time
 LINEAR = 100.0  # [µs] up to which deviations are drawn on a linear scale

@@ -11,11 +11,11 @@ from dataclasses import replace
 
 import numpy as np
 
-from haptic_bench.analysis import units
 from haptic_bench.analysis.claims import DeviceComparison, Findings, Quantity
-from haptic_bench.analysis.figures import BLACK, BLUE, Figure, Line, Style, draw
 from haptic_bench.experiment import Trial
 from haptic_bench.recording.samples import Samples
+from haptic_view import units
+from haptic_view.figures import BLACK, BLUE, Figure, Line, Style, draw
 
 WINDOW = 0.05  # [s] of the mean from which vibration is measured
 FORCE = Quantity("Largest rendered force", "N")

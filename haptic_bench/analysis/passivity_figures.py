@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from haptic_bench.analysis.figures import BLACK, BLUE, SOLID, VERMILION, Axis, Line, Panel, Style, draw, style_of
 from haptic_control.passivity.zwidth import OSCILLATES, ZWidth, ZWidthParameters, required_map, spectral_radius
+from haptic_view.figures import BLACK, BLUE, SOLID, VERMILION, Axis, Line, Panel, Style, draw, style_of
 
 LEVELS = (1.1, 1.25, 1.5, 2.0, 4.0)  # of the ratio, beside 1
 FINE = 101  # values of stiffness and damping at which a theoretical boundary is drawn

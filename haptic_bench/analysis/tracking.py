@@ -7,7 +7,10 @@ from collections.abc import Mapping
 import numpy as np
 
 from haptic_bench.analysis.claims import Claim, Quantity, Statement
-from haptic_bench.analysis.figures import (
+from haptic_bench.experiment import Experiment, Trial
+from haptic_bench.recording.samples import Samples
+from haptic_drivers.operators import build_operator
+from haptic_view.figures import (
     BLACK,
     BLUE,
     GREEN,
@@ -22,9 +25,6 @@ from haptic_bench.analysis.figures import (
     draw,
     thin,
 )
-from haptic_bench.experiment import Experiment, Trial
-from haptic_bench.recording.samples import Samples
-from haptic_drivers.operators import build_operator
 
 IMPEDANCE_DISPLAY = 1e4  # [N/m] FAULRING IV-A: "can only render constraints of a few kN/m"
 

@@ -18,7 +18,7 @@ from haptic_bench.recording.samples import Samples
 from haptic_sim.messages import HAND
 from haptic_sim.tool.environment import DepthGauge
 from haptic_sim.tool.tool_side import is_constrained
-from haptic_sim.worlds.alone import model_of, other_bodies
+from haptic_sim.worlds.isolated import model_of, other_bodies
 
 DEPTH = "max_depth"
 METRICS = {

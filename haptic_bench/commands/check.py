@@ -36,6 +36,8 @@ SECTIONS = {
     "analyses": "analysis",
 }
 """Kinds whose parts are checked, and their keys of an experiment."""
+OF_EXPERIMENTS = ("scenes", "analyses")
+"""Kinds whose parts are checked in the experiment of their name, where there is one, with all that they run with."""
 EXPERIMENT: dict[str, Any] = {
     "name": "check",
     "duration": 0.2,
@@ -130,9 +132,9 @@ def _trial(kind: Group, name: str, options: argparse.Namespace) -> Trial:
         (trial, *_) = load(options.within, options.settings)
         used = operator.attrgetter(key)(trial.experiment)
         if used != name and type(used) is not part:
-            said = f"{key} = {used}" if isinstance(used, str) else f"{key}.type = {used.type}"
-            raise ParameterError([f"--in {options.within}: its {said}; must be {name}"])
-    elif kind.name == "analyses" and name in catalogue():
+            found = f"{key} = {used}" if isinstance(used, str) else f"{key}.type = {used.type}"
+            raise ParameterError([f"--in {options.within}: its {found}; must be {name}"])
+    elif kind.name in OF_EXPERIMENTS and name in catalogue():
         (trial, *_) = load(name, options.settings)
     else:
         document: dict[str, Any] = copy.deepcopy(EXPERIMENT) | _fitting(kind.name, part)

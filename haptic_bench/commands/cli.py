@@ -18,7 +18,6 @@ from pathlib import Path
 from typing import Any
 
 from haptic_bench import experiment
-from haptic_bench.analysis import vector
 from haptic_bench.commands.command_line import DONE, FAILED, KINDS
 from haptic_bench.commands.options import number, whole
 from haptic_bench.experiment import reference
@@ -35,6 +34,7 @@ from haptic_sim import inputs
 from haptic_sim.kernels import progress
 from haptic_sim.parameters import ParameterError, listed
 from haptic_sim.parts import groups
+from haptic_view import vector
 
 LISTED = 12  # runs of a sweep that are shown one by one
 

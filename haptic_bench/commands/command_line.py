@@ -345,7 +345,10 @@ def _add_commands(commands: Any) -> None:
     command = commands.add_parser("check", help="check the properties that every part must have (docs/parts.md)")
     command.add_argument("part", metavar="PART", help="name of a part of any kind, or MODULE:CLASS")
     command.add_argument(
-        "--in", dest="within", metavar="EXPERIMENT", help="experiment with the part; default: a push against a wall"
+        "--in",
+        dest="within",
+        metavar="EXPERIMENT",
+        help="experiment with the part; default: that of its name for scenes and analyses, else a push against a wall",
     )
     _add_set(command, "set a key of that experiment, as operator.force=[1,0,0]")
     command.add_argument("--offline", action="store_true", help="leave out the trial in lockstep, which needs ROS")

@@ -37,8 +37,8 @@ def doctor(options: argparse.Namespace) -> int:
     if options.json:
         print(json.dumps({**counts, "findings": [finding._asdict() for finding in findings]}, indent=2))
     else:
-        said = ", ".join(f"{count} {STATES[state]}" for state, count in counts.items())
-        print(f"{said}: {'a trial cannot run' if counts['problem'] else 'nothing stops a trial'}")
+        counted = ", ".join(f"{count} {STATES[state]}" for state, count in counts.items())
+        print(f"{counted}: {'a trial cannot run' if counts['problem'] else 'nothing stops a trial'}")
     return FAILED if counts["problem"] else DONE
 
 

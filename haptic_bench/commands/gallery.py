@@ -49,9 +49,9 @@ def _run(names: list[str], directory: Path, interruption: Interruption, quiet: b
                     process.terminate()
                 elif process.poll() is None:
                     continue
-                said = process.communicate()[1].strip().splitlines()
+                lines = process.communicate()[1].strip().splitlines()
                 if process.returncode and not interruption:
-                    failed[name] = said[-1] if said else f"ended with {process.returncode}"
+                    failed[name] = lines[-1] if lines else f"ended with {process.returncode}"
                 del running[name]
                 if show is not None:
                     show(len(names) - len(due) - len(running))

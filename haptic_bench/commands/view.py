@@ -14,17 +14,17 @@ from typing import Any
 from haptic_bench import experiment
 from haptic_bench.analysis.base import analysis_of
 from haptic_bench.commands.command_line import DONE, FAILED
+from haptic_bench.recording.frames import read_frames
 from haptic_bench.recording.summary import read_summary, runs_of
 from haptic_bench.running import namespaces
 from haptic_bench.running.runner import Interruption
 from haptic_bench.running.viewing import Viewer, Viewing
 from haptic_bench.trials.viewed import run_viewed
-from haptic_bench.view.controls import Player
-from haptic_bench.view.page import HOST, Page, free_port
-from haptic_bench.view.recorded import read_frames
-from haptic_bench.view.viewpoint import of_trial
 from haptic_sim import inputs
 from haptic_sim.parameters import ParameterError, listed
+from haptic_view.controls import Player
+from haptic_view.page import HOST, Page, free_port
+from haptic_view.viewpoint import of_trial
 
 POLL = 0.5  # [s] between two looks whether a trial still runs
 

@@ -42,8 +42,8 @@ from haptic_sim.tool.tool_side import (
     world_of,
 )
 from haptic_sim.tool.virtual_tool import SEMI_IMPLICIT
-from haptic_sim.worlds.alone import tool_alone
 from haptic_sim.worlds.building import WorldSetup
+from haptic_sim.worlds.isolated import isolate_tool
 from haptic_sim.worlds.loads import carry, explain_carrying
 
 HALVINGS = 20  # of default gains
@@ -146,7 +146,7 @@ class Trial:
     @property
     def tool_sizes(self) -> ToolSizes:
         """Sizes of the virtual tool's messages."""
-        return tool_sizes(tool_alone(self.world) if self.experiment.asynchronous else self.start)
+        return tool_sizes(isolate_tool(self.world) if self.experiment.asynchronous else self.start)
 
     @property
     def hands(self) -> dict[str, Trial]:
@@ -333,7 +333,7 @@ def _device_start(experiment: Experiment, start: Start) -> DeviceStart:
         if not experiment.environment.method.SPREADS:
             return False
         world = start.world
-        return world is not None and not world.further and world.bodies(1.0 / experiment.rate).held_alone
+        return world is not None and not world.further and world.bodies(1.0 / experiment.rate).held_single
 
     return DeviceStart(experiment.rate, _hand(start), experiment.seed, lambda: device_inertia(start), limits_impulses)
 
@@ -453,7 +453,7 @@ def _check_start(experiment: Experiment, start: Start) -> None:
         build_tool_side(experiment, UNLIMITED, experiment.rate, start=start)
         return
     if experiment.asynchronous:
-        tool_alone(world)
+        isolate_tool(world)
         context = local_model_context(world, experiment, experiment.limits, experiment.rate)
         if wrong := experiment.local_model.problems(context):
             raise ParameterError(wrong)

@@ -25,6 +25,11 @@ def _groups(experiment: Experiment) -> Iterator[tuple[str, set[str] | None, str]
     """Sections, names in them (None: all) that are not used, and why."""
     if not experiment.asynchronous:
         yield "local_model", None, "local_model.type = none"
+    if experiment.asynchronous:
+        why = f"local_model.type = {experiment.local_model.type}: bodies behind a local model do not sleep"
+        yield "environment", {"sleep_speed", "sleep_time"}, why
+    elif not experiment.environment.sleep_speed:
+        yield "environment", {"sleep_time"}, "environment.sleep_speed = 0"
     guard = experiment.relay_guard
     why = f"guard.type = {guard}" if experiment.relayed else "relay.delay = null: there is no relay"
     relay = {"wave": guard == "wave", "tank": guard == "tank", "correction": guard in ("passivity", "tank")}

@@ -40,7 +40,7 @@ from haptic_sim.spatial import advance_pose
 PERIOD = 0.02  # [s] between two readings
 SOURCES = ("keyboard", "gamepad", "spacemouse")
 FOUND = 10.0  # [s] for the trial to be found, by default
-PROMPT = 1.0  # [s] without a trial before it is said that one is waited for
+PROMPT = 1.0  # [s] without a trial before the user is told that one is waited for
 PERSISTENT = 0.3  # [s] for which a condition persists before it is reported
 
 
@@ -65,11 +65,11 @@ def point(source: str, device: str, namespace: str, stop: threading.Event, wait:
 def play_events(table: np.ndarray, namespace: str, stop: threading.Event, wait: float = FOUND) -> None:
     """Send the events of a table at its times, as somebody would who does them; arguments as of `point`."""
     with _sender(namespace, stop, wait) as (sender, state):
-        begun, said = time.monotonic(), StateReport(state)
+        begun, report = time.monotonic(), StateReport(state)
         for row in table:
             while (left := begun + row[0] - time.monotonic()) > 0.0 and not stop.wait(min(left, REPEATED)):
                 sender.repeat()
-                said.update()
+                report.update()
             if stop.is_set():
                 break
             if row[1] == GRAB:
@@ -100,12 +100,12 @@ class StateReport:
             print(text, file=sys.stderr, flush=True)
 
 
-def follow(source: Source, sender: Sender, stop: threading.Event, said: StateReport) -> None:
+def follow(source: Source, sender: Sender, stop: threading.Event, report: StateReport) -> None:
     """Send the motion of a source as events: the first motion takes hold."""
     pose = np.array([0.0, 0, 0, 0, 0, 0, 1])
     before = sent = time.monotonic()
     while not stop.wait(PERIOD):
-        said.update()
+        report.update()
         now = time.monotonic()
         motion = source.read(now - before)
         before = now
@@ -172,7 +172,7 @@ def _find(publisher: Any, topic: str, stop: threading.Event, wait: float) -> Non
     Raises:
         SourceError: nobody does within `wait` [s].
     """
-    begun, said = time.monotonic(), False
+    begun, notified = time.monotonic(), False
     while not publisher.get_subscription_count() and not stop.wait(0.05):
         waited = time.monotonic() - begun
         if waited > wait:
@@ -180,6 +180,6 @@ def _find(publisher: Any, topic: str, stop: threading.Event, wait: float) -> Non
                 f"{topic}: nobody has taken events within {wait:g} s; start a trial with operator.type = pointer, wait "
                 "for it longer with --wait SECONDS, or name that of another with --namespace"
             )
-        if waited > PROMPT and not said:
-            said = True
+        if waited > PROMPT and not notified:
+            notified = True
             print(f"haptics: waiting for a trial at {topic}, for {wait:g} s (--wait)", file=sys.stderr, flush=True)

@@ -34,14 +34,7 @@ from rclpy.serialization import deserialize_message
 from rclpy.signals import SignalHandlerOptions
 
 from haptic_bench.experiment import Trial, read_resolved
-from haptic_bench.view.controls import FRAMES, Course, State, describe
-from haptic_bench.view.gain_controls import Key
-from haptic_bench.view.gains import Gain, gains_of
-from haptic_bench.view.live import LiveFrames
-from haptic_bench.view.page import Page
-from haptic_bench.view.pointer import Pointer
-from haptic_bench.view.scene import build_scene
-from haptic_bench.view.sound import Sound
+from haptic_bench.experiment.shown import build_scene, gains_of, sources_of
 from haptic_drivers.nodes.driver import is_live
 from haptic_drivers.pointing import Sender
 from haptic_ros.callbacks import CallbackThread
@@ -51,6 +44,13 @@ from haptic_ros.middleware.process import die_with_parent, leave
 from haptic_ros.ros_parameters import name_of
 from haptic_sim.messages import TOPICS, MessageError, split_topic
 from haptic_sim.parameters import ParameterError
+from haptic_view.controls import FRAMES, Course, State, describe
+from haptic_view.gain_controls import Key
+from haptic_view.gains import Gain
+from haptic_view.live import LiveFrames
+from haptic_view.page import Page
+from haptic_view.pointer import Pointer
+from haptic_view.sound import Sound
 
 BEFORE = -2  # a tick before that of the initial state
 ANSWER = 2.0  # [s] for a node to answer a change of a parameter
@@ -74,7 +74,7 @@ class ViewerNode(Node):
         for note in scene.notes:
             _report(f"say {note}")
         self._leader = "environment" if trial.experiment.standalone else "driver"
-        self._frames = LiveFrames(trial, scene)
+        self._frames = LiveFrames(scene, trial.tool_sizes, sources_of(trial.experiment))
         self._changes: dict[Key, Any] = {}  # values that wait for the answer to the last one
         self._asking: set[Key] = set()
         self._clients_of: dict[tuple[str, str], Any] = {}

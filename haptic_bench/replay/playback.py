@@ -136,7 +136,7 @@ def _publish(
 def _await_subscribers(publishers: Sequence[Any], wanted: int | None, interruption: Interruption) -> None:
     """Wait for a number of subscribers; without one, until no more are discovered."""
     begun = changed = time.monotonic()
-    found, said = 0, False
+    found, notified = 0, False
     while not interruption:
         now, before = time.monotonic(), found
         found = sum(publisher.get_subscription_count() for publisher in publishers)
@@ -147,9 +147,9 @@ def _await_subscribers(publishers: Sequence[Any], wanted: int | None, interrupti
                 return
         elif found >= wanted:
             return
-        elif not said and now > begun + 1.0:
+        elif not notified and now > begun + 1.0:
             print(f"haptics: waiting for {wanted} subscribers, {found} are there", file=sys.stderr, flush=True)
-            said = True
+            notified = True
         interruption.event.wait(POLL)
 
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from haptic_bench.analysis import units
 from haptic_bench.analysis.figures import NO_ENERGY
 from haptic_bench.experiment import Experiment, Trial
 from haptic_control.activation import passivity_fact
 from haptic_sim.tool.tool_side import is_constrained
+from haptic_view import units
 
 Fact = tuple[str, str]
 """What it is about, and the fact."""
@@ -33,8 +33,8 @@ def facts(trial: Trial, guard: Mapping[str, Any], joule: tuple[str, float] | Non
     yield "Operator", "; ".join([experiment.operator.type, *experiment.operator.facts()])
     yield from _device(experiment)
     for part in experiment.parts:
-        if part not in (experiment.operator, experiment.device) and (said := part.facts()):
-            yield part.type, "; ".join(said)
+        if part not in (experiment.operator, experiment.device) and (lines := part.facts()):
+            yield part.type, "; ".join(lines)
     yield from scale(experiment)
     passivity = passivity_fact(experiment.controller, trial.coupled_inertias, experiment.rate)
     if passivity:

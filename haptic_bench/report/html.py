@@ -10,8 +10,8 @@ from typing import Any
 
 import yaml
 
-from haptic_bench.analysis import units
 from haptic_sim.libyaml import DUMPER
+from haptic_view import units
 
 
 def page(title: str, parts: Iterable[str]) -> str:

@@ -10,19 +10,20 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from haptic_bench.analysis import health, ideal_device, units, vector
+from haptic_bench.analysis import health, ideal_device
 from haptic_bench.analysis.base import analyse, analysis_of
 from haptic_bench.analysis.claims import Findings, Quantity
-from haptic_bench.analysis.figures import Curve, Figure, Panel, Style, draw_all, port_figure, style_of
+from haptic_bench.analysis.figures import Curve, draw_all, port_figure
 from haptic_bench.analysis.health import Health
 from haptic_bench.experiment import Experiment, Trial, read_resolved
+from haptic_bench.recording.frames import SampledFrames
 from haptic_bench.recording.samples import Samples
 from haptic_bench.recording.summary import read_summary, runs_of
 from haptic_bench.recording.world_record import read_tables
 from haptic_bench.report import facts, html, parameters, variants
-from haptic_bench.view import drawing
-from haptic_bench.view.recorded import SampledFrames
 from haptic_sim.parameters import ParameterError
+from haptic_view import drawing, units, vector
+from haptic_view.figures import Figure, Panel, Style, style_of
 
 SOURCES = {
     "THESIS": "D. Constantinescu, Efficient and Transparent Haptic Rendering of Rigid Body Motion with "

@@ -10,10 +10,10 @@ from html import escape
 
 import numpy as np
 
-from haptic_bench.analysis import units
 from haptic_bench.analysis.claims import Quantity
-from haptic_bench.analysis.figures import BLACK, Axis, Figure, Line, Panel, Style, draw, style_of
 from haptic_bench.report import html
+from haptic_view import units
+from haptic_view.figures import BLACK, Axis, Figure, Line, Panel, Style, draw, style_of
 
 CONFIDENCE = 0.95
 INTERVALS = (

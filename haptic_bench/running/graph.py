@@ -103,6 +103,7 @@ def node_specs(
         "last_tick": ENDLESS if endless else experiment.last_tick,
         "mode": mode,
         "nodes": names,
+        "networked": bool(side),
         "standard_topics": encode(experiment.standard_topics),
     }
     leader = {"directory": str(directory), "progress": progress, "paused": paused}

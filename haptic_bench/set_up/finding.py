@@ -46,8 +46,10 @@ def examine(checks: Iterable[tuple[str, Check]]) -> Iterator[Finding]:
         if thread.is_alive():
             yield Finding(area, "check", "warn", f"not finished after {PATIENCE:g} s", "look for a disk that hangs")
         elif errors:
-            said = " ".join(f"{type(errors[0]).__name__}: {errors[0]}".split())[:200]
-            yield Finding(area, "check", "warn", f"could not be made: {said}", "report this, it is an error of haptics")
+            reason = " ".join(f"{type(errors[0]).__name__}: {errors[0]}".split())[:200]
+            yield Finding(
+                area, "check", "warn", f"could not be made: {reason}", "report this, it is an error of haptics"
+            )
 
 
 def _collect(check: Check, found: list[Finding], errors: list[BaseException]) -> None:

@@ -36,12 +36,12 @@ speaks = sys.argv[1] == "speak"
 node = rclpy.create_node("doctor_" + sys.argv[1], context=context, enable_rosout=False, start_parameter_services=False)
 executor = rclpy.executors.SingleThreadedExecutor(context=context)
 executor.add_node(node)
-heard = []
+received = []
 mine, theirs = ("question", "answer") if speaks else ("answer", "question")
 publisher = node.create_publisher(String, "haptics_doctor_" + mine, qos_profile_sensor_data)
-node.create_subscription(String, "haptics_doctor_" + theirs, heard.append, qos_profile_sensor_data)
+node.create_subscription(String, "haptics_doctor_" + theirs, received.append, qos_profile_sensor_data)
 begun = time.monotonic()
-while not heard:
+while not received:
     if speaks:
         publisher.publish(String(data=sys.argv[2]))
     executor.spin_once(timeout_sec=0.02)
@@ -150,10 +150,10 @@ def check_reach(environment: Environment) -> Iterator[Finding]:
         yield Finding(AREA, "a message", "ok", f"there and back between two processes (domain {domain})")
         return
     late = failed.status in (-1, -14) or not failed.err
-    said = "did not arrive within 30 s" if late else f"failed: {last_line(failed.err)}"
+    reason = "did not arrive within 30 s" if late else f"failed: {last_line(failed.err)}"
     remedy = (
         "allow UDP on the interface lo, and check shared memory above"
         if late
         else "see the packages above, or remove .haptics and start again"
     )
-    yield Finding(AREA, "a message", "problem", said, remedy)
+    yield Finding(AREA, "a message", "problem", reason, remedy)

@@ -143,8 +143,8 @@ def check_imports(environment: Environment) -> Iterator[Finding]:
     arguments = (",".join(modules), ",".join(OPTIONAL), json.dumps(packaged))
     done = Program(environment, PROBE, arguments).wait(IMPORTS)
     if done.status:
-        said = "not within 90 s" if done.status == -1 else last_line(done.err)
-        yield Finding("packages", "imports", "problem", f"failed: {said}", "remove .haptics and start again")
+        reason = "not within 90 s" if done.status == -1 else last_line(done.err)
+        yield Finding("packages", "imports", "problem", f"failed: {reason}", "remove .haptics and start again")
         return
     found = json.loads(done.out.splitlines()[-1])
     versions = [f"Python {found['python']}"]
@@ -159,11 +159,11 @@ def check_imports(environment: Environment) -> Iterator[Finding]:
         elif bounds.module in SHOWN:
             versions.append(f"{name} {version}".strip())
     yield Finding("packages", "versions", "ok", ", ".join(versions))
-    there, said = found["modules"]["haptics.msg"]
+    there, reason = found["modules"]["haptics.msg"]
     if there:
         yield Finding("packages", "messages", "ok", "haptics.msg")
     else:
-        yield Finding("packages", "messages", "problem", said, "remove .haptics and start again, or colcon build")
+        yield Finding("packages", "messages", "problem", reason, "remove .haptics and start again, or colcon build")
     for name, use in OPTIONAL.items():
         if name in found["optional"]:
             yield Finding("packages", name, "ok", "there")

@@ -35,6 +35,7 @@ PACKAGES = {
     "rclpy": Bounds("rclpy", "7.0", remedy=f"apt install ros-{DISTRIBUTION}-rclpy"),
     "pin": Bounds("pinocchio", "3.4", "5", remedy=f"apt install ros-{DISTRIBUTION}-pinocchio"),
     "coal": Bounds("coal", "3.0", remedy=f"apt install ros-{DISTRIBUTION}-coal"),
+    "libigl": Bounds("igl", "2.5"),
     "llvmlite": Bounds("llvmlite", "0.43"),
     "matplotlib": Bounds("matplotlib", "3.8"),
     "mcap": Bounds("mcap", "1.5"),

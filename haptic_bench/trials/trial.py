@@ -163,8 +163,8 @@ def run_graph(
         with contextlib.nullcontext() if viewing is None else Viewer(viewing, directory, claimed) as viewer:
             if viewer is not None:
                 problem = viewer.wait(interruption.event)
-                said = f"without a view: {problem}" if problem else f"view: {viewer.address or 'interrupted'}"
-                print(f"haptics: {said}", file=sys.stderr, flush=True)
+                text = f"without a view: {problem}" if problem else f"view: {viewer.address or 'interrupted'}"
+                print(f"haptics: {text}", file=sys.stderr, flush=True)
             return runner.run(specs, directory, claimed, interruption, show)
 
 

@@ -81,7 +81,7 @@ def code() -> dict[str, str]:
     """Everything that the bits of a trial depend on: versions, and a digest of this program."""
     root = Path(__file__).resolve().parents[2]
     found = hashlib.sha256()
-    for package in ("bench", "control", "drivers", "experiments", "ros", "sim"):
+    for package in ("bench", "control", "drivers", "experiments", "ros", "sim", "view"):
         for path in sorted((root / f"haptic_{package}").rglob("*.py")):
             found.update(path.relative_to(root).as_posix().encode() + b"\0" + path.read_bytes())
     return {**versions(), "haptics": found.hexdigest()[:12]}

@@ -12,7 +12,12 @@ import pinocchio as pin
 from haptic_bench.analysis import motions
 from haptic_bench.analysis.base import Analysis, scene_as
 from haptic_bench.analysis.claims import Claim, Findings, Quantity, Statement
-from haptic_bench.analysis.figures import (
+from haptic_bench.analysis.motions import Touch
+from haptic_bench.experiment import Experiment, Trial
+from haptic_bench.recording.samples import Samples
+from haptic_sim.motions.motion import Motion
+from haptic_sim.worlds.parameters import WorldParameters
+from haptic_view.figures import (
     BLACK,
     BLUE,
     GREEN,
@@ -27,11 +32,6 @@ from haptic_bench.analysis.figures import (
     draw,
     thin,
 )
-from haptic_bench.analysis.motions import Touch
-from haptic_bench.experiment import Experiment, Trial
-from haptic_bench.recording.samples import Samples
-from haptic_sim.motions.motion import Motion
-from haptic_sim.worlds.parameters import WorldParameters
 
 WALL, OBSTACLE = "wall", "obstacle"
 ARRIVED = 0.005  # [m] from the wall

@@ -16,24 +16,12 @@ import numpy as np
 from haptic_bench.analysis import tracking
 from haptic_bench.analysis.base import Analysis
 from haptic_bench.analysis.claims import Claim, Findings, Quantity, Statement
-from haptic_bench.analysis.figures import (
-    BLUE,
-    VERMILION,
-    Axis,
-    Curve,
-    Figure,
-    Line,
-    Panel,
-    Style,
-    draw,
-    energy_figure,
-    shown,
-    thin,
-)
+from haptic_bench.analysis.figures import Curve, energy_figure
 from haptic_bench.experiment import Trial
 from haptic_bench.recording.samples import Samples
 from haptic_experiments.common.held_ticks import ticks_held, tool_wrenches
 from haptic_sim.constraints.scenes import ConstraintParameters
+from haptic_view.figures import BLUE, VERMILION, Axis, Figure, Line, Panel, Style, draw, shown, thin
 
 HOLONOMIC = 1e-10  # [m, rad] residual of a tool that does not drift
 POSITION, ANGLE = 1e-7, 1e-6  # [m], [rad] how near a tool comes to its reference

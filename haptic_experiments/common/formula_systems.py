@@ -15,24 +15,13 @@ import numpy as np
 from haptic_bench.analysis import tracking
 from haptic_bench.analysis.base import Analysis, scene_as
 from haptic_bench.analysis.claims import Claim, Findings, Quantity, Statement
-from haptic_bench.analysis.figures import (
-    BLUE,
-    Axis,
-    Curve,
-    Figure,
-    Line,
-    Panel,
-    Style,
-    draw,
-    energy_figure,
-    shown,
-    thin,
-)
+from haptic_bench.analysis.figures import Curve, energy_figure
 from haptic_bench.experiment import Experiment, Trial
 from haptic_bench.recording.samples import Samples
 from haptic_experiments.common import exact_tools
 from haptic_experiments.common.held_ticks import ticks_held
 from haptic_sim.constraints.scenes import FormulasParameters
+from haptic_view.figures import BLUE, Axis, Figure, Line, Panel, Style, draw, shown, thin
 
 HOLONOMIC, NONHOLONOMIC = 1e-10, 1e-10  # [m], [m/s] residuals of a tool on its constraints
 ENERGY = 1e-5  # error of the energy, of what was supplied: a millisecond is long for fast rocking

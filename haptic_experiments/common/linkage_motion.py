@@ -24,24 +24,7 @@ import pinocchio as pin
 from haptic_bench.analysis import tracking
 from haptic_bench.analysis.base import Analysis
 from haptic_bench.analysis.claims import Claim, Findings, Quantity, Statement
-from haptic_bench.analysis.figures import (
-    BLACK,
-    BLUE,
-    GREEN,
-    ORANGE,
-    PURPLE,
-    VERMILION,
-    Axis,
-    Curve,
-    Figure,
-    Line,
-    Panel,
-    Style,
-    draw,
-    energy_figure,
-    shown,
-    thin,
-)
+from haptic_bench.analysis.figures import Curve, energy_figure
 from haptic_bench.experiment import Trial
 from haptic_bench.recording.samples import Samples, of_trial
 from haptic_control.parameters import NoControllerParameters
@@ -51,6 +34,22 @@ from haptic_sim.hand import Hand
 from haptic_sim.messages import ToolCommand
 from haptic_sim.messages import columns as message_columns
 from haptic_sim.spatial import rotation_difference
+from haptic_view.figures import (
+    BLACK,
+    BLUE,
+    GREEN,
+    ORANGE,
+    PURPLE,
+    VERMILION,
+    Axis,
+    Figure,
+    Line,
+    Panel,
+    Style,
+    draw,
+    shown,
+    thin,
+)
 
 WITHOUT_DEVICE = "tool without a device"
 HORIZON = 20.0  # [s] of a trial that is compared

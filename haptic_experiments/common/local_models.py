@@ -14,8 +14,8 @@ import numpy as np
 
 from haptic_bench.analysis.base import Analysis, Case, scene_as
 from haptic_bench.analysis.claims import Claim, Findings, Quantity
-from haptic_bench.analysis.figures import Axis, Figure, Line, Panel, Style, draw, style_of, thin, trial_figures
 from haptic_bench.analysis.figures import Curve as Run
+from haptic_bench.analysis.figures import trial_figures
 from haptic_bench.experiment import Experiment, Trial
 from haptic_bench.recording.samples import Samples
 from haptic_control.direct import DirectParameters
@@ -23,6 +23,7 @@ from haptic_control.four_channel import FourChannelParameters
 from haptic_sim.messages import columns
 from haptic_sim.parts import kind_of
 from haptic_sim.worlds.scenes import SlottedEnclosureParameters
+from haptic_view.figures import Axis, Figure, Line, Panel, Style, draw, style_of, thin
 
 HORIZON = 10.0  # [s] of a trial that is compared
 APPROACH = 0.01  # [m/s] a hand that was faster has moved towards the wall

@@ -15,13 +15,14 @@ import pinocchio as pin
 
 from haptic_bench.analysis.base import Analysis, scene_as
 from haptic_bench.analysis.claims import Quantity, Statement
-from haptic_bench.analysis.figures import Curve, Figure, Line, Style, draw, style_of, thin, trial_figures
+from haptic_bench.analysis.figures import Curve, trial_figures
 from haptic_bench.experiment import Experiment, Trial
 from haptic_bench.recording.samples import Samples
 from haptic_experiments.common.local_models import force_step, with_geometry_tick
 from haptic_sim.messages import LocalGeometry, columns
-from haptic_sim.worlds.alone import other_bodies, tool_alone
+from haptic_sim.worlds.isolated import isolate_tool, other_bodies
 from haptic_sim.worlds.parameters import MujocoParameters
+from haptic_view.figures import Figure, Line, Style, draw, style_of, thin
 
 ROUNDING = 1e-4  # [J]
 ENGINE_WORK = "engine_work"  # column: work on MuJoCo's contacts until the update in use [J]
@@ -61,7 +62,7 @@ def engine_work(trial: Trial, samples: Samples, messages: Sequence[bytes]) -> np
 
     The wrench of an update is the mean over the time since the one before, in which the tool went from pose to pose.
     """
-    world, sizes = trial.world, tool_alone(trial.world).tool_sizes()
+    world, sizes = trial.world, isolate_tool(trial.world).tool_sizes()
     others = len(other_bodies(world))
     layout = LocalGeometry(
         q=sizes.q, v=sizes.v, inertia=sizes.v**2, gravity=sizes.v, poses=others, twists=others, constraints=0

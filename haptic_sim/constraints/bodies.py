@@ -130,7 +130,7 @@ class ConstrainedMultibody(Multibody):
         m = sum(constraint.rows for constraint in self.constraints)
         coupled = [c.joints for c in self.constraints]
         super().__init__(model, hand, q, v, laws=laws, period=period, rows=m, coupled=coupled, balanced=balanced)
-        self.held_alone = False  # contacts come to the hand by way of the constraints
+        self.held_single = False  # contacts come to the hand by way of the constraints
         nv = self.nv
         self._rows = build_rows(self.constraints, model.njoints, nv)
         self._schedule = Schedule(self.constraints, period)
@@ -520,7 +520,7 @@ def find_trial_velocity(packed, u, period):
         w[j] = u[j]
         for r in range(rigid.rank[0]):
             w[j] += rigid.Q[r, j] * a.z[r]
-    find_velocity(body.L, body.start, body.size, body.free, body.free_inertia, w, period, body.v, body.step)
+    find_velocity(body, w, period)
 
 
 @kernel

@@ -32,7 +32,7 @@ from haptic_sim.contact.friction import (
     tangential_norms,
 )
 from haptic_sim.contact.friction_models import COULOMB, FOREIGN, NONE, STICKS
-from haptic_sim.contact.groups import find_groups, find_place, find_root
+from haptic_sim.contact.groups import find_among, find_groups, find_place, find_root
 from haptic_sim.contact.impacts import (
     Impacts,
     collide_with_friction,
@@ -65,6 +65,7 @@ from haptic_sim.contact.response import (
     UNRESOLVED,
     ContactParameters,
     ContactResponse,
+    Keeper,
     Rendering,
     add_up,
     build_step,
@@ -85,7 +86,7 @@ from haptic_sim.kernels import kernel
 from haptic_sim.messages import COLLIDING, FREE, RESTING
 from haptic_sim.packed import Packed
 from haptic_sim.parameters import ParameterError
-from haptic_sim.records import allocate, array, part, record, shared, value
+from haptic_sim.records import allocate, array, numbers, part, record, shared, value
 
 # [m/s] a contact that separates slower is at rest: what rounding leaves of zero must not decide whether it takes part
 # in an impact. THESIS (4.2) has v_n >= 0 for separating.
@@ -101,7 +102,7 @@ class CompliantArrays(NamedTuple):
     spread: bool = value("whether what impulses lack by scaling is given in the following steps")
     consistent: bool = value("whether springs act beside impulses, and restitution is remembered")
     wrench_limit: np.ndarray = shared("what the device can render", 6, unit="N, N m")
-    alone: bool = value("whether the tool is one body, so that only contacts of its own come to the hand")
+    single_body: bool = value("whether the tool is one body, so that only contacts of its own come to the hand")
     hand: Packed = value("arrays of the hand, `HandArrays`")
 
     old_id: np.ndarray = array("contacts that overlapped in the step before", "contacts", dtype=np.int64)
@@ -210,7 +211,7 @@ class CompliantContact(ContactResponse):
                 "table": table_size(capacity),
             },
             wrench_limit=np.array(wrench_limit, float),
-            alone=body.held_alone,
+            single_body=body.held_single,
             hand=(hand or Hand(body, metric="length", free=True)).packed,
             impulsive=impulsive,
             limited=limited,
@@ -220,6 +221,11 @@ class CompliantContact(ContactResponse):
             impacts=Impacts.allocate(capacity if frictional or sequential else 0, body),
             sequence=Sequence.allocate(capacity, body, law),
         )
+
+    @property
+    def keeper(self) -> Keeper | None:
+        """What keeps its memory while bodies sleep; printed self-collisions have rows besides those of contacts."""
+        return None if self.parameters.self_collision == "printed" else _KEEPER
 
     @property
     def remedy(self) -> str:
@@ -758,6 +764,84 @@ def _damp_explicitly(count, contacts, viscosity, period, u, p):
         if viscosity[i] > 0.0:
             for d in range(1, 3):
                 p[i, d] -= period * viscosity[i] * contact_velocity(contacts, i, d, u)
+
+
+SLEPT = numbers("lasts", "offset", "stiffness", "strain", "bonded", "x", "y", "z", "bond", "sliding")
+"""What a contact of bodies that sleep remembers.
+
+Whether it overlapped; offset [m], stiffness [N/m] and strain [m] of its spring; whether it has a bond; strain [m],
+stiffness [N/m] and state of that.
+"""
+
+
+@kernel
+def _lay_aside(packed, sleep, begin, end):
+    """See `Keeper`."""
+    a = packed.arrays
+    m, springs = a.method, a.method.springs
+    for s in range(begin, end):
+        sleep.memory[s].lasts = sleep.memory[s].bonded = 0.0
+    n = 0
+    for k in range(a.counts[REMEMBERED]):
+        s = find_among(m.old_id[k], sleep.id, begin, end)
+        if s < 0:
+            m.old_id[n], m.old_owed[n] = m.old_id[k], m.old_owed[k]
+            springs.old_strain[n], springs.old_offset[n] = springs.old_strain[k], springs.old_offset[k]
+            springs.old_stiffness[n], springs.old_row[n] = springs.old_stiffness[k], springs.old_row[k]
+            springs.old_wall[n], springs.old_tree[n] = springs.old_wall[k], springs.old_tree[k]
+            n += 1
+            continue
+        memory, overlap = sleep.memory[s], -sleep.separation[s]
+        memory.lasts = 1.0
+        memory.stiffness = springs.stiffness[sleep.row[s]] if sleep.row[s] >= 0 else 0.0
+        memory.offset = min(springs.old_offset[k], overlap) if a.material.begins_free else 0.0
+        memory.strain = max(0.0, overlap - memory.offset)
+        sleep.elastic[s] += 0.5 * memory.stiffness * memory.strain * memory.strain
+    a.counts[REMEMBERED] = n
+    bonds = m.bonds[a.counts[NOW]]
+    n = 0
+    for k in range(a.counts[BONDS]):
+        s = find_among(bonds.id[k], sleep.id, begin, end)
+        x, y, z, stiffness, sliding = (
+            bonds.strain[k, 0],
+            bonds.strain[k, 1],
+            bonds.strain[k, 2],
+            bonds.stiffness[k],
+            bonds.sliding[k],
+        )
+        if s < 0:
+            bonds.id[n], bonds.stiffness[n], bonds.sliding[n] = bonds.id[k], stiffness, sliding
+            bonds.strain[n, 0], bonds.strain[n, 1], bonds.strain[n, 2] = x, y, z
+            n += 1
+            continue
+        memory = sleep.memory[s]
+        memory.bonded, memory.bond, memory.sliding = 1.0, stiffness, sliding
+        memory.x, memory.y, memory.z = x, y, z
+        sleep.elastic[s] += 0.5 * stiffness * (x * x + y * y + z * z)
+    a.counts[BONDS] = n
+
+
+@kernel
+def _take_up(packed, sleep, s, row):
+    """See `Keeper`."""
+    a = packed.arrays
+    m, springs, memory = a.method, a.method.springs, sleep.memory[s]
+    n = a.counts[REMEMBERED]
+    if memory.lasts != 0.0 and n < m.old_id.shape[0]:
+        m.old_id[n], m.old_owed[n] = sleep.id[s], -1.0
+        springs.old_strain[n], springs.old_offset[n] = memory.strain, memory.offset
+        springs.old_stiffness[n], springs.old_row[n] = memory.stiffness, row
+        springs.old_wall[n], springs.old_tree[n] = sleep.wall[s], sleep.tree[s]
+        a.after[row, 0] = a.after[row, 1] = a.after[row, 2] = 0.0
+        a.counts[REMEMBERED] = n + 1
+    bonds, n = m.bonds[a.counts[NOW]], a.counts[BONDS]
+    if memory.bonded != 0.0 and n < bonds.id.shape[0]:
+        bonds.id[n], bonds.stiffness[n], bonds.sliding[n] = sleep.id[s], memory.bond, int(memory.sliding)
+        bonds.strain[n, 0], bonds.strain[n, 1], bonds.strain[n, 2] = memory.x, memory.y, memory.z
+        a.counts[BONDS] = n + 1
+
+
+_KEEPER = Keeper(SLEPT, _lay_aside, _take_up)
 
 
 def _build_response(collide: Any) -> Any:

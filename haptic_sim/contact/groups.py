@@ -22,6 +22,15 @@ def find_groups(count, tree, group, root):
 
 
 @kernel(inline="always")
+def find_among(id, known, begin, end):
+    """Place of an identity among those from `begin` to before `end`, or -1."""
+    for m in range(begin, end):
+        if known[m] == id:
+            return m
+    return -1
+
+
+@kernel(inline="always")
 def find_place(id, old, count, hint):
     """Place of an identity among the old ones, or -1; looks first where it would be had nothing changed."""
     return hint if hint < count and old[hint] == id else _search(id, old, count, hint)

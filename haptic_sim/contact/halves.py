@@ -41,7 +41,7 @@ def append_halves(packed, count):
                 rows.point[n, d] = rows.point[i, d] - gap * rows.normal[i, d]
                 rows.normal[n, d] = sign * rows.normal[i, d]
             rows.separation[n] = rows.velocity[n] = 0.0  # no overlap of its own: neither penalty nor memory
-            rows.restitution[n] = rows.restitution[i]
+            rows.restitution[n], rows.weight[n] = rows.restitution[i], rows.weight[i]
             rows.friction[n, 0], rows.friction[n, 1] = rows.friction[i, 0], rows.friction[i, 1]
             n += 1
     return n

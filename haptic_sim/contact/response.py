@@ -74,11 +74,12 @@ spread. OF_HAND: whether all contacts are of one free body with what does not mo
 follows from the hand; UNFILLED: of how many of these the rows of W are still to be filled, see `fill_scaled`.
 FORESEEN: see `foresee`.
 """
-STORED, RELEASED, KEPT = range(3)
+STORED, RELEASED, KEPT, ASLEEP = range(4)
 """Places in `ResponseArrays.amounts` [J].
 
-STORED: see `ContactResponse`; RELEASED: what bonds of contacts that ended stored; KEPT: what a step adds to the energy
-that the impulses of a spread owe as restitution, which is elastic meanwhile.
+STORED: see `ContactResponse`, without ASLEEP: that of contacts of bodies that sleep; RELEASED: what bonds of contacts
+that ended stored; KEPT: what a step adds to the energy that the impulses of a spread owe as restitution, which is
+elastic meanwhile.
 """
 
 
@@ -289,12 +290,28 @@ class ResponseArrays(NamedTuple):
     )
     external: np.ndarray = array("change of u in the step by forces other than contacts", "nv", unit="kg^1/2 m/s")
     counts: np.ndarray = array("numbers of contacts and of what methods remember, see CONTACTS", 11, dtype=np.int64)
-    amounts: np.ndarray = array("energies, see STORED", 3, unit="J")
+    amounts: np.ndarray = array("energies, see STORED", 4, unit="J")
     energy: np.ndarray = array("energy balance at the beginning of the step", 8, unit="J")
     flows: np.ndarray = shared("values of the `EnergyBalance`", 8, unit="J")
     start: np.ndarray = shared("energy at the start, of the `EnergyBalance`", 1, unit="J")
     watch: np.ndarray = shared("what the `EnergyBalance` watches", 9)
     method: Any = value("memory of the method")
+
+
+class Keeper(NamedTuple):
+    """What keeps the memory of a contact method while bodies sleep.
+
+    Attributes:
+        numbers: what it remembers of a contact, see `records.numbers`.
+        lay_aside: kernel of packed `ResponseArrays`, `SleepArrays` and two numbers: take the memory of the contacts
+            from the first to before the second out of that of the step before, and fill in their elastic energy.
+        take_up: kernel of packed `ResponseArrays`, `SleepArrays`, the number of a contact, and a row that the step
+            before did not use: give its memory back, as if that had been its row.
+    """
+
+    numbers: Any
+    lay_aside: Any
+    take_up: Any
 
 
 class ContactResponse:
@@ -372,12 +389,17 @@ class ContactResponse:
     @property
     def stored(self) -> float:
         """Energy of springs and bonds before the step, and of restitution that is owed [J]."""
-        return float(self._arrays.amounts[STORED])
+        return float(self._arrays.amounts[STORED] + self._arrays.amounts[ASLEEP])
 
     @property
     def margin(self) -> float:
         """Up to which separation contacts matter [m]."""
         return 0.0
+
+    @property
+    def keeper(self) -> Keeper | None:
+        """What keeps its memory while bodies sleep; None: they cannot."""
+        return None
 
     def respond(self, rows: ContactRows, body: Multibody, external: np.ndarray, period: float) -> None:
         """Find du, u, contacts and state for a step, and the wrench where the held body moves by itself.
@@ -494,7 +516,7 @@ def begin_step(packed, wrench, period):
     """Find what gravity, bias and a wrench at the hand do to u."""
     a = packed.arrays
     body = a.body
-    push_scaled(body.L, body.start, body.size, body.J_H, body.bias, wrench, period, a.external)
+    push_scaled(body.L, body.start, body.moving, body.J_H, body.bias, wrench, period, a.external)
 
 
 @kernel
@@ -502,13 +524,13 @@ def end_step(packed, count, wrench, period):
     """Enter what was done during the step, in which `wrench` acted at the hand, and find v after it."""
     a = packed.arrays
     body = a.body
-    elastic = a.amounts[STORED] + body.joints.stored[0]
+    elastic = a.amounts[STORED] + a.amounts[ASLEEP] + body.joints.stored[0]
     open_balance(a.flows, a.start, body.kinetic_energy[0], body.potential_energy[0], elastic)
     watch_balance(a.flows, a.watch)
     for i in range(a.energy.shape[0]):
         a.energy[i] = a.flows[i]
     _book(packed, count, wrench, period)
-    find_velocity(body.L, body.start, body.size, body.free, body.free_inertia, a.u, period, body.v, body.step)
+    find_velocity(body, a.u, period)
 
 
 @kernel

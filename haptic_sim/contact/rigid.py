@@ -27,7 +27,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from haptic_sim.contact.friction_models import NONE
-from haptic_sim.contact.groups import find_place
+from haptic_sim.contact.groups import find_among, find_place
 from haptic_sim.contact.impacts import Impacts, copy_contact
 from haptic_sim.contact.response import (
     CONTACTS,
@@ -40,6 +40,7 @@ from haptic_sim.contact.response import (
     UNRESOLVED,
     ContactParameters,
     ContactResponse,
+    Keeper,
     add_up,
     build_step,
     fill_scaled,
@@ -56,7 +57,7 @@ from haptic_sim.dynamics.multibody import Multibody
 from haptic_sim.dynamics.scaled import contact_velocity
 from haptic_sim.kernels import kernel
 from haptic_sim.messages import COLLIDING, FREE, RESTING
-from haptic_sim.records import allocate, array, part, record, value
+from haptic_sim.records import allocate, array, numbers, part, record, value
 
 RECOVERY = 0.2  # part of an overlap to recover in a step
 SLOP = 1e-5  # [m] overlap that is left alone
@@ -124,6 +125,11 @@ class RigidContact(ContactResponse):
     def margin(self) -> float:
         """Up to which separation contacts matter [m]."""
         return self.parameters.margin
+
+    @property
+    def keeper(self) -> Keeper:
+        """What keeps its memory while bodies sleep."""
+        return _KEEPER
 
 
 @kernel
@@ -387,6 +393,43 @@ def _remember(packed, count):
             closed += 1
     return closed, sliding
 
+
+SLEPT = numbers("x", "y", "z", "slides")
+"""What a contact of bodies that sleep remembers: impulse in world axes [N s], whether it slid."""
+
+
+@kernel
+def _lay_aside(packed, sleep, begin, end):
+    """See `Keeper`."""
+    a = packed.arrays
+    before = a.method.steps[a.counts[NOW]]
+    n = 0
+    for k in range(a.counts[REMEMBERED]):
+        s = find_among(before.id[k], sleep.id, begin, end)
+        if s >= 0:
+            memory = sleep.memory[s]
+            memory.x, memory.y, memory.z = before.world[k, 0], before.world[k, 1], before.world[k, 2]
+            memory.slides = 1.0 if before.slides[k] else 0.0
+        else:
+            before.id[n], before.slides[n] = before.id[k], before.slides[k]
+            for d in range(3):
+                before.world[n, d] = before.world[k, d]
+            n += 1
+    a.counts[REMEMBERED] = n
+
+
+@kernel
+def _take_up(packed, sleep, s, row):
+    """See `Keeper`."""
+    a = packed.arrays
+    before, n, memory = a.method.steps[a.counts[NOW]], a.counts[REMEMBERED], sleep.memory[s]
+    if n < before.id.shape[0]:
+        before.id[n], before.slides[n] = sleep.id[s], memory.slides != 0.0
+        before.world[n, 0], before.world[n, 1], before.world[n, 2] = memory.x, memory.y, memory.z
+        a.counts[REMEMBERED] = n + 1
+
+
+_KEEPER = Keeper(SLEPT, _lay_aside, _take_up)
 
 _respond = _build_response(_resolve_together, always=False)
 _respond_one_at_a_time = _build_response(_resolve_one_at_a_time, always=True)

@@ -142,7 +142,7 @@ def _find_part(packed, count, period):
     wrench, gross, pushed = m.wrench, m.gross, m.pushed
     for j in range(6):
         wrench[j] = gross[j] = pushed[j] = 0.0
-    if m.alone:
+    if m.single_body:
         _add_wrenches_of_body(packed, count, period)
     else:
         _add_wrenches_of_linkage(packed, count, period)

@@ -225,7 +225,7 @@ def append_limits(packed, count, period, rigid):
             if near and n < rows.id.shape[0]:
                 rows.id[n] = LIMIT + 2 * k + side
                 rows.coordinate[n], rows.direction[n] = j, direction
-                rows.separation[n] = gap if rigid else -CLOSED
+                rows.separation[n], rows.weight[n] = gap if rigid else -CLOSED, 1.0
                 rows.restitution[n], rows.velocity[n], rows.wall[n] = joints.restitution[k], 0.0, -1
                 for d in range(2):
                     rows.body[n, d] = 0

@@ -25,7 +25,7 @@ import pinocchio as pin
 from haptic_sim.contact_rows import CAPACITY
 from haptic_sim.dynamics.gravity import BalancedWeights
 from haptic_sim.dynamics.joints import JointArrays, JointLaw, add_springs, build_joints
-from haptic_sim.dynamics.loose import LooseBodies, build_loose, evaluate_loose, part_of, rotation_of
+from haptic_sim.dynamics.loose import FreePart, LooseBodies, build_loose, evaluate_loose, part_of, rotation_of
 from haptic_sim.kernels import bind, kernel
 from haptic_sim.linalg import cholesky, to_velocity
 from haptic_sim.packed import Packed
@@ -154,6 +154,12 @@ class Trees:
         self.of_joint[self.of_joint > b] -= b - a
 
 
+def _first_of_trees(model: pin.Model, trees: Trees) -> list[int]:
+    """First entry of each tree in q."""
+    first = {model.idx_vs[joint]: model.idx_qs[joint] for joint in range(1, model.njoints)}
+    return [first[int(start)] for start in trees.start]
+
+
 def _free_bodies(model: pin.Model) -> tuple[np.ndarray, np.ndarray]:
     """First angular coordinate (n,) and inertia [kg m^2] (n, 3, 3) of the free bodies without children."""
     coordinates, inertias = [], []
@@ -226,6 +232,9 @@ class BodyArrays(NamedTuple):
     )
     start: np.ndarray = shared("first coordinate of each tree", "trees", dtype=np.int64)
     size: np.ndarray = shared("number of coordinates of each tree", "trees", dtype=np.int64)
+    moving: np.ndarray = shared("the same, but 0 of a tree that sleeps", "trees", dtype=np.int64)
+    awake: np.ndarray = array("trees that do not sleep: of those that Pinocchio evaluates, of all", 2, dtype=np.int64)
+    q_start: np.ndarray = shared("first entry of each tree in q; the last: nq", "trees + 1", dtype=np.int64)
     first: np.ndarray = shared("first coordinate of the tree of each coordinate", "nv", dtype=np.int64)
     support: np.ndarray = shared("whether a coordinate moves a joint", "joints", "nv", dtype=np.bool_)
     tree_of: np.ndarray = shared("tree of each joint, -1 of the universe", "joints", dtype=np.int64)
@@ -233,6 +242,7 @@ class BodyArrays(NamedTuple):
     hand_tree: int = value("tree of the hand")
     planes: int = value("number of planes that move as masses along their normals")
     free: np.ndarray = shared("first angular coordinate of each free body", "free bodies", dtype=np.int64)
+    free_tree: np.ndarray = shared("tree of each free body", "free bodies", dtype=np.int64)
     free_inertia: np.ndarray = shared("inertia of each free body, its axes", "free bodies", 3, 3, unit="kg m^2")
     p_WH: np.ndarray = shared("position of the hand", 3, unit="m")
     R_WH: np.ndarray = shared("orientation of the hand", 3, 3)
@@ -294,6 +304,7 @@ class Multibody:
     Gravity does not pull at weights that are `balanced` (`haptic_sim.dynamics.gravity`).
     """
 
+    DERIVED = ("_free_part", "_follow_free", "_weights")
     _gyroscopic = True  # whether Coriolis terms are among the forces
 
     def __init__(
@@ -316,6 +327,7 @@ class Multibody:
         self._balanced = BalancedWeights(part, balanced[: part.njoints]) if balanced else None
         nv = model.nv
         self.trees = Trees(model, coupled)
+        self._trees = self.trees.start.size
         self.hand_joint = int(model.frames[hand].parentJoint)
         tree = int(self.trees.of_joint[self.hand_joint])
         self._laws = laws
@@ -347,23 +359,31 @@ class Multibody:
             J_W=self.J_W,
             start=start,
             size=size,
+            moving=size.copy(),
+            q_start=np.append(_first_of_trees(model, self.trees), model.nq),
             first=np.repeat(start, size),
             support=self.trees.support,
             tree_of=self.trees.of_joint,
             hand=self.hand_joint,
             hand_tree=tree,
             free=free,
+            free_tree=np.searchsorted(start, free, side="right") - 1,
             free_inertia=free_inertia,
             p_WH=self.p_WH,
             R_WH=self.R_WH,
             q=self.q,
             v=self.v,
-            loose=build_loose(model, balanced),
+            loose=build_loose(model, balanced, self.trees.of_joint, range(part.njoints, model.njoints)),
             single=self._find_single(rows > 0, sum(inertia.mass for inertia in balanced)),
             joints=build_joints(laws, self.q, nv, start, size, period, rows, _mobility(part, self.q, laws)),
         )
         self.D, self.L, self.u, self.bias, self.kinetic_energy = a.D, a.L, a.u, a.bias, a.kinetic_energy
         self._step = a.step
+        a.awake[:] = np.count_nonzero(start < part.nv), start.size
+        self._awake = a.awake.data  # as a memoryview: reading it takes less than an element of an array
+        self._potential = 0.0  # of what Pinocchio evaluates, once that is done
+        self._free_part: FreePart | None = None  # once bodies sleep
+        self._weights = balanced
         self._know_hand(a)
         self.single = a.single.kind != SEVERAL
         self._no_acceleration = np.zeros(nv)
@@ -382,7 +402,7 @@ class Multibody:
 
     def _know_tree(self, tree: int) -> None:
         """Note what is known of the hand's tree."""
-        self.held_alone = tree >= 0 and int(np.count_nonzero(self.trees.of_joint == tree)) == 1
+        self.held_single = tree >= 0 and int(np.count_nonzero(self.trees.of_joint == tree)) == 1
         self.nv_hand = int(self.trees.size[tree]) if tree >= 0 else 0
         first = int(self.trees.start[tree]) if tree >= 0 else 0
         self.has_laws = any(first <= law.velocity < first + self.nv_hand and not law.idle for law in self._laws)
@@ -490,9 +510,10 @@ class Multibody:
         data, potential = self.data, self.arrays.potential_energy
         q, v, J_W, nle = self._of_part
         pin.computeAllTerms(self.part, data, q, v)
-        potential[0] = data.potential_energy
+        self._potential = data.potential_energy
         if self._balanced is not None:
-            potential[0] -= self._balanced.take_from(data, q)
+            self._potential -= self._balanced.take_from(data, q)
+        potential[0] = self._potential
         if self.is_loose:
             self.J_W[: v.size], self.arrays.nle[: v.size] = J_W, nle
             _evaluate_loose(self.packed)
@@ -510,12 +531,11 @@ class Multibody:
         `wrench` [N, N m] (6,) in world axes; THESIS (4.13) in scaled coordinates: du = T L^-1 (J_H^T F - bias).
         """
         a = self.arrays
-        push_scaled(a.L, a.start, a.size, a.J_H, a.bias, wrench, period, du)
+        push_scaled(a.L, a.start, a.moving, a.J_H, a.bias, wrench, period, du)
 
     def move(self, u: np.ndarray, period: float) -> None:
         """Go on with the scaled velocity `u` for `period` [s] (semi-implicit Euler: the new velocity moves q)."""
-        a = self.arrays
-        find_velocity(a.L, a.start, a.size, a.free, a.free_inertia, u, period, self.v, a.step)
+        move_scaled(self.packed, u, period)
         self.follow()
         refresh_bodies(self.packed)
 
@@ -524,11 +544,32 @@ class Multibody:
         if self.single:
             follow_single(self.packed)
             return
+        if self._awake[1] < self._trees:
+            if self._awake[1]:
+                self._follow_awake()
+            return
         if self._add_step is not None:
             self._add_step(self.packed)
         else:
             self.q[:] = pin.integrate(self.model, self.q, self._step)
         self.evaluate()
+
+    def _follow_awake(self) -> None:
+        """As `follow`, where what does not sleep is all that changes."""
+        if self._free_part is None:
+            self._free_part = FreePart.of(self.part, self.data, self._weights, self.trees.of_joint)
+            if self._free_part is not None:
+                self._follow_free = bind(_follow_free, self.packed, self._free_part.bodies)
+        free = self._free_part
+        if free is not None:
+            self._follow_free(self.packed, free.bodies)
+            free.place(self.arrays.moving)
+            self._place_hand()
+        elif self._awake[0]:
+            _take_awake(self.packed, pin.integrate(self.model, self.q, self._step))
+            self.evaluate()
+        else:  # only loose bodies move
+            _follow_loose(self.packed, self._potential)
 
 
 class SurveyedMultibody(Multibody):
@@ -590,14 +631,28 @@ def _push_tree(L, first, end, J_H, bias, wrench, period, du):
 
 
 @kernel
-def find_velocity(L, start, size, free, free_inertia, u, period, v, step):
-    """Fill v with L^-T u after the step, and `step` with the tangent vector by which q moves."""
-    to_velocity(L, start, size, u, v)
+def move_scaled(packed, u, period):
+    """As `find_velocity`."""
+    find_velocity(packed.arrays, u, period)
+
+
+@kernel
+def find_velocity(body, u, period):
+    """Fill v with L^-T u after the step, and `step` with the tangent vector by which q moves; v and u sleep at zero.
+
+    Args:
+        body: `BodyArrays`.
+        u: scaled velocity after the step, (nv,).
+        period: [s].
+    """
+    v, step, free, free_inertia = body.v, body.step, body.free, body.free_inertia
+    to_velocity(body.L, body.start, body.moving, u, v)
     for j in range(v.shape[0]):
         step[j] = period * v[j]
     for i in range(free.shape[0]):
-        j = free[i]
-        free_rotation(free_inertia[i], period, v[j : j + 3], step[j : j + 3])
+        if body.moving[body.free_tree[i]] > 0:
+            j = free[i]
+            free_rotation(free_inertia[i], period, v[j : j + 3], step[j : j + 3])
 
 
 @kernel
@@ -668,7 +723,49 @@ def free_rotation(inertia, period, omega, turn):
 @kernel
 def _evaluate_loose(packed):
     """Fill in what is known of loose bodies, as `evaluate_loose`."""
-    evaluate_loose(packed.arrays)
+    a = packed.arrays
+    evaluate_loose(a, a.loose)
+
+
+@kernel
+def _follow_free(packed, bodies):
+    """Move the bodies of a `FreePart` and the loose ones by `step`, and find their terms, but of those that sleep."""
+    a = packed.arrays
+    _move_free(a)
+    a.potential_energy[0] = 0.0
+    evaluate_loose(a, bodies.arrays)
+    evaluate_loose(a, a.loose)
+
+
+@kernel
+def _follow_loose(packed, potential):
+    """The same of loose bodies alone; `potential` energy of the others [J]."""
+    a = packed.arrays
+    _move_free(a)
+    a.potential_energy[0] = potential
+    evaluate_loose(a, a.loose)
+
+
+@kernel
+def _move_free(a):
+    """Move q of the free bodies that do not sleep by `step`."""
+    for i in range(a.free.shape[0]):
+        tree = a.free_tree[i]
+        if a.moving[tree] > 0:
+            first, j = a.q_start[tree], a.start[tree]
+            for k in range(3):
+                a.q[first + k] += a.step[j + k]
+            turn_quaternion(a.q, first + 3, a.step, j + 3)
+
+
+@kernel
+def _take_awake(packed, q):
+    """Take the configuration q of the trees that do not sleep."""
+    a = packed.arrays
+    for tree in range(a.moving.shape[0]):
+        if a.moving[tree] > 0:
+            for i in range(a.q_start[tree], a.q_start[tree + 1]):
+                a.q[i] = q[i]
 
 
 @kernel
@@ -690,20 +787,28 @@ def follow_single(packed):
     else:
         for i in range(3):
             q[i] += step[i]
-        # q (w + x i + y j + z k) with half the rotation vector; the error of the length is of second order in rounding
-        x, y, z = 0.5 * step[3], 0.5 * step[4], 0.5 * step[5]
-        half = math.sqrt(x * x + y * y + z * z)
-        w = math.cos(half)
-        scale = math.sin(half) / half if half > 0.0 else 1.0
-        x, y, z = scale * x, scale * y, scale * z
-        b, c, d, e = q[3], q[4], q[5], q[6]
-        q3 = w * b + x * e + c * z - d * y
-        q4 = w * c + y * e + d * x - b * z
-        q5 = w * d + z * e + b * y - c * x
-        q6 = w * e - b * x - c * y - d * z
-        scale = 0.5 * (3.0 - (q3 * q3 + q4 * q4 + q5 * q5 + q6 * q6))
-        q[3], q[4], q[5], q[6] = scale * q3, scale * q4, scale * q5, scale * q6
+        turn_quaternion(q, 3, step, 3)
     evaluate_single(packed)
+
+
+@kernel
+def turn_quaternion(q, i, step, j):
+    """Turn the unit quaternion x y z w that begins at q[i] by the rotation vector at step[j], in its own axes.
+
+    That is q (w + x i + y j + z k) with half the vector; the error of the length is of second order in rounding.
+    """
+    x, y, z = 0.5 * step[j], 0.5 * step[j + 1], 0.5 * step[j + 2]
+    half = math.sqrt(x * x + y * y + z * z)
+    w = math.cos(half)
+    scale = math.sin(half) / half if half > 0.0 else 1.0
+    x, y, z = scale * x, scale * y, scale * z
+    b, c, d, e = q[i], q[i + 1], q[i + 2], q[i + 3]
+    q3 = w * b + x * e + c * z - d * y
+    q4 = w * c + y * e + d * x - b * z
+    q5 = w * d + z * e + b * y - c * x
+    q6 = w * e - b * x - c * y - d * z
+    scale = 0.5 * (3.0 - (q3 * q3 + q4 * q4 + q5 * q5 + q6 * q6))
+    q[i], q[i + 1], q[i + 2], q[i + 3] = scale * q3, scale * q4, scale * q5, scale * q6
 
 
 @kernel
@@ -828,7 +933,7 @@ def _refresh_free(a):
 @kernel
 def _refresh_dynamics(a):
     """Inertia, its factor, scaled velocity, bias and kinetic energy."""
-    M, nle, start, size, free, v, D, L, u, bias = a.M, a.nle, a.start, a.size, a.free, a.v, a.D, a.L, a.u, a.bias
+    M, nle, start, size, free, v, D, L, u, bias = a.M, a.nle, a.start, a.moving, a.free, a.v, a.D, a.L, a.u, a.bias
     damped, added = a.joints.damped, a.joints.added
     factored = a.single.factored[0]
     a.single.factored[0] = a.single.kind != SEVERAL

@@ -16,6 +16,7 @@ import coal
 import numpy as np
 
 from haptic_sim.geometry import decomposition, soundness
+from haptic_sim.geometry.fields.triangles import close_holes
 from haptic_sim.geometry.mesh_files import MeshError, check_count
 from haptic_sim.geometry.sampling import on_sphere
 from haptic_sim.kept import digest_of, kept
@@ -78,7 +79,7 @@ class Taken:
         return "; ".join(filter(None, [", ".join(found), *self.notes]))
 
 
-def hull_would_do(error: MeshError) -> bool:
+def hull_would_do(error: Exception) -> bool:
     """Whether a mesh that was refused has a hull that would not be."""
     return re.search("not closed|not convex|must have at most .* triangles|cannot be met|shell", str(error)) is not None
 
@@ -280,6 +281,21 @@ def fewer_corners(vertices: np.ndarray, most: int) -> np.ndarray:
     extent = np.maximum(np.ptp(vertices, axis=0), 1e-12)
     heights = (vertices / extent) @ on_sphere(most).T
     return vertices[np.unique(np.argmax(heights, axis=0))]
+
+
+def mesh_mass(mesh: trimesh.Trimesh) -> Mass:
+    """Volume [m^3], centroid [m] and inertia about it for unit density [m^5] of a mesh, its holes closed.
+
+    Raises:
+        MeshError: it has no volume, or is inside out.
+    """
+    import trimesh
+
+    vertices, triangles, _ = close_holes(mesh.vertices, mesh.faces)
+    properties = trimesh.Trimesh(vertices, triangles, process=False).mass_properties
+    if not properties.volume > FLAT * _diagonal(mesh.vertices) ** 3:
+        raise MeshError("has no volume, or its triangles face inwards")
+    return float(properties.volume), np.array(properties.center_mass), np.array(properties.inertia)
 
 
 def hull_mass(vertices: np.ndarray) -> Mass:

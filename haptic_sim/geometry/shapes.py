@@ -12,9 +12,11 @@ import numpy as np
 import pinocchio as pin
 from pydantic import AfterValidator, Field, create_model, model_validator
 
+from haptic_sim.geometry.fields.distances import FieldError
+from haptic_sim.geometry.fields.field import SolidField, build_field, triangle_mesh
 from haptic_sim.geometry.generate import SHAPES, numbers_of
 from haptic_sim.geometry.mesh_files import MeshError, merged, read_mesh
-from haptic_sim.geometry.meshes import As, Taken, convex_shape, hull_would_do, take
+from haptic_sim.geometry.meshes import As, Taken, convex_shape, hull_would_do, mesh_mass, take
 from haptic_sim.parameters import Parameters, _positive, did_you_mean, quantity
 from haptic_sim.rotations import from_roll_pitch_yaw
 
@@ -113,6 +115,13 @@ class _Surface(Placed):
         unit="m",
         description="Largest distance of the surface of the convex pieces of a mesh from its own that is wanted; left "
         "out: that of the coarsest pieces",
+        gt=0.0,
+    )
+    field: float | None = quantity(
+        None,
+        unit="m",
+        description="Accuracy of a signed distance field, by which a mesh of any shape collides; left out: as the key "
+        "`as` says",
         gt=0.0,
     )
 
@@ -228,6 +237,7 @@ class Solid:
         inertia: for a density of 1 kg/m^3, in the shape's axes; None for a half-space.
         taken: what was made of a mesh; None for other shapes.
         source: of a mesh: where it is from.
+        field: what contacts are found from, where the geometry is not convex: a mesh of triangles.
     """
 
     geometry: tuple[coal.CollisionGeometry, ...]
@@ -235,6 +245,7 @@ class Solid:
     inertia: pin.Inertia | None
     taken: Taken | None = None
     source: str = ""
+    field: SolidField | None = None
 
 
 def solid(shape: AnyShapeParameters, folder: Path) -> Solid:
@@ -260,12 +271,18 @@ def solid(shape: AnyShapeParameters, folder: Path) -> Solid:
     if isinstance(shape, PlaneParameters):
         normal = np.array(shape.normal) / np.linalg.norm(shape.normal)
         return Solid((coal.Halfspace(normal, shape.offset),), pose, None)
+    source = shape.named(folder)
     try:
-        taken = take(shape.triangles(folder), shape.how, shape.error)
-    except MeshError as error:
+        mesh = shape.triangles(folder)
+        if shape.field is not None:
+            field = build_field(mesh.vertices, mesh.faces, shape.field)
+            triangles = (triangle_mesh(mesh.vertices, mesh.faces),)
+            return Solid(triangles, pose, pin.Inertia(*mesh_mass(mesh)), source=source, field=field)
+        taken = take(mesh, shape.how, shape.error)
+    except (MeshError, FieldError) as error:
         advice = "; set as: hull to take its convex hull" if hull_would_do(error) else ""
-        raise MeshError(f".{shape.named(folder)}: {error}{advice}") from error
-    return Solid(tuple(map(convex_shape, taken.corners)), pose, pin.Inertia(*taken.mass), taken, shape.named(folder))
+        raise MeshError(f".{source}: {error}{advice}") from error
+    return Solid(tuple(map(convex_shape, taken.corners)), pose, pin.Inertia(*taken.mass), taken, source)
 
 
 def locate(path: str, folder: Path) -> Path:

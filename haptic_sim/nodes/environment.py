@@ -17,7 +17,7 @@ from haptic_sim.messages import Message, MessageError, ToolCommand, split_topic,
 from haptic_sim.nodes.tool import ToolNode, check_command
 from haptic_sim.tool.further_hand import FurtherHand
 from haptic_sim.tool.tool_side import build_start, build_surroundings, build_tool_side
-from haptic_sim.worlds.alone import tool_alone
+from haptic_sim.worlds.isolated import isolate_tool
 
 
 class EnvironmentNode(ToolNode):
@@ -38,7 +38,7 @@ class EnvironmentNode(ToolNode):
             build_surroundings(world, config, config.rate).warm_up()
             self._surroundings = build_surroundings(world, config, config.rate)
             self._geometry = self._surroundings.local_geometry()
-            self._surveyed = tool_alone(world).tool_sizes().tool_state()
+            self._surveyed = isolate_tool(world).tool_sizes().tool_state()
             self._newest = False  # whether the state is one that was not surveyed yet
             self._answers: OrderedDict[int, bytes] = OrderedDict()  # the last surveys, by their tick
         else:

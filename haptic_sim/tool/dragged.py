@@ -15,7 +15,7 @@ import numpy as np
 from haptic_sim.dynamics.energy import INJECTED
 from haptic_sim.dynamics.multibody import Multibody
 from haptic_sim.kernels import kernel
-from haptic_sim.messages import ToolCommand
+from haptic_sim.messages import HAND, ToolCommand
 from haptic_sim.tool.further_hand import book_held, hold_hand
 
 
@@ -84,6 +84,13 @@ class DraggedBodies:
         self._forces[:] = forces
         trees = self._body.trees
         self.trees.update((np.searchsorted(trees.start, np.flatnonzero(forces), side="right") - 1).tolist())
+
+    def pushed_by(self, command: ToolCommand) -> set[int]:
+        """Trees that something other than the hand acts on in the next step, with this command."""
+        if command.body == HAND:
+            return self.trees
+        body, _ = self._refreshed(command.body)
+        return self.trees | {body.arrays.hand_tree}
 
     def begin(self, command: ToolCommand) -> ToolCommand:
         """A step begins in which the command's wrench is on one of these; returns the command without it."""

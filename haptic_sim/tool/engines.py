@@ -14,9 +14,11 @@ from haptic_sim.constraints.scenes import ConstrainedSetup, ConstraintParameters
 from haptic_sim.constraints.tool import ConstrainedTool
 from haptic_sim.contact.methods import Method
 from haptic_sim.contact.response import ContactParameters, DeviceLimits
+from haptic_sim.contact.sleeping import NEVER, Sleep
 from haptic_sim.dynamics.multibody import coordinate_names
 from haptic_sim.parameters import ParameterError
 from haptic_sim.parts import Kind, Part
+from haptic_sim.scenes import SceneParameters
 from haptic_sim.tool.environment import Environment
 from haptic_sim.tool.mujoco_simulation import MujocoSimulator
 from haptic_sim.tool.mujoco_surroundings import MujocoSurroundings
@@ -24,6 +26,7 @@ from haptic_sim.tool.protocol import Simulator, ToolSide
 from haptic_sim.tool.surroundings import Surroundings, WorldSurroundings
 from haptic_sim.worlds.building import WorldSetup
 from haptic_sim.worlds.mujoco_files import find_tool, load
+from haptic_sim.worlds.parameters import MujocoParameters
 
 Start = WorldSetup | ConstrainedSetup
 """What the tool's side starts from: the virtual world, or a tool under exact constraints alone.
@@ -43,6 +46,7 @@ class EngineContext(NamedTuple):
         constraint: how exact constraints are kept.
         device: what the device can render.
         rate: of the servo [Hz].
+        sleep: when bodies fall asleep.
     """
 
     start: Start
@@ -52,6 +56,7 @@ class EngineContext(NamedTuple):
     constraint: ConstraintParameters
     device: DeviceLimits
     rate: float
+    sleep: Sleep = NEVER
 
 
 class SurroundingsContext(NamedTuple):
@@ -71,7 +76,7 @@ class SurroundingsContext(NamedTuple):
     """
 
     world: WorldSetup
-    scene: Any
+    scene: SceneParameters
     contact: ContactParameters
     method: Method
     following: float
@@ -102,7 +107,7 @@ class EngineParameters(Part):
         """The tool among its surroundings, at the servo rate."""
         raise TypeError(f"{type(self).__name__}: does not answer at the servo rate")
 
-    def simulator(self, context: EngineContext, scene: Any) -> Simulator:
+    def simulator(self, context: EngineContext, scene: SceneParameters) -> Simulator:
         """What makes the simulations of a `haptic_sim.World`, from the parameters of its scene."""
         raise TypeError(f"{type(self).__name__}: does not simulate worlds for programs")
 
@@ -110,7 +115,7 @@ class EngineParameters(Part):
         """What a local model is fed by."""
         raise TypeError(f"{type(self).__name__}: does not survey for a local model")
 
-    def compiled(self, scene: Any) -> tuple[Any, Any] | None:
+    def compiled(self, scene: SceneParameters) -> tuple[Any, Any] | None:
         """MuJoCo's model and data of a scene at its start, which a view draws; None: the view draws the world.
 
         Raises:
@@ -172,10 +177,10 @@ class WorldSimulator:
         Raises:
             ParameterError: they do not meet the constraints.
         """
-        _, contact, method, integrator, _, device, rate = self._context
+        _, contact, method, integrator, _, device, rate, sleep = self._context
         start = replace(self._start, q=pin.normalize(self._start.model, q), v=v)
         try:
-            return Environment(start, contact, method, device.rendering, device.limit(), rate, integrator)
+            return Environment(start, contact, method, device.rendering, device.limit(), rate, integrator, sleep)
         except ConstraintError as error:
             raise ParameterError([f"coordinates, velocities: {error}"]) from error
 
@@ -191,12 +196,12 @@ class HapticsParameters(EngineParameters):
 
     def build(self, context: EngineContext) -> ToolSide:
         """The tool among its surroundings, at the servo rate."""
-        start, contact, method, integrator, constraint, device, rate = context
+        start, contact, method, integrator, constraint, device, rate, sleep = context
         if not isinstance(start, WorldSetup):
             return ConstrainedTool(start, constraint, rate)
-        return Environment(start, contact, method, device.rendering, device.limit(), rate, integrator)
+        return Environment(start, contact, method, device.rendering, device.limit(), rate, integrator, sleep)
 
-    def simulator(self, context: EngineContext, scene: Any) -> WorldSimulator:
+    def simulator(self, context: EngineContext, scene: SceneParameters) -> WorldSimulator:
         """What makes the simulations of a `haptic_sim.World`."""
         return WorldSimulator(context)
 
@@ -215,6 +220,12 @@ class HapticsParameters(EngineParameters):
         )
 
 
+def _of_mujoco(scene: SceneParameters) -> MujocoParameters:
+    """The scene of the engine below, which simulates no other (`SCENES`)."""
+    assert isinstance(scene, MujocoParameters)
+    return scene
+
+
 class MujocoEngineParameters(EngineParameters):
     """MuJoCo, for the scene of that type, felt through a local model; that scene needs and sets it."""
 
@@ -226,13 +237,13 @@ class MujocoEngineParameters(EngineParameters):
 
     type: Literal["mujoco"] = "mujoco"
 
-    def compiled(self, scene: Any) -> tuple[Any, Any]:
+    def compiled(self, scene: SceneParameters) -> tuple[Any, Any]:
         """MuJoCo's model and data of a scene at its start."""
-        return load(scene)
+        return load(_of_mujoco(scene))
 
-    def simulator(self, context: EngineContext, scene: Any) -> MujocoSimulator:
+    def simulator(self, context: EngineContext, scene: SceneParameters) -> MujocoSimulator:
         """What makes the simulations of a `haptic_sim.World`: MuJoCo, which simulates the tool, too."""
-        return MujocoSimulator(scene, context.rate)
+        return MujocoSimulator(_of_mujoco(scene), context.rate)
 
     def surroundings(self, context: SurroundingsContext) -> MujocoSurroundings:
         """What a local model is fed by."""
@@ -240,7 +251,7 @@ class MujocoEngineParameters(EngineParameters):
         return MujocoSurroundings(
             model,
             data,
-            find_tool(model, data, context.scene),
+            find_tool(model, data, _of_mujoco(context.scene)),
             epsilon=context.epsilon,
             horizon=context.horizon,
             rate=context.rate,

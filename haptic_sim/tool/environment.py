@@ -13,22 +13,32 @@ from numpy.typing import ArrayLike
 
 from haptic_sim.contact.methods import Method
 from haptic_sim.contact.response import UNLIMITED, ContactParameters, Rendering
+from haptic_sim.contact.sleeping import NEVER, Sleep, SleepingBodies
 from haptic_sim.contact_rows import ContactRows
 from haptic_sim.dynamics.energy import TERMS
 from haptic_sim.dynamics.multibody import Multibody
 from haptic_sim.geometry.collision import CollisionDetector
-from haptic_sim.messages import ToolCommand, ToolState, WorldState, tick_time
+from haptic_sim.messages import HAND, ToolCommand, ToolState, WorldState, tick_time
 from haptic_sim.parameters import ParameterError
 from haptic_sim.snapshots import Memory, Snapshot
 from haptic_sim.tool.virtual_tool import SEMI_IMPLICIT, VirtualTool
 from haptic_sim.tool.world_state import Contact, contacts_of
 from haptic_sim.worlds.building import WorldSetup
 
+NO_WRENCH = np.zeros(6)
+
 
 def detector(world: WorldSetup, contact: ContactParameters) -> CollisionDetector:
     """The collision detector of a world."""
     materials = world.materials(contact.restitution, (contact.friction.static, contact.friction.kinetic))
-    return CollisionDetector(world.model, world.geometry, *materials, planar=world.planar, cluster=contact.cluster)
+    return CollisionDetector(
+        world.model,
+        world.geometry,
+        *materials,
+        planar=world.planar,
+        cluster=contact.cluster,
+        fields=world.fields,
+    )
 
 
 class Environment:
@@ -53,6 +63,7 @@ class Environment:
         wrench_limit: of the device [N, N m], (6,); none if left out.
         rate: steps a second [Hz].
         integrator: of the tool's position, see `EnvironmentParameters`.
+        sleep: when bodies fall asleep (`haptic_sim.contact.sleeping`).
 
     Raises:
         ParameterError: the method cannot do what the parameters ask for.
@@ -69,13 +80,16 @@ class Environment:
         wrench_limit: np.ndarray | None = None,
         rate: float = 1000.0,
         integrator: int = SEMI_IMPLICIT,
+        sleep: Sleep = NEVER,
     ):
         contact = ContactParameters() if contact is None else contact
         wrench_limit = UNLIMITED.limit() if wrench_limit is None else wrench_limit
         self._world, self._rate = world, rate
         self._tool = VirtualTool(world, contact, method, rendering, wrench_limit, rate, integrator=integrator)
         self._detector = detector(world, contact)
+        self._held = self._detector.state
         self._detected = False
+        self._sleeping = self._tool.let_sleep(sleep, self._detector.body, self._detector.rests)
         self._command = ToolCommand()
         self.tool_state, self.observer, self.hands = self._tool.tool_state, self._tool.observer, self._tool.others
         dragged = self._tool.dragged
@@ -146,12 +160,16 @@ class Environment:
         self._tool.configure(contact)
         friction = (contact.friction.static, contact.friction.kinetic)
         self._detector.set_materials(*self._world.materials(contact.restitution, friction))
+        if self._sleeping is not None:
+            self._sleeping.wake_all()
         self._detected = False
 
     def warm_up(self) -> None:
         """Call every kernel once, so that none is loaded during a trial; the state is of no use afterwards."""
         self._detector.detect(self._tool.body.data, self._detector.warming_margin, self._tool.rows, self._tool.body.q)
         self._tool.warm_up()
+        if self._sleeping is not None:
+            self._sleeping.warm_up(self._tool.tool_state().packed)
 
     @cached_property
     def _memory(self) -> Memory:
@@ -171,20 +189,48 @@ class Environment:
         self._memory.give(snapshot)
         self._tool.refresh(self._command, self.state)
         self.configure(self._tool.contact.parameters)
+        self._detector.search()
         self._memory.give(snapshot)  # what has been found again is that of the state bit by bit
+        self._detector.forget()
 
     def prepare(self) -> None:
         """Find the contacts of the next step, which does so itself otherwise: they do not depend on its command."""
         if not self._detected:
-            body, tool = self._tool.body, self._tool
-            self._detector.detect(body.data, tool.contact.margin, tool.rows, body.q)
+            if self._sleeping is None:
+                body, tool = self._tool.body, self._tool
+                self._detector.detect(body.data, tool.contact.margin, tool.rows, body.q)
+            else:
+                self._find_awake(self._sleeping)
             self._detected = True
+
+    def _find_awake(self, sleeping: SleepingBodies) -> None:
+        """Find the contacts of what does not sleep, and wake what it touches."""
+        body, tool = self._tool.body, self._tool
+        if sleeping.all:
+            tool.rows.count = 0
+            return
+        self._detector.detect(body.data, tool.contact.margin, tool.rows, body.q)
+        while sleeping.wake_touched():
+            self._detector.detect(body.data, tool.contact.margin, tool.rows, body.q)
 
     def step(self, command: ToolCommand, state: ToolState) -> None:
         """Answer the command of a tick with the state after it."""
         self.prepare()
-        self._tool.step(command, state)
+        if self._sleeping is None:
+            self._tool.step(command, state)
+        else:
+            self._step_sleeping(self._sleeping, command, state)
         self._detected = False
+
+    def _step_sleeping(self, sleeping: SleepingBodies, command: ToolCommand, state: ToolState) -> None:
+        """The same where bodies may sleep."""
+        tool = self._tool
+        at_hand = command.wrench if command.body == HAND else NO_WRENCH
+        if sleeping.wake_pushed(at_hand, tool.dragged.pushed_by(command)):
+            self._find_awake(sleeping)
+        sleeping.fall_asleep(state.wrench)
+        tool.step(command, state)
+        sleeping.observe(tool.rows.count, state.packed)
 
 
 class DepthGauge:
@@ -201,6 +247,7 @@ class DepthGauge:
         body, rows = self._body, self._rows
         body.q[:] = q
         body.refresh()
+        self._detector.forget()
         self._detector.detect(body.data, 0.0, rows, q)
         deepest: dict[tuple[str, str], float] = {}
         for i in range(rows.count):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from haptic_sim.contact.methods import AnyContactMethodParameters, ImpulseAugmentedParameters, Method, contact_method
+from haptic_sim.contact.sleeping import Sleep
 from haptic_sim.parameters import Parameters, quantity
 from haptic_sim.tool.engines import AnyEngineParameters, HapticsParameters
 from haptic_sim.tool.virtual_tool import SEMI_IMPLICIT
@@ -27,6 +28,17 @@ class EnvironmentParameters(Parameters):
         "and its twist is then that with which it moved",
         ge=1,
         le=3,
+    )
+    sleep_speed: float = quantity(
+        0.0,
+        unit="m/s",
+        description="Speed up to which bodies that lie on others are at rest; 0: none falls asleep. What sleeps takes "
+        "no time until something touches or pushes it. Of a synchronous world of several bodies",
+        ge=0.0,
+        le=1.0,
+    )
+    sleep_time: float = quantity(
+        0.5, unit="s", description="Time for which bodies are at rest before they fall asleep", gt=0.0, le=1e4
     )
     rate: float | None = quantity(
         None,
@@ -56,6 +68,11 @@ class EnvironmentParameters(Parameters):
         gt=0.0,
         le=1e6,
     )
+
+    @property
+    def sleep(self) -> Sleep:
+        """When bodies fall asleep."""
+        return Sleep(self.sleep_speed, self.sleep_time)
 
     def with_method(self, method: Method) -> EnvironmentParameters:
         """The same with another contact method, or that of a name."""

@@ -29,8 +29,8 @@ from haptic_sim.tool.environment import detector
 from haptic_sim.tool.following import Follower
 from haptic_sim.tool.mobility import Touched, measure
 from haptic_sim.tool.virtual_tool import VirtualTool
-from haptic_sim.worlds.alone import fill_bodies, held_joints, other_bodies, tool_alone, tool_coordinates
 from haptic_sim.worlds.building import WorldSetup
+from haptic_sim.worlds.isolated import fill_bodies, held_joints, isolate_tool, other_bodies, tool_coordinates
 
 
 class Surroundings(Protocol):
@@ -221,7 +221,7 @@ class WorldSurroundings(SimulatedSurroundings):
             )
         self._frames = other_bodies(world)
         super().__init__(
-            tool_alone(world),
+            isolate_tool(world),
             len(self._frames),
             epsilon=epsilon,
             horizon=horizon,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 import pinocchio as pin
@@ -15,16 +15,17 @@ from haptic_sim.contact.response import ContactParameters, DeviceLimits
 from haptic_sim.dynamics.loose import joint_placements
 from haptic_sim.messages import ToolSizes
 from haptic_sim.parameters import ParameterError
+from haptic_sim.scenes import SceneParameters
 from haptic_sim.tool.engines import EngineContext, Start, SurroundingsContext
 from haptic_sim.tool.environment import Environment
 from haptic_sim.tool.local_model import LocalModelContext, LocalModelParameters
 from haptic_sim.tool.parameters import EnvironmentParameters
 from haptic_sim.tool.protocol import LocalModelCore, ToolSide
 from haptic_sim.tool.surroundings import Surroundings
-from haptic_sim.worlds.alone import held_joints
 from haptic_sim.worlds.building import WorldSetup
+from haptic_sim.worlds.isolated import held_joints
 from haptic_sim.worlds.parameters import HoldParameters
-from haptic_sim.worlds.scenes import build_world
+from haptic_sim.worlds.scenes import AnyToolParameters, build_world
 
 
 class ToolSections(Protocol):
@@ -37,10 +38,10 @@ class ToolSections(Protocol):
     def hands(self) -> Sequence[HoldParameters]: ...
 
     @property
-    def tool(self) -> Any: ...
+    def tool(self) -> AnyToolParameters: ...
 
     @property
-    def scene(self) -> Any: ...
+    def scene(self) -> SceneParameters: ...
 
     @property
     def contact(self) -> ContactParameters: ...
@@ -112,7 +113,9 @@ def build_tool_side(
     start = build_start(sections) if start is None else start
     environment = sections.environment
     method, integrator = environment.method, environment.integrator
-    context = EngineContext(start, sections.contact, method, integrator, sections.constraint, device, rate)
+    context = EngineContext(
+        start, sections.contact, method, integrator, sections.constraint, device, rate, environment.sleep
+    )
     return environment.engine.build(context)
 
 
@@ -208,7 +211,7 @@ def build_environment(
 ) -> Environment:
     """A synchronous environment at the servo rate [Hz]."""
     method, integrator = environment.method, environment.integrator
-    return Environment(world, contact, method, device.rendering, device.limit(), rate, integrator)
+    return Environment(world, contact, method, device.rendering, device.limit(), rate, integrator, environment.sleep)
 
 
 def local_model_context(

@@ -12,6 +12,7 @@ from haptic_sim.constraints.bodies import ConstrainedMultibody
 from haptic_sim.contact.halves import append_halves
 from haptic_sim.contact.methods import Method, build_response, contact_method
 from haptic_sim.contact.response import CONTACTS, SLIDING, STATE, ContactParameters, Rendering
+from haptic_sim.contact.sleeping import Sleep, SleepingBodies
 from haptic_sim.contact_rows import ContactRows, capacity_for
 from haptic_sim.dynamics.energy import EXCEEDED, UnstableError
 from haptic_sim.dynamics.joints import LimitArrays, append_limits
@@ -43,7 +44,7 @@ class ToolArrays(NamedTuple):
     du: np.ndarray = shared("change of the scaled velocity by contacts, and by the other hands", "nv")
     wrench: np.ndarray = shared("wrench of the contacts on the held body, at the hand", 6, unit="N, N m")
     energy: np.ndarray = shared("energies at the beginning of the step", 8, unit="J")
-    alone: bool = value("whether `wrench` is all that contacts do at the hand")
+    complete: bool = value("whether `wrench` is all that contacts do at the hand")
     q: np.ndarray = shared("configuration", "nq")
     rate: float = value("steps a second", unit="Hz")
     period: float = value("of a step", unit="s")
@@ -83,6 +84,7 @@ class VirtualTool:
         integrator: int = SEMI_IMPLICIT,
         find_rows: Any = None,
     ):
+        self._world = world
         self.body = world.bodies(1.0 / rate, surveyed=surveyed, planes=planes)
         planar, tolerance, fade = world.planar, world.rank_tolerance, world.rank_fade
         self.others = tuple(
@@ -90,7 +92,7 @@ class VirtualTool:
         )
         # a hand feels what another does to the same tree, for which H is needed
         single = all(other.tree != self.body.arrays.hand_tree for other in self.others)
-        self._moves_freely = self.body.held_alone and self.body.nv_hand == (3 if planar else 6) and single
+        self._moves_freely = self.body.held_single and self.body.nv_hand == (3 if planar else 6) and single
         self.hand = Hand(self.body, planar=planar, tolerance=tolerance, fade=fade, free=self._moves_freely)
         self._single = self.body.single and not self.others  # a step is one kernel
         self.rate, self.period = rate, 1.0 / rate
@@ -138,7 +140,7 @@ class VirtualTool:
             du=np.zeros(body.nu) if self.others else self.contact.du,
             wrench=self.contact.wrench,
             energy=self.contact.energy,
-            alone=body.held_alone and not body.has_laws and single,
+            complete=body.held_single and not body.has_laws and single,
             q=body.q,
             rate=rate,
             period=self.period,
@@ -149,7 +151,7 @@ class VirtualTool:
         self._pushed = [np.zeros(body.nu), *(other.du for other in self.others)]
         self._felt = [arrays.du, *(np.zeros(body.nu) for _ in self.others)]
         self._seen = [
-            Packed(arrays._replace(body=other.body.packed, hand=other.hand.packed, du=felt, alone=False))
+            Packed(arrays._replace(body=other.body.packed, hand=other.hand.packed, du=felt, complete=False))
             for other, felt in zip(self.others, self._felt[1:], strict=True)
         ]
         for other, seen in zip(self.others, self._seen, strict=True):
@@ -160,6 +162,51 @@ class VirtualTool:
         self._listed = 0  # directions of topological constraint after the last step
         self._material: ContactParameters | None = None  # with which the step was bound
         self._step: Callable[..., int]
+
+    def let_sleep(self, sleep: Sleep, shape_joint: np.ndarray, rests: np.ndarray) -> SleepingBodies | None:
+        """Let bodies sleep, and be seen so; None where none may.
+
+        Args:
+            sleep: when they fall asleep.
+            shape_joint: joint of each shape that a detector knows, (shapes,).
+            rests: whether that takes a shape as at rest, (shapes,).
+
+        Raises:
+            ParameterError: under exact constraints, and with a method that cannot keep what it remembers.
+        """
+        if not sleep.speed > 0.0 or self._single:
+            return None
+        if isinstance(self.body, ConstrainedMultibody):
+            raise ParameterError(
+                [
+                    f"environment.sleep_speed = {sleep.speed:g} m/s: supports only bodies without exact constraints; "
+                    "set environment.sleep_speed=0"
+                ]
+            )
+        sleeping = SleepingBodies(
+            sleep,
+            self.body,
+            self.rows,
+            self.contact,
+            self._always_awake(),
+            shape_joint,
+            rests,
+            self.rate,
+            self.tool_state().packed,
+        )
+        self.observer.sleeping = sleeping.packed
+        return sleeping
+
+    def _always_awake(self) -> set[int]:
+        """Trees that never sleep: joints have laws or drives, a pull is on them, or a further hand holds them."""
+        world, trees = self._world, self.body.trees
+        velocities = [law.velocity for law in world.laws if not law.idle]
+        for motion in world.motions:
+            velocities += motion.places.columns.tolist()
+        found = set((np.searchsorted(trees.start, velocities, side="right") - 1).tolist())
+        joints = [pull.joint for pull in world.pulls] + ([self.body.hand_joint] if world.pulls else [])
+        found |= {int(trees.of_joint[joint]) for joint in joints}
+        return (found | {other.tree for other in self.others}) - {-1}
 
     def configure(self, contact: ContactParameters) -> None:
         """Take another material, from the next step on."""
@@ -439,7 +486,7 @@ def _fill_step(packed, to):
     counts = a.counts
     state.contact_state[0], state.contacts[0], state.sliding[0] = counts[STATE], counts[CONTACTS], counts[SLIDING]
     _copy(a.energy, state.energy)
-    if a.alone:
+    if a.complete:
         _copy(a.wrench, state.wrench)
     else:
         find_wrench(a.hand, a.du, a.period, state.wrench)  # at the hand as it was in the step

@@ -14,6 +14,7 @@ import numpy as np
 import pinocchio as pin
 
 from haptic_sim.contact.response import ContactResponse
+from haptic_sim.contact.sleeping import SLEPT
 from haptic_sim.contact_rows import ContactRows, RowArrays
 from haptic_sim.dynamics.multibody import BodyArrays, Multibody, coordinate_names
 from haptic_sim.kernels import kernel
@@ -135,10 +136,11 @@ class WorldObserver:
         period: of the servo [s].
     """
 
-    DERIVED = ("_placements", "_R", "_p", "_bodies", "_contacts", "_loose", "_bodies_of", "_R_BF", "_p_BF")
+    DERIVED = ("sleeping", "_placements", "_R", "_p", "_bodies", "_contacts", "_loose", "_bodies_of", "_R_BF", "_p_BF")
 
     def __init__(self, world: WorldSetup, body: Multibody, rows: ContactRows, response: ContactResponse, period: float):
         model = body.model
+        self.sleeping: Packed | None = None  # `SleepArrays`, where bodies may sleep
         frames, names = world.body_frames, list(world.moving)
         self._body, self._rows, self._period, self._names = body, rows, period, tuple(names)
         self._q_names, self._v_names = coordinate_names(model)
@@ -195,7 +197,10 @@ class WorldObserver:
         contacts = state.contacts
         integers, numbers = contacts.view("<u4").reshape(-1, 24), contacts.view("<f8").reshape(-1, 12)
         identities = contacts.view("<i8").reshape(-1, 12)
-        state.resize(_fill_contacts(self._contacts, self._rows.count, self._period, identities, integers, numbers))
+        count = _fill_contacts(self._contacts, self._rows.count, self._period, identities, integers, numbers)
+        if self.sleeping is not None:
+            count = _append_slept(self._contacts, self.sleeping, count, self._period, identities, integers, numbers)
+        state.resize(count)
 
 
 @kernel
@@ -250,5 +255,24 @@ def _fill_contacts(packed, count, period, identities, integers, numbers):
         numbers[n, 9] = s * (p[i, 0] * nx + p[i, 1] * tx + p[i, 2] * bx)
         numbers[n, 10] = s * (p[i, 0] * ny + p[i, 1] * ty + p[i, 2] * by)
         numbers[n, 11] = s * (p[i, 0] * nz + p[i, 1] * tz + p[i, 2] * bz)
+        n += 1
+    return n
+
+
+@kernel
+def _append_slept(packed, sleeping, count, period, identities, integers, numbers):
+    """As `_fill_contacts`, of the contacts of bodies that sleep, with their last forces, after `count` others."""
+    a, sleep = packed.arrays, sleeping.arrays
+    n = count
+    for i in range(sleep.numbers[SLEPT]):
+        pair, f = sleep.wall[i], sleep.impulse[i]
+        if n >= identities.shape[0] or not (sleep.separation[i] < 0.0 or f[0] != 0.0 or f[1] != 0.0 or f[2] != 0.0):
+            continue
+        identities[n, 0] = sleep.id[i]
+        integers[n, 2], integers[n, 3] = a.bodies[pair, 0], a.bodies[pair, 1]
+        for k in range(3):
+            numbers[n, 2 + k], numbers[n, 5 + k] = sleep.point[i, k], sleep.normal[i, k]
+            numbers[n, 9 + k] = f[k] / period
+        numbers[n, 8] = -sleep.separation[i]
         n += 1
     return n

@@ -18,7 +18,7 @@ restitution and the geometric mean of the friction coefficients.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
@@ -31,10 +31,14 @@ import pinocchio as pin
 from haptic_sim.constraints.bodies import ConstrainedMultibody
 from haptic_sim.constraints.errors import ConstraintError
 from haptic_sim.constraints.in_worlds import WorldConstraint
+from haptic_sim.contact_rows import ContactRows
 from haptic_sim.dynamics.gravity import balance
 from haptic_sim.dynamics.joints import JointLaw
 from haptic_sim.dynamics.loose import PINOCCHIO_COORDINATES, joint_placements, part_of
 from haptic_sim.dynamics.multibody import Multibody, SurveyedMultibody, coordinate_names, free_joint, planar_joint
+from haptic_sim.geometry.collision import CollisionDetector
+from haptic_sim.geometry.fields.distances import FieldError
+from haptic_sim.geometry.fields.field import CELLS, SolidField, fields_for
 from haptic_sim.geometry.mesh_files import MeshError
 from haptic_sim.geometry.meshes import Taken
 from haptic_sim.geometry.shapes import Solid, Vector, locate, placement, solid, uniform
@@ -66,6 +70,7 @@ MOST_DRAWS = 100  # of a start at random in which bodies overlap
 HUGE = 1.0  # [m] of an overlap, more than of bodies that are only placed wrongly
 SHOWN = 5  # pairs of bodies that overlap
 QUATERNION_TOLERANCE = 1e-3  # of the length of a given one
+ROWS_OF_A_PAIR = 2 * CELLS  # of shapes with fields, at most
 MAX_COORDINATES = 6000  # velocities: solvers have tables of their square, 0.3 GB each for so many
 
 
@@ -92,7 +97,8 @@ class WorldSetup:
     Attributes (P: collision pairs, F: free bodies, T: trees):
         model, hand: Pinocchio model, and in it the frame at the hold point with the axes of the held body.
         further: such frames of further hands.
-        geometry: convex coal shapes. Of each collision pair the second moves, and is the tool's if one is.
+        geometry: coal shapes, convex or meshes of triangles. Of each collision pair the second moves, and is the tool's
+            if one is.
         q, v: configuration and velocity at the start.
         planar: whether everything moves in the plane of x and y.
         own: restitution, static and kinetic friction of each collision pair, NaN where it has none of its own, (P, 3).
@@ -111,6 +117,7 @@ class WorldSetup:
         pairs: names of the two bodies of each pair of shapes, the tool's the second, as surroundings number them; left
             out: the collision pairs of `geometry`.
         motions: trajectories that bodies follow; pulls: springs from the hand to bodies.
+        fields: of the meshes of triangles and of the shapes that they may touch, by the names of these.
         balanced: what gravity does not pull at, mass and centre of mass of each joint in its axes; none where it pulls
             at everything, or at nothing.
     """
@@ -140,6 +147,7 @@ class WorldSetup:
     motions: tuple[Motion, ...] = ()
     pulls: tuple[Pull, ...] = ()
     balanced: tuple[pin.Inertia, ...] = ()
+    fields: Mapping[str, SolidField] = field(default_factory=dict)
 
     def __repr__(self) -> str:
         """One line that says what is in it."""
@@ -310,6 +318,7 @@ class _Shape:
     name: str
     pose: pin.SE3  # in the joint's axes
     geometry: coal.CollisionGeometry
+    field: SolidField | None = None
 
 
 @dataclass
@@ -363,7 +372,12 @@ def build(
         if problem := unholdable(model.inertias[model.frames[frame].parentJoint], parameters.planar):
             raise ParameterError([f"hands[{i}].tool = {one.tool}: cannot be held: its link {problem}"])
     geometry, pairs = _add_geometry(plan, parameters, ())
-    overlaps = _overlaps(model, geometry, q, [shape.body for shape in plan.shapes], parameters.allowed_overlap)
+    try:
+        fields = fields_for(geometry, {shape.name: shape.field for shape in plan.shapes if shape.field is not None})
+    except FieldError as error:
+        raise ParameterError([f"{prefix}bodies: {error}"]) from error
+    shape_bodies = tuple(shape.body for shape in plan.shapes)
+    overlaps = _overlaps(model, geometry, q, shape_bodies, parameters.allowed_overlap, fields)
     if left_out := _overlapping_links(plan, overlaps):
         geometry, pairs = _add_geometry(plan, parameters, left_out)
     held = int(model.frames[hand].parentJoint)
@@ -406,7 +420,7 @@ def build(
         free_joints=np.array([link.number for link in free], np.int64),
         free_inertia=np.array([link.inertia.inertia for link in free], float).reshape(-1, 3, 3),
         body_names=(WORLD, *(link.name for link in ordered)),
-        shape_bodies=tuple(shape.body for shape in plan.shapes),
+        shape_bodies=shape_bodies,
         rank_tolerance=parameters.rank_tolerance,
         rank_fade=parameters.rank_fade,
         constraints=build_constraints(model, parameters.constraints, prefix),
@@ -417,6 +431,7 @@ def build(
         motions=motions,
         pulls=pulls,
         balanced=balanced,
+        fields=fields,
     )
     if any(parameters.jitter):
         world = _jittered(world, plan, parameters, seed, prefix)
@@ -424,7 +439,7 @@ def build(
         world = _on_manifold(world, prefix)
     overlaps = find_overlaps(world, parameters.allowed_overlap)
     if overlaps:
-        meshes = {shape.body for shape in plan.shapes if isinstance(shape.geometry, coal.Convex)}
+        meshes = {shape.body for shape in plan.shapes if isinstance(shape.geometry, coal.Convex | coal.BVHModelBase)}
         raise ParameterError(f"{prefix}bodies: {line}" for line in _describe_overlaps(overlaps, parameters, meshes))
     return world
 
@@ -530,11 +545,16 @@ def _on_manifold(world: WorldSetup, prefix: str) -> WorldSetup:
 
 def find_overlaps(world: WorldSetup, allowed: float = 0.0) -> list[tuple[float, str, str]]:
     """Depth [m] and names of each two bodies that overlap by more than `allowed` at the start, the deepest first."""
-    return _overlaps(world.model, world.geometry, world.q, world.shape_bodies, allowed)
+    return _overlaps(world.model, world.geometry, world.q, world.shape_bodies, allowed, world.fields)
 
 
 def _overlaps(
-    model: pin.Model, geometry: pin.GeometryModel, q: np.ndarray, bodies: Sequence[str], allowed: float
+    model: pin.Model,
+    geometry: pin.GeometryModel,
+    q: np.ndarray,
+    bodies: Sequence[str],
+    allowed: float,
+    fields: Mapping[str, SolidField],
 ) -> list[tuple[float, str, str]]:
     """As `find_overlaps`, of shapes of these bodies."""
     pairs = np.array([(pair.first, pair.second) for pair in geometry.collisionPairs], np.int64).reshape(-1, 2)
@@ -543,7 +563,13 @@ def _overlaps(
     low, high = _bounds(shapes, poses)
     near = ((low[pairs[:, 0]] <= high[pairs[:, 1]]) & (low[pairs[:, 1]] <= high[pairs[:, 0]])).all(axis=1)
     request, deepest = coal.DistanceRequest(), dict[tuple[str, str], float]()
-    for first, second in pairs[near].tolist():
+    meshes = np.array([isinstance(shape.geometry, coal.BVHModelBase) for shape in shapes], bool)
+    by_field = near & meshes[pairs].any(axis=1)
+    for first, second, depth in _overlaps_of_fields(shapes, poses, pairs[by_field], fields):
+        names = bodies[second], bodies[first]
+        if depth > max(allowed, deepest.get(names, 0.0)):
+            deepest[names] = depth
+    for first, second in pairs[near & ~by_field].tolist():
         result = coal.DistanceResult()
         at = [coal.Transform3s(poses[i].rotation, poses[i].translation) for i in (first, second)]
         coal.distance(shapes[first].geometry, at[0], shapes[second].geometry, at[1], request, result)
@@ -551,6 +577,27 @@ def _overlaps(
         if -result.min_distance > max(allowed, deepest.get(names, 0.0)):
             deepest[names] = -float(result.min_distance)
     return sorted(((depth, *names) for names, depth in deepest.items()), key=lambda overlap: -overlap[0])
+
+
+def _overlaps_of_fields(
+    shapes: Sequence[pin.GeometryObject], poses: Sequence[pin.SE3], pairs: np.ndarray, fields: Mapping[str, SolidField]
+) -> Iterator[tuple[int, int, float]]:
+    """The pairs (P, 2) of shapes at these poses that overlap, and how deep [m]; in each, one has a field."""
+    if not len(pairs):
+        return
+    geometry = pin.GeometryModel()
+    for shape, pose in zip(shapes, poses, strict=True):
+        geometry.addGeometryObject(pin.GeometryObject(shape.name, 0, 0, pose, shape.geometry))
+    for first, second in pairs.tolist():
+        geometry.collisionPairs.append(pin.CollisionPair(first, second))
+    model, rows = pin.Model(), ContactRows(ROWS_OF_A_PAIR * len(pairs))
+    found = CollisionDetector(model, geometry, np.zeros(len(pairs)), np.zeros((len(pairs), 2)), fields=fields)
+    data = model.createData()
+    pin.forwardKinematics(model, data, np.zeros(0))
+    found.detect(data, 0.0, rows)
+    for pair in np.unique(rows.wall[: rows.count]).tolist():
+        depth = -float(rows.separation[: rows.count][rows.wall[: rows.count] == pair].min())
+        yield int(pairs[pair, 0]), int(pairs[pair, 1]), depth
 
 
 def _bounds(shapes: Sequence[pin.GeometryObject], poses: Sequence[pin.SE3]) -> tuple[np.ndarray, np.ndarray]:
@@ -585,10 +632,10 @@ def _add_files(plan: _Plan, parameters: WorldParameters, folder: Path) -> Iterat
         else:
             for tree, (X_FB, q, v) in zip(trees, states, strict=True):
                 _add_tree(plan, name, file, tree, file.pose * X_FB, q, v)
-            said = [f"not simulated: {', '.join(unread)}"] if unread else []
-            said += [f"starts at the limits of {', '.join(moved)}"] if moved else []
-            if said:
-                plan.notes.append(f"files.{name}.path = {path}: {'; '.join(said)}")
+            notes = [f"not simulated: {', '.join(unread)}"] if unread else []
+            notes += [f"starts at the limits of {', '.join(moved)}"] if moved else []
+            if notes:
+                plan.notes.append(f"files.{name}.path = {path}: {'; '.join(notes)}")
 
 
 def _counted(laws: tuple[JointLaw, ...], file: FileParameters) -> tuple[JointLaw, ...]:
@@ -801,7 +848,9 @@ def _add_bodies(plan: _Plan, parameters: WorldParameters, folder: Path) -> Itera
             if one.taken is not None:
                 plan.meshes.append(MeshOfBody(name, len(plan.shapes), len(one.geometry), one.taken))
             pose = plan.places[name].pose * one.pose
-            plan.shapes += [_Shape(name, f"{name}.{next(numbers)}", pose, geometry) for geometry in one.geometry]
+            plan.shapes += [
+                _Shape(name, f"{name}.{next(numbers)}", pose, geometry, one.field) for geometry in one.geometry
+            ]
 
 
 def _parents_first(plan: _Plan, parameters: WorldParameters) -> tuple[list[str], list[str]]:

@@ -195,9 +195,9 @@ class CompiledTree:
         return bool(self._mj.opt.disableflags & getattr(library().mjtDisableBit, f"mjDSBL_{flag}"))
 
     def _ignore(self, name: str, v: int, count: int, tables: tuple[str, ...]) -> None:
-        said = [table for table in tables if np.any(getattr(self._mj, f"dof_{table}")[v : v + count])]
-        if said:
-            self.ignored.append(f"{', '.join(said)} of {name}")
+        unread = [table for table in tables if np.any(getattr(self._mj, f"dof_{table}")[v : v + count])]
+        if unread:
+            self.ignored.append(f"{', '.join(unread)} of {name}")
 
     def _centre_of(self, root: int) -> np.ndarray:
         """Centre of mass of a body with those that are fixed on it, in its axes [m] (3,)."""

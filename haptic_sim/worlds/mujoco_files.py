@@ -214,7 +214,7 @@ def find_tool(model: Any, data: Any, parameters: MujocoParameters, prefix: str =
         laws, at_control = list(tree.laws), []
     notes = _notes(mujoco, model, tree, at_control, could_hold)
     free = tree.centre is not None
-    alone = free and tree.model.njoints == 2
+    single = free and tree.model.njoints == 2
     world = WorldSetup(
         model=tree.model,
         hand=hand,
@@ -225,8 +225,8 @@ def find_tool(model: Any, data: Any, parameters: MujocoParameters, prefix: str =
         own=np.zeros((0, 3)),
         tree_start=np.zeros(1, np.int64),
         tree_size=np.array([nv], np.int64),
-        free_joints=np.array([1] if alone else [], np.int64),
-        free_inertia=np.array([tree.model.inertias[1].inertia] if alone else [], float).reshape(-1, 3, 3),
+        free_joints=np.array([1] if single else [], np.int64),
+        free_inertia=np.array([tree.model.inertias[1].inertia] if single else [], float).reshape(-1, 3, 3),
         body_names=(WORLD, *tree.joint_bodies),
         shape_bodies=(),
         rank_tolerance=parameters.rank_tolerance,

@@ -19,7 +19,7 @@ from haptic_sim.contact.methods import Method, contact_method
 from haptic_sim.contact.response import ContactParameters
 from haptic_sim.dynamics.arms import HOLDS, INERTIAS, LENGTHS, MASSES
 from haptic_sim.parameters import ParameterError, Parameters, PositivePair, PositiveTriple, explain, quantity
-from haptic_sim.scenes import SceneContext, SceneParameters
+from haptic_sim.scenes import SceneContext, SceneParameters, SceneTool
 from haptic_sim.worlds.building import WorldSetup, build
 from haptic_sim.worlds.mujoco_files import build_mujoco_world
 from haptic_sim.worlds.parameters import (
@@ -37,6 +37,14 @@ class NoToolParameters(Parameters):
     """The scene says which of its bodies is held."""
 
     type: Literal["none"] = "none"
+
+    def parts(self) -> dict[str, Any]:
+        """Nothing: all bodies are those of the scene."""
+        return {}
+
+    def bounds(self) -> tuple[float, float, float, float]:
+        """Of no extent, at the origin."""
+        return 0.0, 0.0, 0.0, 0.0
 
 
 class PegParameters(Parameters):
@@ -181,7 +189,7 @@ class EnclosureParameters(SceneParameters):
         return {"planar": True, "gravity": [0, 0, 0], **parts, "bodies": {**walls, **parts["bodies"]}}
 
 
-def enclosure_walls(tool: PlanarTool, scene: EnclosureParameters) -> tuple[Wall, ...]:
+def enclosure_walls(tool: SceneTool, scene: EnclosureParameters) -> tuple[Wall, ...]:
     """Right, lower, left and upper wall around the tool at its start."""
     left, lower, right, upper = tool.bounds()
     return (
@@ -291,6 +299,7 @@ class SlotParameters(SceneParameters):
         The walls overlap the peg by as much as their stiffness makes the normal force.
         """
         tool = context.tool
+        assert isinstance(tool, PegParameters)  # by TOOLS
         radius = 0.25 * tool.size[1]
         reach = 0.5 * tool.size[1] - self.normal_force / context.contact.stiffness
         capsule = {"type": "capsule", "radius": radius, "length": 2.0 * radius, "rotation": [0.5 * math.pi, 0, 0]}
@@ -520,7 +529,7 @@ def tools_of(scene: Any) -> tuple[str, ...]:
 
 def build_world(
     tool: PlanarTool | NoToolParameters,
-    scene: Any,
+    scene: SceneParameters,
     contact: ContactParameters,
     method: Method = "penalty",
     folder: Path = Path(),

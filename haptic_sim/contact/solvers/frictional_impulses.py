@@ -202,7 +202,7 @@ def _principal_axes(n, contacts, work):
 
 
 @kernel(error_model="numpy", inline="always")
-def _alone(m, mu, g1, g2, push, guess, roughly):
+def _solve_single(m, mu, g1, g2, push, guess, roughly):
     """Impulse (p_n, p_1, p_2) of a contact by itself, and lambda, 0 if it sticks.
 
     Args:
@@ -292,7 +292,7 @@ def _solve_step(n, contacts, work, friction, sweeps, roughly, tolerance, u):
             if push > 0.0:
                 g1 = v1 - m.s_1 * p[i, 1] + m.a_1 * lack
                 g2 = v2 - m.s_2 * p[i, 2] + m.a_2 * lack
-                new_n, new_1, new_2, path[i].slide = _alone(m, friction[i], g1, g2, push, path[i].slide, roughly)
+                new_n, new_1, new_2, path[i].slide = _solve_single(m, friction[i], g1, g2, push, path[i].slide, roughly)
             d0, d1, d2 = new_n - p[i, 0], new_1 - p[i, 1], new_2 - p[i, 2]
             if d0 != 0.0 or d1 != 0.0 or d2 != 0.0:
                 _apply(W, tree, start, size, i, d0, d1, d2, u)

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from haptic_sim.geometry.collision.features import HALFSPACE
+from haptic_sim.geometry.collision.features import FIELD, HALFSPACE
 from haptic_sim.kernels import kernel
 from haptic_sim.records import allocate, array, record, shared
 
@@ -74,11 +74,15 @@ def find_near(scene, margin):
         margin: [m].
 
     Returns:
-        How many pairs are near, how many changed, how many are active.
+        How many pairs are near, how many changed, how many are active. Pairs with a half-space or a field never are.
     """
     placement, shapes, pairs, bounds = scene.placement, scene.shapes, scene.pairs.objects, scene.bounds
     active, near, changed, broad = scene.active, scene.near, scene.changed, scene.broad
+    rests, bounded = scene.rests, scene.bounded
     for g in range(placement.shape[0]):
+        if rests[g] and bounded[g]:
+            continue
+        bounded[g] = rests[g]
         if shapes.kind[g] == HALFSPACE:
             d = shapes.box[g, 3]
             for i in range(3):
@@ -102,6 +106,8 @@ def find_near(scene, margin):
     for k in range(broad.planes.shape[0]):
         p = broad.planes[k]
         a, b = pairs[p, 0], pairs[p, 1]
+        if rests[a] and rests[b]:
+            continue
         plane, g = (a, b) if shapes.kind[a] == HALFSPACE else (b, a)
         if _nearer_to_plane(placement, shapes, bounds, plane, g, margin):
             near[count] = p
@@ -109,16 +115,18 @@ def find_near(scene, margin):
     planes = count
     if broad.order.shape[0] > 0:
         _sort_solids(broad, bounds)
-        count = _sweep(broad, bounds, margin, near, count)
+        count = _sweep(broad, bounds, rests, margin, near, count)
         if planes > 0 or count > 1:
             sort_by(near, count, broad.number)
-    measured = count - planes
-    changes = 0
+    measured = changes = 0
     for k in range(count):
         p = near[k]
         a, b = pairs[p, 0], pairs[p, 1]
         if shapes.kind[a] == HALFSPACE or shapes.kind[b] == HALFSPACE:
             continue
+        if shapes.kind[a] == FIELD or shapes.kind[b] == FIELD:
+            continue
+        measured += 1
         broad.still[p] = True
         if not active[p]:
             active[p] = True
@@ -163,8 +171,11 @@ def _sort_solids(broad, bounds):
 
 
 @kernel(error_model="numpy")
-def _sweep(broad, bounds, margin, near, count):
-    """Append the pairs of solids whose bounding boxes are nearer than `margin` to the first `count` of `near`."""
+def _sweep(broad, bounds, rests, margin, near, count):
+    """Append the pairs of solids whose bounding boxes are nearer than `margin` to the first `count` of `near`.
+
+    But for pairs of two that rest.
+    """
     order, low, axis = broad.order, broad.low, broad.axis[0]
     n = order.shape[0]
     rounding = ROUNDING * (abs(low[order[0]]) + abs(low[order[n - 1]]) + margin)
@@ -176,6 +187,8 @@ def _sweep(broad, bounds, margin, near, count):
             h = order[m]
             if low[h] > end:
                 break
+            if rests[g] and rests[h]:
+                continue
             if (
                 abs(bounds[g, 0] - bounds[h, 0]) <= bounds[g, 3] + bounds[h, 3] + margin
                 and abs(bounds[g, 1] - bounds[h, 1]) <= bounds[g, 4] + bounds[h, 4] + margin

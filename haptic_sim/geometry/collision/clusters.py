@@ -4,6 +4,7 @@ A shape in convex pieces has many contacts around a concavity, whose stiffnesses
 A cluster is a set of contacts of one pair of bodies, each of which is within a distance of all others (6.8). It becomes
 one contact with the least separation (6.9) and the mean direction of the normals (6.10). The text leaves open:
  - the point: here the mean of the points, so that it moves little when another contact becomes the deepest;
+ - weights of contacts, in which a rim has them: the means are weighted, and the cluster has their sum, but at most 1;
  - opposite normals, whose mean has no direction: here contacts of a cluster must also agree in direction;
  - the partition, as (6.8) allows several: here contacts are taken in the order of their identities, and each joins the
    first cluster that it fits. So the partition does not change when the world is turned, and the cluster has its first
@@ -52,7 +53,7 @@ def merge_clusters(scene):
             clusters += 1
     for c in range(clusters):
         first = -1
-        members = 0
+        weight = 0.0
         separation = math.inf
         n = (0.0, 0.0, 0.0)
         x = (0.0, 0.0, 0.0)
@@ -61,16 +62,17 @@ def merge_clusters(scene):
             if cluster[i] == c:
                 if first < 0:
                     first = i
-                members += 1
+                weight += found.weight[i]
                 separation = min(separation, found.separation[i])
-                x = along(x, 1.0, triple(found.point, i))
-                n = along(n, 1.0, triple(found.normal, i))
+                x = along(x, found.weight[i], triple(found.point, i))
+                n = along(n, found.weight[i], triple(found.normal, i))
         place = free_place(sink, separation)
         if place >= 0:
             size = length(n)
             sink.id[place], sink.pair[place], sink.separation[place] = found.id[first], found.pair[first], separation
+            sink.weight[place] = min(weight, 1.0)
             for k in range(3):
-                sink.point[place, k] = x[k] / members
+                sink.point[place, k] = x[k] / weight
                 sink.normal[place, k] = n[k] / size
 
 

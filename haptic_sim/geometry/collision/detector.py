@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from typing import NamedTuple
 
 import numpy as np
@@ -13,11 +14,13 @@ from haptic_sim.dynamics.loose import first_loose, part_of, rotation_of
 from haptic_sim.geometry.collision.broad_phase import BroadPhase, build_broad_phase, find_near
 from haptic_sim.geometry.collision.clusters import merge_clusters
 from haptic_sim.geometry.collision.features import HALFSPACE, PAIRS, Shapes, build_shapes
+from haptic_sim.geometry.collision.field_contacts import BUDGET, FieldMemory, Held, build_memory
 from haptic_sim.geometry.collision.manifold import fill_contacts
 from haptic_sim.geometry.collision.narrow_phase import NarrowPhase
 from haptic_sim.geometry.collision.planar import deepen
 from haptic_sim.geometry.collision.regions import ManifoldMemory
 from haptic_sim.geometry.collision.sink import Pairs, Sink, write_rows
+from haptic_sim.geometry.fields.field import SolidField, without_meshes
 from haptic_sim.kernels import kernel
 from haptic_sim.packed import Packed
 from haptic_sim.records import allocate, array, part, record, shared, value
@@ -58,11 +61,14 @@ class DetectorArrays(NamedTuple):
     slot: np.ndarray = shared("row of a pair in `witness`", "pairs", dtype=np.int64)
     column: int = value("column of the normal in `witness`")
     bounds: np.ndarray = array("bounding boxes in the world, see `find_near`", "shapes", 6, unit="m")
+    rests: np.ndarray = array("whether a shape is fixed or sleeps: two such do not touch", "shapes", dtype=np.bool_)
+    bounded: np.ndarray = array("whether it rests, and has its box in `bounds`", "shapes", dtype=np.bool_)
     broad: BroadPhase = value("pairs by their shapes, and the order of the shapes")
     active: np.ndarray = array("whether coal measures the pair", "pairs", dtype=np.bool_)
     near: np.ndarray = array("pairs that may touch", "pairs", dtype=np.int64)
     changed: np.ndarray = array("pairs whose `active` changed", "pairs", dtype=np.int64)
     manifold: ManifoldMemory = part(ManifoldMemory, "memory of the manifolds")
+    field_memory: FieldMemory = value("fields of shapes, and the memory of their contacts")
     order: np.ndarray = array("contacts of `found` in the order of their identities", "clustered", dtype=np.int64)
     member: np.ndarray = array("cluster that each of these contacts belongs to", "clustered", dtype=np.int64)
     found: Sink = value("contacts before they are merged; where none are, the same as `sink`")
@@ -90,6 +96,8 @@ class CollisionDetector:
         *,
         planar: bool = False,
         cluster: float = 0.0,
+        fields: Mapping[str, SolidField] | None = None,
+        budget: int = BUDGET,
     ):
         """A detector of the collision pairs of `geometry`.
 
@@ -101,6 +109,9 @@ class CollisionDetector:
             planar: all bodies move in the x-y plane only: contacts are put into it, and are one where they coincide.
                 Boxes are as if deep across it, so that none passes another sideways.
             cluster: largest distance of contacts that are merged into one [m]; 0: none are (see `clusters`).
+            fields: of the triangle meshes and of the solids that they may touch, by the names of the geometry objects
+                (`fields_for`).
+            budget: largest number of leaves of a shell that a detection visits (see `field_contacts`).
 
         Raises:
             ValueError: a shape or pair that there are no contacts for, or an argument that does not fit; the message
@@ -126,7 +137,8 @@ class CollisionDetector:
                 "for each collision pair"
             )
         clustered_capacity = CLUSTERED if cluster else 0
-        loose, geometry = _take_loose(model, geometry)
+        memory = build_memory(shapes.kind, objects, self._names, fields or {}, budget)
+        loose, geometry = _take_loose(model, without_meshes(geometry))
         self._is_loose = loose.shape.size > 0
         self._narrow = NarrowPhase(part_of(model), geometry)
         self._arrays = allocate(
@@ -139,6 +151,7 @@ class CollisionDetector:
             },
             shapes=shapes,
             broad=build_broad_phase(shapes.kind, objects),
+            field_memory=memory,
             pairs=Pairs(objects, shapes.body[objects], restitution, friction),
             loose=loose,
             planar=bool(planar),
@@ -159,6 +172,27 @@ class CollisionDetector:
         return int(self._sink.dropped[0] + self._single.dropped[0])
 
     @property
+    def omitted(self) -> int:
+        """Leaves of shells that the last detection had to leave out (`budget`)."""
+        return int(self._arrays.field_memory.omitted.sum())
+
+    def forget(self) -> None:
+        """Let the next pose have nothing to do with the last one: no motion leads there, and no point has entered."""
+        self._arrays.field_memory.held.known[:] = False
+        self.search()
+
+    def search(self) -> None:
+        """Search all shells in the next detection, as after `state` has been given back."""
+        memory = self._arrays.field_memory
+        memory.cell_due[:] = memory.leaf_due[:] = -np.inf
+        memory.fresh[:] = True
+
+    @property
+    def state(self) -> Held:
+        """What the next detection depends on beside the pose; to be kept, and given back before `search`."""
+        return self._arrays.field_memory.held
+
+    @property
     def warming_margin(self) -> float:
         """Margin with which a detection calls what a trial calls [m]: all pairs are near, unless they are too many."""
         return 1e3 if self._narrow.has_all else 1e-3
@@ -167,6 +201,20 @@ class CollisionDetector:
         """Take other coefficients of the pairs, (P,) and (P, 2), from the next detection on."""
         pairs = self._arrays.pairs
         pairs.restitution[:], pairs.friction[:] = restitution, friction
+
+    @property
+    def rests(self) -> np.ndarray:
+        """Whether a shape rests (shapes,); to be written: contacts of two shapes that rest are not found."""
+        return self._arrays.rests
+
+    @property
+    def body(self) -> np.ndarray:
+        """Joint of each shape, (shapes,)."""
+        return self._arrays.shapes.body
+
+    def forget(self) -> None:
+        """Forget where shapes are that rest: they have been moved."""
+        self._arrays.bounded[:] = False
 
     def detect(self, data: pin.Data, margin: float, rows: ContactRows, q: np.ndarray | None = None) -> None:
         """Fill `rows` with the contacts whose separation is less than `margin` [m].

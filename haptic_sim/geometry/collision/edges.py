@@ -118,19 +118,21 @@ def _between(lines, t):
 
 
 @kernel(error_model="numpy")
-def _put_ends(scene, query, lines, n):
+def _put_ends(scene, query, lines, n, weight):
     """Contacts at both ends of the common part along n; returns how many."""
     found = 0
     for end in range(2):
         w, x = _between(lines, lines.low if end == 0 else lines.high)
         # the far end of the line of a has the edge's second number
         code = lines.code_a + end * (FEATURES // 2) if lines.code_a != WITNESS else WITNESS - 1 + end
-        found += put(scene, query, n, along(x, -lines.r_b, n), dot(n, w) - lines.r_a - lines.r_b, code, lines.code_b)
+        found += put(
+            scene, query, n, along(x, -lines.r_b, n), dot(n, w) - lines.r_a - lines.r_b, code, lines.code_b, weight
+        )
     return found
 
 
 @kernel(error_model="numpy")
-def side_by_side(scene, query, a, b, n, lines_a, lines_b):
+def side_by_side(scene, query, a, b, n, lines_a, lines_b, weight):
     """Contacts at both ends of where two parallel lines square to n lie side by side; whether there are any."""
     shapes, placement, edges, tolerance = scene.shapes, scene.placement, scene.manifold.edges, query.tolerance
     for i in range(lines_a):
@@ -148,7 +150,7 @@ def side_by_side(scene, query, a, b, n, lines_a, lines_b):
             gap = length(w)
             if gap > tolerance and abs(dot(w, across)) > 0.99 * gap:
                 across = times((1.0 if dot(w, across) > 0.0 else -1.0) / gap, w)
-            if _put_ends(scene, query, lines, across) > 0:
+            if _put_ends(scene, query, lines, across, weight) > 0:
                 return True
     return False
 
@@ -218,6 +220,6 @@ def edges_meet(scene, query, a, face_a, b, face_b, n, separation, rounding):
             part = TURNING * max(1.0, math.tan(half)) * aside / max(depth, rounding)
             if abs(part) < 1.0:
                 angle = middle + part * half
-                if _put_ends(scene, query, lines, along(times(math.cos(angle), x), math.sin(angle), y)) > 0:
+                if _put_ends(scene, query, lines, along(times(math.cos(angle), x), math.sin(angle), y), 1.0) > 0:
                     return True
     return False

@@ -1,7 +1,8 @@
 """Features of the shapes: the geometry of coal's objects as flat arrays for kernels.
 
 A polytope (box or convex mesh) has vertices, faces and edges, each with a constant number; coplanar triangles of a mesh
-are one face. Spheres, capsules and cylinders are given by their kind, a radius and half a length along z.
+are one face. Spheres, capsules and cylinders are given by their kind, a radius and half a length along z. A triangle
+mesh has only its bounding box here: its contacts come from its field (`field_contacts`).
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ import pinocchio as pin
 from haptic_sim.records import record, shared
 from haptic_sim.vectors import cross
 
-HALFSPACE, POLYTOPE, SPHERE, CAPSULE, CYLINDER = range(5)
+HALFSPACE, POLYTOPE, SPHERE, CAPSULE, CYLINDER, FIELD = range(6)
 COPLANAR = 1e-4  # [rad] between triangles that are one face
 
 # An identity is pair, feature of the first shape, feature of the second: 22, 20 and 20 bits. A feature is a sort (2
@@ -30,7 +31,7 @@ VERTEX, EDGE, FACE, OTHER = (sort * FEATURES for sort in range(4))
 class Shapes(NamedTuple):
     """Features of shapes, each in the axes of its own geometry object."""
 
-    kind: np.ndarray = shared("HALFSPACE, POLYTOPE, SPHERE, CAPSULE or CYLINDER", "shapes", dtype=np.int64)
+    kind: np.ndarray = shared("HALFSPACE, POLYTOPE, SPHERE, CAPSULE, CYLINDER or FIELD", "shapes", dtype=np.int64)
     body: np.ndarray = shared("joint number of the body that it belongs to", "shapes", dtype=np.int64)
     first: np.ndarray = shared(
         "first vertex, face and edge of each, and behind the last", "shapes + 1", 3, dtype=np.int64
@@ -163,16 +164,24 @@ class _Tables:
             r, h = shape.radius, shape.halfLength
             capsule = isinstance(shape, coal.Capsule)
             self._round(CAPSULE if capsule else CYLINDER, r, h, np.array([r, r, h + r if capsule else h]))
+        elif isinstance(shape, coal.BVHModelBase):
+            self._mesh(np.array(shape.vertices(), float))
         else:
             raise ValueError(
                 f"geometry {item.name!r} is a {type(shape).__name__}: must be one of Box, Sphere, Cylinder, Capsule, "
-                "Halfspace, Convex (several convex pieces of one body make a shape that is not convex)"
+                "Halfspace, Convex, BVHModel (a mesh with a field)"
             )
 
     def _round(self, kind: int, radius: float, half_length: float, half: np.ndarray) -> None:
         self.kind.append(kind)
         self.size.append((radius, half_length, float(np.linalg.norm(half))))
         self.box.append(np.concatenate([np.zeros(3), half]))
+
+    def _mesh(self, points: np.ndarray) -> None:
+        low, high = points.min(axis=0), points.max(axis=0)
+        self.kind.append(FIELD)
+        self.size.append((0.0, 0.0, float(np.linalg.norm(high - low)) / 2))
+        self.box.append(np.concatenate([(low + high) / 2, (high - low) / 2]))
 
     def _polytope(self, name: str, points: np.ndarray, loops: list[np.ndarray]) -> None:
         self.kind.append(POLYTOPE)

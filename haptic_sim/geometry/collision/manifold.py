@@ -1,6 +1,10 @@
 """Contact manifolds: the points at which two shapes touch, from coal's normal and nearest points.
 
+ - A shape with a field: `field_contacts`.
  - Half-space: the normal is known, and every vertex, end or rim point within the margin is a contact.
+ - A cylinder (`rims`): above a face or cap, and at coal's nearest points, in proportions that are continuous in the
+   pose. A face or cap has its whole manifold up to half of what it may miss the separation of the shapes by, and none
+   beyond. Two of them share in these parts, and the nearest points have what is missing to the weight of one point.
  - A face or cap within SNAP of coal's normal: it is the reference, its normal the contact normal (coal's own is
    accurate to its tolerance, 1e-6 m; the face's to rounding), and `regions` finds the contacts above it. If these do
    not include the deepest point that coal finds, coal's nearest points are a contact as well. Where shapes just touch,
@@ -27,30 +31,27 @@ from haptic_sim.geometry.collision.features import (
     CYLINDER,
     EDGE,
     FACE,
+    FIELD,
     HALFSPACE,
     POLYTOPE,
     SPHERE,
     VERTEX,
 )
+from haptic_sim.geometry.collision.field_contacts import field_contacts
 from haptic_sim.geometry.collision.regions import (
     BORDER,
     CAP,
     DISC,
-    FLAT_CAP,
     POLYGON,
     RIM,
     Region,
-    cap_facing,
-    cap_on_cap,
     corners_of,
     face_on_face,
     facing,
-    polygon_and_cap,
-    rim_on,
-    rim_point,
     segment_on,
     sides_of,
 )
+from haptic_sim.geometry.collision.rims import cap_facing, cylinder_above, face_and_cap, rim_on_plane, shown
 from haptic_sim.geometry.collision.sink import Query, put
 from haptic_sim.kernels import kernel
 from haptic_sim.vectors import act, along, column, dot, length, minus, times, triple, turn, turn_back
@@ -76,12 +77,15 @@ def fill_contacts(scene, count, margin):
         pair = scene.near[i]
         a, b = objects[pair, 0], objects[pair, 1]
         sink.begin[0] = sink.used[0]
-        if shapes.kind[a] == HALFSPACE:
+        if shapes.kind[a] == FIELD or shapes.kind[b] == FIELD:
+            field_contacts(scene, pair, margin)
+        elif shapes.kind[a] == HALFSPACE:
             _on_halfspace(scene, Query(pair, margin, False, 0.0), a, b)
         elif shapes.kind[b] == HALFSPACE:
             _on_halfspace(scene, Query(pair, margin, True, 0.0), b, a)
         else:
             _solids(scene, pair, margin, a, b)
+    scene.field_memory.fresh[0] = False
 
 
 @kernel(error_model="numpy")
@@ -106,10 +110,7 @@ def _on_halfspace(scene, query, plane, g):
             x = along(x, -r, n)
             put(scene, query, n, x, dot(n, x) - offset, FACE, RIM + end)
     elif kind == CYLINDER:
-        end, _ = cap_facing(placement, g, times(-1.0, n))
-        rim_on(scene, query, Region(DISC, n, offset, FACE, 0, n, math.inf), g, end)
-        x = rim_point(shapes, placement, g, 1 - end, n)
-        put(scene, query, n, x, dot(n, x) - offset, FACE, RIM + 1 - end)
+        rim_on_plane(scene, query, n, offset, g)
 
 
 @kernel(error_model="numpy")
@@ -199,7 +200,7 @@ def _flattest(placement, shapes, a, b, n, face, cosine):
 @kernel(error_model="numpy")
 def _solids(scene, pair, margin, a, b):
     """Contacts of two shapes that are no half-spaces."""
-    shapes, placement, sink, edges = scene.shapes, scene.placement, scene.found, scene.manifold.edges
+    shapes, placement, edges = scene.shapes, scene.placement, scene.manifold.edges
     n, p, q = _nearest(scene, pair, a, b)
     s = dot(n, minus(q, p))
     if not s < margin:
@@ -222,6 +223,34 @@ def _solids(scene, pair, margin, a, b):
     if sharp and s < ROUNDING and edges_meet(scene, query, a, face_a, b, face_b, n, s, min(ROUNDING, slop)):
         return
     larger = shapes.size[a, 2] > shapes.size[b, 2] or (shapes.size[a, 2] == shapes.size[b, 2] and a < b)
+    weight = 1.0
+    if shapes.kind[a] == CYLINDER or shapes.kind[b] == CYLINDER:
+        weight = _on_rims(scene, query, a, face_a, cosine_a, b, face_b, cosine_b, n, s, larger)
+        if not weight > 0.0:
+            return
+    elif _on_flats(scene, query, a, face_a, cosine_a, b, face_b, cosine_b, n, q, s, larger):
+        return
+    lines_a = edges_near(placement, shapes, a, p, tolerance, edges, 0)
+    lines_b = edges_near(placement, shapes, b, q, tolerance, edges, 1)
+    if side_by_side(scene, query, a, b, n, lines_a, lines_b, weight):
+        return
+    code_a = code_b = WITNESS
+    if shapes.kind[a] == POLYTOPE and shapes.kind[b] == POLYTOPE:
+        code_a, code_b = EDGE + edges[0, 0] - shapes.first[a, 2], EDGE + edges[1, 0] - shapes.first[b, 2]
+    put(scene, query, n, q, s, code_a, code_b, weight)
+
+
+@kernel(error_model="numpy")
+def _on_flats(scene, query, a, face_a, cosine_a, b, face_b, cosine_b, n, q, s, larger):
+    """Contacts of two shapes, neither of which is a cylinder, above a face; whether there are any.
+
+    Args:
+        face_a, cosine_a, face_b, cosine_b: face of each that faces the other, and its cosine with n.
+        n, q, s: normal, nearest point of b and separation of the shapes.
+        larger: whether a is the larger shape.
+    """
+    shapes, placement, sink = scene.shapes, scene.placement, scene.found
+    slop = GRAZING * query.tolerance
     flat = max(cosine_a, cosine_b) > SNAP
     of_a = cosine_a > cosine_b - BETTER if larger else not cosine_b > cosine_a - BETTER
     if not flat and abs(s) < slop:
@@ -233,33 +262,75 @@ def _solids(scene, pair, margin, a, b):
         of_a = good_a and (larger or not good_b)
         if flat:
             face_a, face_b = grazed_a, grazed_b
-    if flat:
-        before = sink.used[0]
-        if of_a:
-            found = _above(scene, query, a, face_a, b)
-        else:
-            found = _above(scene, Query(pair, margin, True, tolerance), b, face_b, a)
-        if found > 0:
-            # deep in each other, the face that lies opposite need not be where the shapes overlap most
-            deepest = math.inf
-            for i in range(before, sink.used[0]):
-                deepest = min(deepest, sink.separation[i])
-            if before < sink.used[0] and deepest > s + SHALLOWER * abs(s) + tolerance:
-                put(scene, query, n, q, s, WITNESS, WITNESS)
-            return
-    lines_a = edges_near(placement, shapes, a, p, tolerance, edges, 0)
-    lines_b = edges_near(placement, shapes, b, q, tolerance, edges, 1)
-    if side_by_side(scene, query, a, b, n, lines_a, lines_b):
-        return
-    code_a = code_b = WITNESS
-    if shapes.kind[a] == POLYTOPE and shapes.kind[b] == POLYTOPE:
-        code_a, code_b = EDGE + edges[0, 0] - shapes.first[a, 2], EDGE + edges[1, 0] - shapes.first[b, 2]
-    put(scene, query, n, q, s, code_a, code_b)
+    if not flat:
+        return False
+    before = sink.used[0]
+    if of_a:
+        found = _above(scene, query, a, face_a, b, 1.0)
+    else:
+        found = _above(scene, Query(query.pair, query.margin, True, query.tolerance), b, face_b, a, 1.0)
+    if found == 0:
+        return False
+    # deep in each other, the face that lies opposite need not be where the shapes overlap most
+    deepest = math.inf
+    for i in range(before, sink.used[0]):
+        deepest = min(deepest, sink.separation[i])
+    if before < sink.used[0] and deepest > s + SHALLOWER * abs(s) + query.tolerance:
+        put(scene, query, n, q, s, WITNESS, WITNESS)
+    return True
 
 
 @kernel(error_model="numpy")
-def _above(scene, query, a, face, b):
-    """Contacts of shape b above a face or cap of shape a; returns how many."""
+def _on_rims(scene, query, a, face_a, cosine_a, b, face_b, cosine_b, n, s, larger):
+    """Contacts of two shapes, one of which is a cylinder, above faces and caps; returns the weight that they lack.
+
+    Args:
+        face_a, cosine_a, face_b, cosine_b: face or cap of each that faces the other, and its cosine with n.
+        n, s: normal and separation of the shapes.
+        larger: whether a is the larger shape.
+    """
+    shapes, placement, total = scene.shapes, scene.placement, scene.manifold.total
+    back = times(-1.0, n)
+    face_a, least_a = _flattest(placement, shapes, a, b, n, face_a, cosine_a)
+    face_b, least_b = _flattest(placement, shapes, b, a, back, face_b, cosine_b)
+    # coal's overlap of round shapes is right to 1e-6 m only
+    s = max(_separation(placement, shapes, a, b, n), least_a, least_b)
+    slack = 0.5 * (SHALLOWER * abs(s) + GRAZING * query.tolerance)
+    of_a, of_b = shown((least_a - s) / slack + 2.0), shown((least_b - s) / slack + 2.0)
+    most = max(of_a, of_b)
+    if min(of_a, of_b) > 0.0:
+        opposite = dot(_normal(shapes, placement, a, face_a), _normal(shapes, placement, b, face_b))
+        if opposite < BETTER - 1.0:
+            of_a, of_b = (most, 0.0) if larger else (0.0, most)
+    both = of_a + of_b
+    lacks = 1.0
+    for k in range(2):
+        part = (of_a if k == 0 else of_b) / both * most if both > 0.0 else 0.0
+        if part > 0.0:
+            total[0], total[1], total[2] = 0.0, math.inf, part
+            if k == 0:
+                _above(scene, query, a, face_a, b, part)
+            else:
+                _above(scene, Query(query.pair, query.margin, True, query.tolerance), b, face_b, a, part)
+            # deep in each other, the face that lies opposite need not be where the shapes overlap most
+            lacks -= min(part, total[0]) * shown((s - total[1]) / slack + 2.0)
+    return shown(lacks)
+
+
+@kernel(error_model="numpy")
+def _normal(shapes, placement, g, face):
+    """Outward normal of a face or cap."""
+    if shapes.kind[g] == CYLINDER:
+        return times(1.0 if face == 0 else -1.0, column(placement, g, 2))
+    return turn(placement, g, triple(shapes.faces, face))
+
+
+@kernel(error_model="numpy")
+def _above(scene, query, a, face, b, part):
+    """Contacts of shape b above a face or cap of shape a; returns how many.
+
+    part: factor of their weights, 1 for polytopes.
+    """
     shapes, placement, work = scene.shapes, scene.placement, scene.manifold
     kind = shapes.kind[b]
     if shapes.kind[a] == POLYTOPE:
@@ -267,26 +338,18 @@ def _above(scene, query, a, face, b):
         offset = shapes.faces[face, 3] + dot(n, column(placement, a, 3))
         if kind == POLYTOPE:
             return face_on_face(scene, query, a, face, n, offset, b)
-        kind_a, feature = POLYGON, FACE + face - shapes.first[a, 1]
-        centre, radius = n, 0.0
-        end, cosine = cap_facing(placement, b, times(-1.0, n))
-        if kind == CYLINDER and cosine > FLAT_CAP:
-            return polygon_and_cap(scene, query, a, face, b, end, False, n)
         sides = corners_of(shapes, placement, a, face, work)
         sides_of(work, sides, n)
+        region = Region(POLYGON, n, offset, FACE + face - shapes.first[a, 1], sides, n, 0.0)
     else:
         n = times(1.0 if face == 0 else -1.0, column(placement, a, 2))
         offset = shapes.size[a, 1] + dot(n, column(placement, a, 3))
-        end, cosine = cap_facing(placement, b, times(-1.0, n))
         if kind == POLYTOPE:
             other, _ = facing(shapes, placement, b, times(-1.0, n))
-            return polygon_and_cap(scene, query, b, other, a, face, True, n)
-        if kind == CYLINDER and cosine > FLAT_CAP:
-            return cap_on_cap(scene, query, a, face, b, end, n, offset)
-        kind_a, feature, sides = DISC, CAP + face, 0
-        centre, radius = along(column(placement, a, 3), shapes.size[a, 1], n), shapes.size[a, 0]
-    if kind == CAPSULE:
-        x0, x1, r = axis_end(placement, shapes, b, 0), axis_end(placement, shapes, b, 1), shapes.size[b, 0]
-    else:
-        x0, x1, r = rim_point(shapes, placement, b, 0, n), rim_point(shapes, placement, b, 1, n), 0.0
-    return segment_on(scene, query, Region(kind_a, n, offset, feature, sides, centre, radius), x0, x1, r)
+            return face_and_cap(scene, query, b, other, a, face, True, n, part, 0.0)
+        centre = along(column(placement, a, 3), shapes.size[a, 1], n)
+        region = Region(DISC, n, offset, CAP + face, 0, centre, shapes.size[a, 0])
+    if kind == CYLINDER:
+        return cylinder_above(scene, query, region, a, face, b, part)
+    x0, x1 = axis_end(placement, shapes, b, 0), axis_end(placement, shapes, b, 1)
+    return segment_on(scene, query, region, x0, x1, shapes.size[b, 0], part)

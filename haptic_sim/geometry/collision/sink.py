@@ -33,6 +33,7 @@ class Sink(NamedTuple):
     point: np.ndarray = array("contact point of B", "contacts", 3, unit="m")
     normal: np.ndarray = array("unit normal from A to B", "contacts", 3)
     separation: np.ndarray = array("distance along the normal, negative where they overlap", "contacts", unit="m")
+    weight: np.ndarray = array("part of the stiffness and damping of a penalty that acts", "contacts")
     used: np.ndarray = array("contacts in use", 1, dtype=np.int64)
     dropped: np.ndarray = array("contacts that there was no room for", 1, dtype=np.int64)
     begin: np.ndarray = array("first contact of the pair at work", 1, dtype=np.int64)
@@ -65,7 +66,7 @@ def free_place(sink, separation):
 
 
 @kernel(error_model="numpy")
-def put(scene, query, n, x, s, reference, incident):
+def put(scene, query, n, x, s, reference, incident, weight=1.0):
     """Add a contact between a reference plane and a point of an incident shape, if nearer than the margin.
 
     Args:
@@ -75,10 +76,13 @@ def put(scene, query, n, x, s, reference, incident):
         x: point of the incident shape [m].
         s: separation of x from the reference plane [m].
         reference, incident: features.
+        weight: part of the stiffness of a contact that this one has; added up in `total` of the manifold.
 
     Returns:
         1 if it is nearer than the margin, else 0.
     """
+    total = scene.manifold.total
+    total[0], total[1] = total[0] + weight, min(total[1], s * min(1.0, 4.0 * weight / total[2]) if s < 0.0 else s)
     if not s < query.margin:
         return 0
     sink, pair = scene.found, query.pair
@@ -105,10 +109,11 @@ def put(scene, query, n, x, s, reference, incident):
             ):
                 sink.id[i] = min(sink.id[i], identity)
                 sink.separation[i] = min(sink.separation[i], s)
+                sink.weight[i] = max(sink.weight[i], weight)
                 return 1
     i = free_place(sink, s)
     if i >= 0:
-        sink.id[i], sink.pair[i], sink.separation[i] = identity, pair, s
+        sink.id[i], sink.pair[i], sink.separation[i], sink.weight[i] = identity, pair, s, weight
         sink.point[i, 0], sink.point[i, 1], sink.point[i, 2] = point
         sink.normal[i, 0], sink.normal[i, 1], sink.normal[i, 2] = normal
     return 1
@@ -123,7 +128,7 @@ def write_rows(scene):
         pair = sink.pair[i]
         rows.id[i] = sink.id[i]
         rows.wall[i] = pair
-        rows.separation[i] = sink.separation[i]
+        rows.separation[i], rows.weight[i] = sink.separation[i], sink.weight[i]
         rows.velocity[i] = 0.0
         rows.restitution[i] = pairs.restitution[pair]
         for k in range(2):

@@ -9,8 +9,8 @@ from haptic_sim.messages import FREE, RESTING, ToolCommand, ToolState
 from haptic_sim.tool.local_model.model import LocalModel
 from haptic_sim.tool.local_model.parameters import LocalModelParameters
 from haptic_sim.tool.virtual_tool import VirtualTool
-from haptic_sim.worlds.alone import tool_alone
 from haptic_sim.worlds.building import WorldSetup
+from haptic_sim.worlds.isolated import isolate_tool
 
 
 class AppliedWrench(LocalModel):
@@ -34,7 +34,7 @@ class AppliedWrench(LocalModel):
         parameters: LocalModelParameters,
         period: float,
     ):
-        tool = VirtualTool(tool_alone(world), contact, "penalty", UNLIMITED.rendering, UNLIMITED.limit(), rate)
+        tool = VirtualTool(isolate_tool(world), contact, "penalty", UNLIMITED.rendering, UNLIMITED.limit(), rate)
         super().__init__(world, tool, parameters, period)
         tool.pushed = True  # by a wrench that no contact at the servo rate explains
         self.contacts, self.wrench = 0, np.zeros(6)

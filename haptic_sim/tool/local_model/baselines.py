@@ -27,8 +27,8 @@ from haptic_sim.messages import LocalGeometry, ToolCommand, ToolState
 from haptic_sim.parameters import ParameterError, quantity
 from haptic_sim.tool.local_model.applied import AppliedWrench
 from haptic_sim.tool.local_model.parameters import LocalModelContext, LocalModelParameters
-from haptic_sim.worlds.alone import tool_alone
 from haptic_sim.worlds.building import WorldSetup
+from haptic_sim.worlds.isolated import isolate_tool
 
 SWEEPS = 50  # of projected Gauss-Seidel; each begins with the forces of the tick before
 ONE_BODY = "local_model.type = resolve: supports only tools of one body; a linkage needs full"
@@ -118,7 +118,7 @@ class ResolveParameters(LocalModelParameters):
 
     def problems(self, context: LocalModelContext) -> list[str]:
         """Why it cannot take part in this trial; lines that begin with a key of the experiment."""
-        return [ONE_BODY] if tool_alone(context.world).model.njoints > 2 else []
+        return [ONE_BODY] if isolate_tool(context.world).model.njoints > 2 else []
 
 
 class ResolvedContacts(AppliedWrench):
@@ -133,7 +133,7 @@ class ResolvedContacts(AppliedWrench):
     ):
         super().__init__(world, contact, rate, parameters, period)
         self._share = parameters.force_coefficient
-        if not self.tool.body.held_alone:
+        if not self.tool.body.held_single:
             raise ParameterError([ONE_BODY])
         body = self.tool.body
         self._surveyed = Multibody(body.model, body.hand, body.q, body.v)

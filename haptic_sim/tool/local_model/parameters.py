@@ -29,7 +29,7 @@ class LocalModelContext(NamedTuple):
 
     Attributes:
         world: at its start, with the tool among what surrounds it; a local model simulates the tool alone
-            (`haptic_sim.worlds.alone.tool_alone`), and knows the rest from updates.
+            (`haptic_sim.worlds.isolated.isolate_tool`), and knows the rest from updates.
         contact: material of the contacts.
         method: of contact, `environment.method`.
         device: what the device can render.

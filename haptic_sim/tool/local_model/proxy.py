@@ -32,8 +32,8 @@ from haptic_sim.tool.local_model.model import LocalModel
 from haptic_sim.tool.local_model.parameters import LocalModelContext, LocalModelParameters
 from haptic_sim.tool.local_model.sprung import warn_of_sprung_objects
 from haptic_sim.tool.virtual_tool import VirtualTool
-from haptic_sim.worlds.alone import tool_alone
 from haptic_sim.worlds.building import WorldSetup
+from haptic_sim.worlds.isolated import isolate_tool
 
 PLANES = 32  # constraints that move as masses; further ones keep the velocity of the update
 LONGEST_MOTION = 2.0  # periods after which a plane of which nothing new is known stands still
@@ -158,9 +158,9 @@ class Proxy(LocalModel):
             method = "penalty"
         surveyed = parameters.dynamics == "surveyed"
         self._masses = PLANES if parameters.constraints == "dynamic" else 0
-        alone = tool_alone(world)
+        isolated = isolate_tool(world)
         tool = VirtualTool(
-            alone, contact, method, rendering, wrench_limit, rate, surveyed, self._masses, find_rows=fill_rows
+            isolated, contact, method, rendering, wrench_limit, rate, surveyed, self._masses, find_rows=fill_rows
         )
         super().__init__(world, tool, parameters, period)
         self.parameters: ProxyParameters = parameters

@@ -35,17 +35,17 @@ def warn_of_sprung_objects(world: WorldSetup, lasts: float) -> tuple[str, ...]:
     _, D = world.hand_dynamics()
     mobility = np.diag(np.linalg.inv(D))
     held = _hand_coordinates(world)
-    said = []
+    notes = []
     for law in springs:
         speed = math.sqrt(law.stiffness * mobility[law.velocity])  # [rad/s]
         if law.velocity not in held and speed * lasts > FASTEST:
-            said.append(
+            notes.append(
                 f"joint {law.name}: its spring and mass oscillate at {speed / math.tau:.3g} Hz, by "
                 f"{speed * lasts:.2g} rad until an update is replaced, after {1e3 * lasts:.3g} ms; "
                 f"above {FASTEST:g} rad local_model.constraints = kinematic may give energy to the hand; "
                 "set it to dynamic, or raise environment.rate"
             )
-    return tuple(said)
+    return tuple(notes)
 
 
 def _hand_coordinates(world: WorldSetup) -> range:

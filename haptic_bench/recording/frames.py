@@ -5,16 +5,20 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from haptic_bench.experiment import Trial, read_resolved
+from haptic_bench.experiment.shown import build_scene
 from haptic_bench.recording.bag import BagError
 from haptic_bench.recording.samples import POSE, WRENCH, Samples
 from haptic_bench.recording.trial_bag import read_event, read_messages
 from haptic_bench.recording.world_record import WorldRecord, read_world
-from haptic_bench.view.frame import (
+from haptic_ros.graph import EVENTS
+from haptic_sim.messages import CONTACT, REASONS, DeviceState, ToolCommand, columns, topic_of
+from haptic_sim.parameters import ParameterError
+from haptic_view.frame import (
     LATENCY,
     OF_OPERATOR,
     ON_HAND,
@@ -23,24 +27,15 @@ from haptic_bench.view.frame import (
     CurveKey,
     Frame,
     Hand,
+    Mark,
     chart_values,
     energy_values,
     slides,
     with_steady_latency,
 )
-from haptic_bench.view.scene import Scene, build_scene
-from haptic_ros.graph import EVENTS
-from haptic_sim.messages import CONTACT, REASONS, DeviceState, ToolCommand, columns, topic_of
-from haptic_sim.parameters import ParameterError
+from haptic_view.scene import Scene
 
 RATE = 60.0  # [Hz] of the frames of a trial without world states
-
-
-class Mark(NamedTuple):
-    """Something that happened in a trial: when [s], and what."""
-
-    time: float
-    text: str
 
 
 class RecordedFrames:

@@ -5,12 +5,12 @@ from __future__ import annotations
 import time
 from types import TracebackType
 
-from haptic_bench.view.controls import describe
-from haptic_bench.view.film import RATE, frame_of
-from haptic_bench.view.page import HOST, Page, free_port
-from haptic_bench.view.scene import scene_of_model
 from haptic_sim.parameters import ParameterError
 from haptic_sim.simulation import World
+from haptic_view.controls import describe
+from haptic_view.film import RATE, frame_of
+from haptic_view.page import HOST, Page, free_port
+from haptic_view.scene import scene_of_model
 
 LATE = 0.2  # [s] that a program may be late and catch up
 

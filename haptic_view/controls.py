@@ -7,22 +7,36 @@ import time
 from collections.abc import Callable, Sequence
 from enum import Enum
 from html import escape
-from typing import Any
+from typing import Any, Protocol
 
-from haptic_bench.view.frame import Frame
-from haptic_bench.view.gain_controls import Change, GainControls
-from haptic_bench.view.gains import Gain
-from haptic_bench.view.page import Page
-from haptic_bench.view.recorded import RecordedFrames
+import numpy as np
+
+from haptic_view.frame import Frame, Mark
+from haptic_view.gain_controls import Change, GainControls
+from haptic_view.gains import Gain
+from haptic_view.page import Page
 
 FRAMES = 30.0  # [Hz] that a page draws
 SPEEDS = (0.02, 0.05, 0.1, 0.25, 0.5, 1.0, 2.0, 5.0)
 
 
+class Recording(Protocol):
+    """The frames of a trial that has ended: their times [s], (S,), and what happened in it."""
+
+    times: np.ndarray
+    marks: tuple[Mark, ...]
+
+    def frame(self, index: int, since: int | None = None) -> Frame: ...
+
+    def index_at(self, time: float) -> int: ...
+
+    def first_contact(self) -> int | None: ...
+
+
 class Player:
     """Plays a recorded trial on a page: play head, speed, step, jumps to what happened."""
 
-    def __init__(self, page: Page, frames: RecordedFrames):
+    def __init__(self, page: Page, frames: Recording):
         self._page, self._frames = page, frames
         self._playing, self._speed = True, 1.0
         self._time, self._index = float(frames.times[0]), 0

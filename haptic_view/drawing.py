@@ -18,9 +18,10 @@ from html import escape
 
 import numpy as np
 
-from haptic_bench.view.frame import Frame
-from haptic_bench.view.scene import Scene, Shape, at
-from haptic_bench.view.viewpoint import PATH, Frames, of_trial, paths_of_bodies, paths_of_hands
+from haptic_view.frame import Frame
+from haptic_view.scene import Scene
+from haptic_view.shapes import Shape, at
+from haptic_view.viewpoint import PATH, Frames, of_trial, paths_of_bodies, paths_of_hands
 
 WIDTH, HEIGHT = 480.0, 330.0  # [px], as the panels of reports
 TOP, BOTTOM = 24.0, 22.0  # [px] of that for the line of text, and for the legend

@@ -17,12 +17,13 @@ from typing import Any
 
 import numpy as np
 
-from haptic_bench.view import charts
-from haptic_bench.view.frame import Chart, Frame, Hand
-from haptic_bench.view.scene import Scene, Shape
-from haptic_bench.view.strips import strip
-from haptic_bench.view.viewpoint import towards_eye
 from haptic_sim.parameters import ParameterError
+from haptic_view import charts
+from haptic_view.frame import Chart, Frame, Hand
+from haptic_view.scene import Scene
+from haptic_view.shapes import Shape
+from haptic_view.strips import strip
+from haptic_view.viewpoint import towards_eye
 
 HOST, PORT = "127.0.0.1", 8080
 PORTS = 20  # from PORT on, of which the first that is free is taken where none is given
@@ -127,7 +128,7 @@ class Page:
         greatest: float = 1.0,
         away: np.ndarray | None = None,
     ):
-        from haptic_bench.view.guarded_server import GuardedServer  # needs viser, which not every installation has
+        from haptic_view.guarded_server import GuardedServer  # needs viser, which not every installation has
 
         self.scene = scene
         with contextlib.redirect_stdout(io.StringIO()):  # it says where it is; so do we
@@ -463,8 +464,8 @@ class Page:
             plot.title = f"{chart.title} [{unit}]"
             plot.scales = {"x": {"time": False}, "y": {"range": span}}
         plot.data = (times, *shown)
-        said = "<br>".join(escape(text) for text in charts.numbers(chart, shown, span, unit))
-        self._numbers[chart.name].content = f'<div style="font-size:0.8em;padding:0 1em 0.4em">{said}</div>'
+        numbers = "<br>".join(escape(text) for text in charts.numbers(chart, shown, span, unit))
+        self._numbers[chart.name].content = f'<div style="font-size:0.8em;padding:0 1em 0.4em">{numbers}</div>'
 
     def stop(self) -> None:
         """End the page."""

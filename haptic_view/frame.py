@@ -1,6 +1,7 @@
 """What is drawn of a scene at an instant: bodies and hands, contacts and forces, and the values of the charts.
 
-Live messages (`live.py`) and recorded ones (`recorded.py`) give the same record.
+The latest messages of a trial (`live.py`), recorded ones, and a world that a program advances (`film.py`) give the same
+record.
 """
 
 from __future__ import annotations
@@ -11,7 +12,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from haptic_bench.experiment import Experiment
 from haptic_sim.dynamics.energy import TERMS
 from haptic_sim.messages import CONSTRAINT, CONTACT, HAND
 
@@ -47,33 +47,45 @@ ON_HAND: CurveKey = ("force", "on the hand")
 OF_OPERATOR: CurveKey = ("force", "of the operator")
 PENETRATION: CurveKey = ("penetration", "deepest contact")
 LATENCY: CurveKey = ("latency", "of the force")
+AGE: CurveKey = ("latency", "of the surroundings")
 
 
-def charts_of(experiment: Experiment) -> tuple[Chart, ...]:
-    """The charts of an experiment, with the curves that it has."""
-    absent = set()
-    if experiment.standalone:
-        absent |= {("force", "on the hand"), ("latency", "of the force")}
-    if not experiment.asynchronous:
-        absent.add(("latency", "of the surroundings"))
-    if experiment.environment.publish is None:
-        absent.add(("penetration", "deepest contact"))
+class Sources(NamedTuple):
+    """What a trial publishes beside the state of its tools."""
+
+    device: bool
+    """States of devices; without them the tool moves under `tool_command`."""
+    local_model: bool
+    """The surroundings of a local model."""
+    world: bool
+    """World states."""
+
+
+def charts_of(sources: Sources) -> tuple[Chart, ...]:
+    """The charts of a trial, with the curves that it has."""
+    absent: set[CurveKey] = set()
+    if not sources.device:
+        absent |= {ON_HAND, LATENCY}
+    if not sources.local_model:
+        absent.add(AGE)
+    if not sources.world:
+        absent.add(PENETRATION)
     curves = [tuple(curve for curve in chart.curves if (chart.name, curve) not in absent) for chart in CHARTS]
     charts = tuple(chart._replace(curves=some) for chart, some in zip(CHARTS, curves, strict=True) if some)
-    if experiment.standalone and not experiment.asynchronous:
+    if not (sources.device or sources.local_model):
         charts += (CHARTS[-1]._replace(title="Latency: none, as there is no device", curves=()),)
     return charts
 
 
 def with_steady_latency(charts: tuple[Chart, ...], period: float) -> tuple[Chart, ...]:
     """The charts of a trial in which each force was answered within its period [s], as offline: it is said instead."""
-    said = f"Latency of the force: one period, {1e3 * period:.3g} ms, in every tick"
+    title = f"Latency of the force: one period, {1e3 * period:.3g} ms, in every tick"
     found = []
     for chart in charts:
-        curves = tuple(curve for curve in chart.curves if (chart.name, curve) != ("latency", "of the force"))
+        curves = tuple(curve for curve in chart.curves if (chart.name, curve) != LATENCY)
         found += [chart._replace(curves=curves)] if curves or not chart.curves else []
         if len(curves) < len(chart.curves):
-            found.append(chart._replace(title=said, curves=()))
+            found.append(chart._replace(title=title, curves=()))
     return tuple(found)
 
 
@@ -128,6 +140,13 @@ class Frame:
     note: str = ""
 
 
+class Mark(NamedTuple):
+    """Something that happened in a trial: when [s], and what."""
+
+    time: float
+    text: str
+
+
 def slides(contacts: np.ndarray, poses: np.ndarray, twists: np.ndarray) -> np.ndarray:
     """Which contacts (C,) slide: their bodies move past each other faster than SLIDING.
 
@@ -154,7 +173,7 @@ def chart_values(
     energy: np.ndarray,
     latency: float | None,
     age: float | None,
-) -> dict[tuple[str, str], float]:
+) -> dict[CurveKey, float]:
     """The charts' values at an instant, in SI units.
 
     Args:
@@ -175,7 +194,7 @@ def chart_values(
     if latency is not None:
         values[LATENCY] = latency
     if age is not None:
-        values["latency", "of the surroundings"] = age
+        values[AGE] = age
     return values
 
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from haptic_bench.view.frame import Chart
+from haptic_view.frame import Chart
 
 SAME = 0.004  # of the span: curves that are nearer to each other look like one
 NEGLIGIBLE = 1e-3  # of the least span: a value that is less far below zero is drawn at zero

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import numpy as np
 
-from haptic_bench.view import drawing
-from haptic_bench.view.frame import Frame, Hand, slides
-from haptic_bench.view.scene import scene_of_model
 from haptic_sim.messages import CONTACT
 from haptic_sim.simulation import World
+from haptic_view import drawing
+from haptic_view.frame import Frame, Hand, slides
+from haptic_view.scene import scene_of_model
 
 RATE = 60.0  # [Hz] of the pictures
 

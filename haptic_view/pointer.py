@@ -14,12 +14,12 @@ from typing import Any
 
 import numpy as np
 
-from haptic_bench.view.page import Page, node
 from haptic_drivers.events import Bodies
 from haptic_drivers.pointing import REPEATED, Sender
 from haptic_sim.messages import HAND
 from haptic_sim.rotations import matrices
 from haptic_sim.spatial import advance_pose
+from haptic_view.page import Page, node
 
 SPRING = (20, 20, 20)  # colour of the line from the grabbed point to the pointer
 STEP, TURN = 0.04, math.radians(5.0)  # of a key: part of the scene's size, angle

@@ -1,6 +1,6 @@
-"""What there is to draw of a trial: the bodies of its virtual world with their shapes as triangles, and its hands.
+"""What there is to draw of a virtual world: its bodies with their shapes as triangles, and its hands.
 
-A scene is made once, from the resolved trial. Where the bodies are at an instant is a `Frame` (`frame.py`); a page
+A scene is made once, from the world at its start. Where the bodies are at an instant is a `Frame` (`frame.py`); a page
 (`page.py`) and the drawings of a report (`drawing.py`) show both.
 """
 
@@ -12,49 +12,41 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import coal
 import numpy as np
 import pinocchio as pin
 
-from haptic_bench.experiment import Experiment, Trial
-from haptic_bench.view.frame import Chart, charts_of
-from haptic_bench.view.visuals import VisualError, load_visuals
 from haptic_sim.constraints.drawing import SLENDER, Drawing
+from haptic_sim.constraints.scenes import ConstrainedParameters, ConstrainedSetup
 from haptic_sim.dynamics.loose import forward_kinematics
 from haptic_sim.rotations import matrices
 from haptic_sim.simulation import Model
 from haptic_sim.spatial import quat_from_matrix
+from haptic_sim.tool.engines import Start
+from haptic_sim.tool.tool_side import ToolSections, hand_pose
 from haptic_sim.worlds import compiled
 from haptic_sim.worlds.building import WorldSetup
+from haptic_view.frame import Chart
+from haptic_view.shapes import (
+    Shape,
+    at,
+    ball,
+    cylinder,
+    moved,
+    plane,
+    pose_of,
+    prism,
+    ring,
+    shape_of_coal,
+    shape_of_geom,
+    stick,
+)
+from haptic_view.visuals import VisualError, load_visuals
 
 PLANE = {False: 2.0, True: 1.2}  # half the side of a plane that is drawn, in space and in the plane, per size
 SLAB = 0.05  # its thickness
 NOWHERE = np.zeros((0, 3))
 _X, _Z = np.array([1.0, 0.0, 0.0]), np.array([0.0, 0.0, 1.0])
 FLAT = 0.02  # half the thickness of what moves in the plane, as it is drawn, per size of the scene
-
-
-@dataclass(frozen=True)
-class Shape:
-    """A part of a body: triangles in the body's axes.
-
-    Attributes:
-        body: number of the body in the scene.
-        vertices: (V, 3) [m].
-        faces: vertices of each triangle, counter-clockwise from outside (F, 3).
-        convex: whether it is the convex hull of its vertices.
-        smooth: whether its surface is curved.
-        ground: a plane, of which only a part is drawn.
-        hollow: a ring, through which one sees.
-    """
-
-    body: int
-    vertices: np.ndarray
-    faces: np.ndarray
-    convex: bool = True
-    smooth: bool = False
-    ground: bool = False
-    hollow: bool = False
 
 
 @dataclass(frozen=True)
@@ -122,93 +114,57 @@ class Scene:
         return tuple(hand.body for hand in self.hands)
 
 
-def build_scene(trial: Trial, travelled: np.ndarray = NOWHERE, *, visual: bool = False) -> Scene:
-    """The scene of a trial.
-
-    Args:
-        trial: resolved.
-        travelled: where its hands have been [m], (N, 3), which the scene then shows; it is unknown before the trial.
-        visual: whether links have their visual meshes, where a file says some, instead of the shapes that collide.
-
-    Raises:
-        ParameterError: a file of its world is no longer there.
-    """
-    start, scene = trial.start.world, trial.experiment.scene
-    if start is None:
-        return _constrained(trial, travelled)
-
-    def add(names: tuple[str, ...], shapes: list[Shape], poses: np.ndarray) -> tuple[str, ...]:
-        _add_compiled(trial.experiment.environment.engine.compiled(scene), names, shapes, poses)
-        if not visual:
-            return ()
-        seen, notes = _visuals(scene.model_files(), names)
-        shown = {shape.body for shape in seen}
-        shapes[:] = [shape for shape in shapes if shape.body not in shown] + seen
-        return notes
-
-    return _of_world(_About.of(trial.experiment), start, trial.experiment.hand_names, travelled, add)
-
-
-def scene_of_model(model: Model, title: str, travelled: np.ndarray = NOWHERE) -> Scene:
-    """The scene of a world that a program advances; `travelled` as above."""
-
-    def add(names: tuple[str, ...], shapes: list[Shape], poses: np.ndarray) -> tuple[str, ...]:
-        sections = model.sections
-        _add_compiled(sections.environment.engine.compiled(sections.scene), names, shapes, poses)
-        return ()
-
-    return _of_world(_About(title, model.rate, ()), model.start, (), travelled, add)
-
-
-def _add_compiled(
-    loaded: tuple[Any, Any] | None, names: tuple[str, ...], shapes: list[Shape], poses: np.ndarray
-) -> None:
-    """Add the shapes and poses that MuJoCo's model and data have beside the tool's tree, where there are some."""
-    if loaded is None:
-        return
-    model, data = loaded
-    more, theirs = _shapes_of_mujoco(model, names)
-    shapes += more
-    compiled.library().mj_kinematics(model, data)
-    for i, body in theirs.items():
-        poses[i, :3], poses[i, 3:] = data.xpos[body], np.roll(data.xquat[body], -1)
-
-
-class _About(NamedTuple):
-    """What a scene has of its experiment."""
+class About(NamedTuple):
+    """What a scene has of its trial: title, rate of the servo [Hz], and the charts that there are values for."""
 
     title: str
     rate: float
     charts: tuple[Chart, ...]
 
-    @classmethod
-    def of(cls, experiment: Experiment) -> _About:
-        return cls(experiment.title or experiment.name, experiment.rate, charts_of(experiment))
 
-
-def _of_world(
-    about: _About,
-    start: WorldSetup,
-    hand_names: Sequence[str],
-    travelled: np.ndarray,
-    add: Callable[[tuple[str, ...], list[Shape], np.ndarray], tuple[str, ...]],
+def scene_of(
+    about: About, sections: ToolSections, start: Start, travelled: np.ndarray = NOWHERE, *, visual: bool = False
 ) -> Scene:
-    """The scene of a world; `add` changes shapes and poses of its bodies, by their names, and returns notes."""
+    """The scene of a tool's side.
+
+    Args:
+        about: what the scene has of its trial.
+        sections: that describe the tool's side.
+        start: that is built from them.
+        travelled: where the hands have been [m], (N, 3), which the scene then shows; it is unknown before the trial.
+        visual: whether links have their visual meshes, where a file says some, instead of the shapes that collide.
+
+    Raises:
+        ParameterError: a file of the world is no longer there.
+    """
+    if isinstance(start, ConstrainedSetup):
+        assert isinstance(sections.scene, ConstrainedParameters)
+        return _constrained(about, sections.scene, start, travelled)
     names, joints, X_JB = _bodies(start)
     at_start = _kinematics(start, joints, X_JB)
     shapes = list(_shapes_of_world(start, names, X_JB))
     poses = at_start(start.q)
-    notes = add(names, shapes, poses)
+    loaded = sections.environment.engine.compiled(sections.scene)
+    if loaded is not None:  # what MuJoCo has beside the tool's tree
+        model, data = loaded
+        more, theirs = _shapes_of_mujoco(model, names)
+        shapes += more
+        compiled.library().mj_kinematics(model, data)
+        for i, body in theirs.items():
+            poses[i, :3], poses[i, 3:] = data.xpos[body], np.roll(data.xquat[body], -1)
+    seen, notes = _visuals(sections.scene.model_files(), names) if visual else ([], ())
+    shown = {shape.body for shape in seen}
+    shapes = [shape for shape in shapes if shape.body not in shown] + seen
     shapes += _sticks(start, names, joints, X_JB, {shape.body for shape in shapes})
     moving = tuple(joint > 0 or name in start.elsewhere for name, joint in zip(names, joints, strict=True))
     hands = [
         _holding(name, start, frame, joints, X_JB)
-        for name, frame in zip(("", *hand_names), (start.hand, *start.further), strict=True)
+        for name, frame in zip(("", *(hand.name for hand in sections.hands)), (start.hand, *start.further), strict=True)
     ]
+    others = [i for i, name in enumerate(names) if name in start.elsewhere]
 
     def from_configuration(q: np.ndarray) -> np.ndarray:
         found = at_start(q)
-        others = [i for i, name in enumerate(names) if name in start.elsewhere]
         found[others] = poses[others]
         return found
 
@@ -228,6 +184,11 @@ def _of_world(
     )
 
 
+def scene_of_model(model: Model, title: str, travelled: np.ndarray = NOWHERE) -> Scene:
+    """The scene of a world that a program advances; `travelled` as above."""
+    return scene_of(About(title, model.rate, ()), model.sections, model.start, travelled)
+
+
 def _linked(world: WorldSetup, joints: Sequence[int], held: Sequence[int]) -> tuple[int, ...]:
     """Numbers of the bodies in the trees of held ones, from the joint of each body."""
     roots = [next(iter(world.model.supports[joint].tolist()[1:]), 0) for joint in joints]
@@ -243,14 +204,14 @@ def _visuals(files: Mapping[str, str], names: tuple[str, ...]) -> tuple[list[Sha
         try:
             for link, X, geometry in load_visuals(Path(path)):
                 if f"{name}/{link}" in names:
-                    shapes.append(_moved(_shape_of_coal(names.index(f"{name}/{link}"), geometry), X))
+                    shapes.append(moved(shape_of_coal(names.index(f"{name}/{link}"), geometry), X))
         except VisualError as error:
             notes.append(f"scene.files.{name}: its visual meshes are not shown: {error}")
     return shapes, tuple(notes)
 
 
 def _scene(
-    about: _About,
+    about: About,
     names: tuple[str, ...],
     moving: tuple[bool, ...],
     shapes: list[Shape],
@@ -334,32 +295,11 @@ def _fitted(shape: Shape, pose: np.ndarray, centre: np.ndarray, size: float, pla
         top = foot + (vertices - vertices.mean(axis=0)) * PLANE[planar] * size
         normal = np.cross(vertices[1] - vertices[0], vertices[2] - vertices[0])
         below = top - SLAB * size * normal / np.linalg.norm(normal)
-        slab = _prism(shape.body, top, below)
+        slab = prism(shape.body, top, below)
         vertices, faces = slab.vertices, slab.faces
     if planar:
         vertices[:, 2] = np.clip(vertices[:, 2], -FLAT * size, FLAT * size)
     return replace(shape, vertices=vertices, faces=faces)
-
-
-def at(pose: np.ndarray, points: np.ndarray) -> np.ndarray:
-    """Points (N, 3) of axes that have a pose [m, quat_xyzw], in the world."""
-    moved: np.ndarray = points @ matrices(pose[None, 3:])[0].T + pose[:3]
-    return moved
-
-
-def pose_of(X: np.ndarray) -> np.ndarray:
-    """Pose [m, quat_xyzw] (7,) of a homogeneous matrix (4, 4)."""
-    pose = np.zeros(7)
-    pose[:3] = X[:3, 3]
-    quat_from_matrix(np.ascontiguousarray(X[:3, :3]), pose[3:])
-    return pose
-
-
-def matrix_of(pose: np.ndarray) -> np.ndarray:
-    """Homogeneous matrix (4, 4) of a pose [m, quat_xyzw]."""
-    X = np.eye(4)
-    X[:3, :3], X[:3, 3] = matrices(pose[None, 3:])[0], pose[:3]
-    return X
 
 
 # Worlds
@@ -405,111 +345,8 @@ def _shapes_of_world(world: WorldSetup, names: tuple[str, ...], X_JB: list[pin.S
         if i in meshes:
             shape = Shape(body, meshes[i].vertices, meshes[i].faces, convex=False)
         else:
-            shape = _shape_of_coal(body, geometry.geometry)
-        yield _moved(shape, X_BS.homogeneous)
-
-
-def _moved(shape: Shape, X: np.ndarray) -> Shape:
-    """The same shape, placed by a homogeneous matrix."""
-    vertices = shape.vertices @ X[:3, :3].T + X[:3, 3]
-    return replace(shape, vertices=vertices)
-
-
-def _shape_of_coal(body: int, geometry: Any) -> Shape:
-    """Triangles of a coal shape."""
-    match geometry:
-        case coal.Box():
-            return _box(body, geometry.halfSide)
-        case coal.Sphere():
-            return _ball(body, (geometry.radius,) * 3)
-        case coal.Cylinder():
-            return _cylinder(body, geometry.radius, geometry.halfLength)
-        case coal.Capsule():
-            return _capsule(body, geometry.radius, geometry.halfLength)
-        case coal.Halfspace() | coal.Plane():
-            return _plane(body, geometry.n, geometry.d)
-        case coal.BVHModelBase():
-            faces = np.array([[geometry.tri_indices(i)[k] for k in range(3)] for i in range(geometry.num_tris)], int)
-            return Shape(body, np.array(geometry.vertices()), faces, convex=False)
-    return _polytope(body, geometry)
-
-
-def _box(body: int, half: np.ndarray) -> Shape:
-    top = np.array([[1.0, 1.0, 1.0], [-1.0, 1.0, 1.0], [-1.0, -1.0, 1.0], [1.0, -1.0, 1.0]]) * half
-    return _prism(body, top, top * (1.0, 1.0, -1.0))
-
-
-def _prism(body: int, top: np.ndarray, below: np.ndarray) -> Shape:
-    """A convex solid between two polygons (N, 3), counter-clockwise as they are seen from the top."""
-    n = len(top)
-    faces = [[0, i, i + 1] for i in range(1, n - 1)] + [[n, n + i + 1, n + i] for i in range(1, n - 1)]
-    for i, k in ((i, (i + 1) % n) for i in range(n)):
-        faces += [[i, n + i, n + k], [i, n + k, k]]
-    return Shape(body, np.concatenate([top, below]), np.array(faces))
-
-
-def _ball(body: int, radii: Any) -> Shape:
-    ball = _turned_shape(body, *_arc(0.5 * math.pi, -0.5 * math.pi), smooth=True)
-    return replace(ball, vertices=ball.vertices * np.asarray(radii))
-
-
-def _cylinder(body: int, radius: float, half: float) -> Shape:
-    return _turned_shape(body, np.array([0.0, radius, radius, 0.0]), np.array([half, half, -half, -half]))
-
-
-def _capsule(body: int, radius: float, half: float) -> Shape:
-    r, z = _arc(0.5 * math.pi, -0.5 * math.pi)
-    z = radius * z + np.where(np.arange(len(z)) < len(z) // 2, half, -half)
-    return _turned_shape(body, radius * r, z, smooth=True)
-
-
-def _ring(body: int, radius: float, thickness: float) -> Shape:
-    """A circle about z."""
-    r, z = _arc(math.pi, -math.pi, 9)
-    return _turned_shape(body, radius + thickness * r, thickness * z, 96, convex=False, smooth=True, hollow=True)
-
-
-def _arc(first: float, last: float, count: int = 20) -> tuple[np.ndarray, np.ndarray]:
-    """Distance from the axis and height of points on a unit circle, between two angles from the plane."""
-    angle = np.linspace(first, last, count)
-    return np.cos(angle), np.sin(angle)
-
-
-def _turned_shape(body: int, r: np.ndarray, z: np.ndarray, sections: int = 32, **how: Any) -> Shape:
-    """What a line through points at distances r from the axis z and heights z (N,) encloses when it turns about it.
-
-    The line goes down where it is outside.
-    """
-    angle = np.linspace(0.0, 2.0 * math.pi, sections, endpoint=False)
-    vertices = np.stack([np.outer(r, np.cos(angle)), np.outer(r, np.sin(angle)), np.outer(z, np.ones(sections))], -1)
-    upper = (np.arange(len(r) - 1)[:, None] * sections + np.arange(sections)).ravel()
-    beside = upper - upper % sections + (upper + 1) % sections
-    quads = np.stack([upper, upper + sections, beside + sections, beside], axis=-1)
-    faces, points = np.concatenate([quads[:, [0, 1, 2]], quads[:, [0, 2, 3]]]), vertices.reshape(-1, 3)
-    sides = points[faces[:, 1:]] - points[faces[:, :1]]
-    areas = np.linalg.norm(np.cross(sides[:, 0], sides[:, 1]), axis=1)
-    return Shape(body, points, faces[areas > 1e-9 * areas.max()], **how)  # none where a side is a point of the axis
-
-
-def _plane(body: int, normal: np.ndarray, offset: float) -> Shape:
-    """A square of side 2 in a plane; it is made as large as the scene needs."""
-    normal = np.asarray(normal, float)
-    across = np.cross(normal, np.eye(3)[int(np.argmin(np.abs(normal)))])
-    across /= np.linalg.norm(across)
-    other = np.cross(normal, across)
-    corners = np.array([-across - other, across - other, across + other, -across + other])
-    return Shape(body, corners + offset * normal, np.array([[0, 1, 2], [0, 2, 3]]), ground=True)
-
-
-def _polytope(body: int, geometry: coal.Convex) -> Shape:
-    """A convex shape of triangles."""
-    points = np.array([geometry.point(i) for i in range(geometry.num_points)])
-    triangles = map(geometry.polygons, range(geometry.num_polygons))
-    faces = np.array([[int(triangle[i]) for i in range(3)] for triangle in triangles]).reshape(-1, 3)
-    corners = points[faces]
-    normals = np.cross(corners[:, 1] - corners[:, 0], corners[:, 2] - corners[:, 0])
-    outward = np.einsum("ij,ij->i", normals, corners[:, 0] - points.mean(axis=0)) > 0.0
-    return Shape(body, points, np.where(outward[:, None], faces, faces[:, ::-1]))
+            shape = shape_of_coal(body, geometry.geometry)
+        yield moved(shape, X_BS.homogeneous)
 
 
 def _sticks(
@@ -536,20 +373,10 @@ def _sticks(
         longest = max(float(np.linalg.norm(end - origin)) for end in ends)
         for end in ends if longest > 1e-6 else []:
             if np.linalg.norm(end - origin) > 0.05 * longest:
-                yield _stick(i, origin, end, SLENDER * longest)
+                yield stick(i, origin, end, SLENDER * longest)
         if longest <= 1e-6:  # all at one point: a ball as heavy as the body, of the density of water
             radius = (max(model.inertias[joint].mass, 1e-6) / (4.0 / 3.0 * math.pi * 1000.0)) ** (1.0 / 3.0)
-            yield _moved(_ball(i, (radius,) * 3), pin.SE3(np.eye(3), origin).homogeneous)
-
-
-def _stick(body: int, start: np.ndarray, end: np.ndarray, radius: float) -> Shape:
-    """A capsule between two points."""
-    along = np.asarray(end, float) - start
-    length = float(np.linalg.norm(along))
-    X = np.eye(4)
-    X[:3, :3] = pin.Quaternion.FromTwoVectors(np.array([0.0, 0.0, 1.0]), along / length).matrix()
-    X[:3, 3] = 0.5 * (np.asarray(start, float) + end)
-    return _moved(_capsule(body, radius, 0.5 * length), X)
+            yield moved(ball(i, (radius,) * 3), pin.SE3(np.eye(3), origin).homogeneous)
 
 
 # Worlds that MuJoCo simulates
@@ -565,45 +392,21 @@ def _shapes_of_mujoco(model: Any, names: tuple[str, ...]) -> tuple[list[Shape], 
         geoms = range(model.body_geomadr[body], model.body_geomadr[body] + model.body_geomnum[body])
         solid = [g for g in geoms if model.geom_contype[g] or model.geom_conaffinity[g]]
         for geom in solid or geoms:
-            shape = _shape_of_geom(mujoco, model, geom, i)
+            shape = shape_of_geom(mujoco, model, geom, i)
             if shape is not None:
                 X = np.eye(4)
                 X[:3, :3] = matrices(np.roll(model.geom_quat[geom], -1)[None])[0]
                 X[:3, 3] = model.geom_pos[geom]
-                found.append(_moved(shape, X))
+                found.append(moved(shape, X))
     return found, theirs
-
-
-def _shape_of_geom(mujoco: Any, model: Any, geom: int, body: int) -> Shape | None:
-    kinds, kind, size = mujoco.mjtGeom, model.geom_type[geom], model.geom_size[geom]
-    if kind == kinds.mjGEOM_BOX:
-        return _box(body, size)
-    if kind == kinds.mjGEOM_SPHERE:
-        return _ball(body, (size[0],) * 3)
-    if kind == kinds.mjGEOM_ELLIPSOID:
-        return _ball(body, size)
-    if kind == kinds.mjGEOM_CYLINDER:
-        return _cylinder(body, size[0], size[1])
-    if kind == kinds.mjGEOM_CAPSULE:
-        return _capsule(body, size[0], size[1])
-    if kind == kinds.mjGEOM_PLANE:
-        return _plane(body, np.array([0.0, 0.0, 1.0]), 0.0)
-    if kind == kinds.mjGEOM_MESH:
-        mesh = model.geom_dataid[geom]
-        first, count = model.mesh_vertadr[mesh], model.mesh_vertnum[mesh]
-        face, faces = model.mesh_faceadr[mesh], model.mesh_facenum[mesh]
-        return Shape(body, model.mesh_vert[first : first + count], model.mesh_face[face : face + faces], convex=False)
-    return None  # height fields
 
 
 # Tools under exact constraints alone
 
 
-def _constrained(trial: Trial, travelled: np.ndarray) -> Scene:
+def _constrained(about: About, scene: ConstrainedParameters, setup: ConstrainedSetup, travelled: np.ndarray) -> Scene:
     """The scene of a tool without a world: `tool` is its hand point, with the axes of the held body."""
-    scene: Any = trial.experiment.scene  # a `ConstrainedParameters`
-    setup: Any = trial.start  # a `ConstrainedSetup`
-    picture, start = scene.picture(), np.array(trial.hand.pose)
+    picture, start = scene.picture(), hand_pose(setup)
     names, pivot, fixed = picture.names, picture.pivot, [np.array(pose) for pose in picture.fixed]
     moving = tuple(number < len(names) - len(fixed) for number in range(len(names)))
     shapes = [_KINDS[kind](body, *numbers) for body, kind, numbers in picture.shapes]
@@ -626,7 +429,7 @@ def _constrained(trial: Trial, travelled: np.ndarray) -> Scene:
     hands = [Holding("", 0, np.eye(4))]
     poses = place(start[None], setup.q)
     return _scene(
-        _About.of(trial.experiment),
+        about,
         names,
         moving,
         shapes,
@@ -641,11 +444,11 @@ def _constrained(trial: Trial, travelled: np.ndarray) -> Scene:
 
 
 _KINDS: dict[str, Callable[..., Shape]] = {
-    "cylinder": _cylinder,
-    "ball": lambda body, radius: _ball(body, (radius,) * 3),
-    "plane": lambda body: _plane(body, np.array([0.0, 0.0, 1.0]), 0.0),
-    "ring": _ring,
-    "rod": lambda body, start, end, radius: _stick(body, start * _X, end * _X, radius),
+    "cylinder": cylinder,
+    "ball": lambda body, radius: ball(body, (radius,) * 3),
+    "plane": lambda body: plane(body, np.array([0.0, 0.0, 1.0]), 0.0),
+    "ring": ring,
+    "rod": lambda body, start, end, radius: stick(body, start * _X, end * _X, radius),
 }
 """Shapes of `haptic_sim.constraints.scenes.Picture`."""
 
@@ -665,14 +468,14 @@ def _drawn(drawing: Drawing, q: np.ndarray, hand: np.ndarray) -> Iterator[Shape]
     lengths = [float(np.linalg.norm(points[second] - points[first])) for first, second in drawing.links]
     sizes = [*lengths, *(radius for _, radius in circles)]
     thickness = 0.5 * SLENDER * float(np.median(sizes)) if sizes else 0.0
-    yield _ball(0, ((2.0 * thickness) or 0.05 * max(float(np.linalg.norm(hand[:3])), 0.2),) * 3)
+    yield ball(0, ((2.0 * thickness) or 0.05 * max(float(np.linalg.norm(hand[:3])), 0.2),) * 3)
     for body, length in enumerate(lengths, 1):
         half = np.array([0.5 * length, 0.0, 0.0])
-        yield _stick(body, -half, half, thickness)
+        yield stick(body, -half, half, thickness)
     for body, (_, radius) in enumerate(circles, 1 + len(lengths)):
-        yield _ring(body, radius, thickness)
+        yield ring(body, radius, thickness)
     for body, _ in enumerate(drawing.balls, 1 + len(sizes)):
-        yield _ball(body, ((2.0 * thickness) or 0.02,) * 3)
+        yield ball(body, ((2.0 * thickness) or 0.02,) * 3)
 
 
 def _placed(drawing: Drawing, q: np.ndarray) -> list[np.ndarray]:

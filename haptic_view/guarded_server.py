@@ -18,7 +18,7 @@ import viser
 from viser import _messages as messages
 from viser.infra import WebsockClientConnection
 
-from haptic_bench.view.gate import LOOPBACK, Gate, equal
+from haptic_view.gate import LOOPBACK, Gate, equal
 
 STOP = 2.0  # [s] for connections to end
 PASSED = "X-Haptics-Gate"  # header of what the gate has let through

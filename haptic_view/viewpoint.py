@@ -8,9 +8,10 @@ from typing import Protocol
 
 import numpy as np
 
-from haptic_bench.view.frame import Frame
-from haptic_bench.view.scene import Scene, at
 from haptic_sim.rotations import matrices
+from haptic_view.frame import Frame
+from haptic_view.scene import Scene
+from haptic_view.shapes import at
 
 ABOVE = np.array([0.0, 0.0, 1.0])  # towards the eye, of planar scenes
 USUAL = np.array([0.55, -0.75, 0.45]) / np.linalg.norm([0.55, -0.75, 0.45])  # of the others, where nothing moves

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from haptic_bench.view.frame import Chart, CurveKey, Frame
+from haptic_view.frame import Chart, CurveKey, Frame
 
 
 class Extremes:

@@ -14,8 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from haptic_bench.view.frame import Frame
-from haptic_bench.view.page import Page
+from haptic_view.frame import Frame
+from haptic_view.page import Page
 
 SAMPLES = 8000  # [Hz]
 KNOCK, SCRAPE = 0.12, 0.25  # [s]

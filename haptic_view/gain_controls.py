@@ -8,8 +8,8 @@ from html import escape
 from itertools import groupby
 from typing import Any
 
-from haptic_bench.view.gains import Gain
-from haptic_bench.view.page import Page
+from haptic_view.gains import Gain
+from haptic_view.page import Page
 
 Change = Callable[[Gain, Any], None]
 """Ask for another value of a gain."""

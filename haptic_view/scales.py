@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from haptic_bench.analysis import units
+from haptic_view import units
 
 PLAIN = 1e-4, 1e6  # numbers in between need no power of ten
 PART = 1e-6  # of the largest number: a smaller span would show how numbers are rounded

@@ -14,7 +14,7 @@ from haptic_sim.spatial import quat_from_matrix
 from haptic_sim.worlds.building import WorldSetup
 
 
-def tool_alone(world: WorldSetup) -> WorldSetup:
+def isolate_tool(world: WorldSetup) -> WorldSetup:
     """The tree that the held body belongs to, as the only one that moves; the world itself where it is.
 
     Bodies, shapes and pairs of shapes keep their names and numbers. All other bodies are fixed where they start.
@@ -36,14 +36,14 @@ def tool_alone(world: WorldSetup) -> WorldSetup:
     if not joints:
         raise ParameterError(["tool: is fixed: a local model moves the tool"])
     first_v, first_q = model.idx_vs[joints[0]], model.idx_qs[joints[0]]
-    alone, number = model_of(model, joints, world.q)
-    balanced = balance(alone, [world.balanced[joint] for joint in (0, *joints)]) if world.balanced else ()
-    nv, nq = alone.nv, alone.nq
+    tree, number = model_of(model, joints, world.q)
+    balanced = balance(tree, [world.balanced[joint] for joint in (0, *joints)]) if world.balanced else ()
+    nv, nq = tree.nv, tree.nq
     free = [(number[joint], k) for k, joint in enumerate(world.free_joints.tolist()) if joint in number]
     return replace(
         world,
-        model=alone,
-        hand=alone.getFrameId(model.frames[world.hand].name, model.frames[world.hand].type),
+        model=tree,
+        hand=tree.getFrameId(model.frames[world.hand].name, model.frames[world.hand].type),
         geometry=_geometry(world, number),
         q=world.q[first_q : first_q + nq].copy(),
         v=world.v[first_v : first_v + nv].copy(),
@@ -107,16 +107,16 @@ def tool_coordinates(world: WorldSetup) -> tuple[slice, slice]:
 def model_of(model: pin.Model, joints: list[int], q: np.ndarray) -> tuple[pin.Model, dict[int, int]]:
     """A model of some of the joints, and their numbers in it; frames of the others are fixed where they are at q."""
     placements = joint_placements(model, q)
-    alone, number = pin.Model(), {0: 0}
-    alone.name, alone.gravity = model.name, model.gravity
+    tree, number = pin.Model(), {0: 0}
+    tree.name, tree.gravity = model.name, model.gravity
     for joint in joints:
-        k = alone.addJoint(
+        k = tree.addJoint(
             number[model.parents[joint]], model.joints[joint], model.jointPlacements[joint], model.names[joint]
         )
-        alone.appendBodyToJoint(k, model.inertias[joint], pin.SE3.Identity())
+        tree.appendBodyToJoint(k, model.inertias[joint], pin.SE3.Identity())
         number[joint] = k
-    first, nv = model.idx_vs[joints[0]], alone.nv
-    alone.armature = model.armature[first : first + nv]
+    first, nv = model.idx_vs[joints[0]], tree.nv
+    tree.armature = model.armature[first : first + nv]
     for frame in list(model.frames)[1:]:
         joint = frame.parentJoint
         if joint in number:
@@ -125,8 +125,8 @@ def model_of(model: pin.Model, joints: list[int], q: np.ndarray) -> tuple[pin.Mo
             copy = pin.Frame(frame.name, 0, 0, placements[joint] * frame.placement, frame.type)
         else:
             continue
-        alone.addFrame(copy, False)
-    return alone, number
+        tree.addFrame(copy, False)
+    return tree, number
 
 
 def _geometry(world: WorldSetup, number: dict[int, int]) -> pin.GeometryModel:

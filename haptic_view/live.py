@@ -4,23 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 
-from haptic_bench.experiment import Trial
-from haptic_bench.view.frame import (
-    LATENCY,
-    OF_OPERATOR,
-    ON_HAND,
-    ON_TOOL,
-    PENETRATION,
-    Frame,
-    Hand,
-    chart_values,
-    deepest,
-    energy_values,
-    size_of,
-    slides,
-)
-from haptic_bench.view.scene import Scene
-from haptic_bench.view.strips import Extremes
 from haptic_sim.messages import (
     CONSTRAINT,
     CONTACT,
@@ -29,10 +12,28 @@ from haptic_sim.messages import (
     LocalGeometry,
     MessageError,
     ToolCommand,
+    ToolSizes,
     ToolState,
     WorldState,
     topic_of,
 )
+from haptic_view.frame import (
+    LATENCY,
+    OF_OPERATOR,
+    ON_HAND,
+    ON_TOOL,
+    PENETRATION,
+    Frame,
+    Hand,
+    Sources,
+    chart_values,
+    deepest,
+    energy_values,
+    size_of,
+    slides,
+)
+from haptic_view.scene import Scene
+from haptic_view.strips import Extremes
 
 CONTACT_CAPACITY = 256  # contacts of a world state at first
 
@@ -41,16 +42,16 @@ class LiveFrames:
     """Keeps the latest messages of a trial, and makes frames of them.
 
     Args:
-        trial: resolved.
         scene: what there is to draw of it.
+        sizes: of the virtual tool's messages.
+        sources: what it publishes.
     """
 
-    def __init__(self, trial: Trial, scene: Scene):
-        experiment = self._experiment = trial.experiment
-        self._scene, self._names = scene, ("", *experiment.hand_names)
-        sizes = trial.tool_sizes
+    def __init__(self, scene: Scene, sizes: ToolSizes, sources: Sources):
+        self._scene, self._sources = scene, sources
+        self._names = tuple(hand.name for hand in scene.hands)
         self._tools: dict[str, ToolState] = {name: sizes.tool_state() for name in self._names}
-        self._devices = {} if experiment.standalone else {name: DeviceState() for name in self._names}
+        self._devices = {name: DeviceState() for name in self._names if sources.device}
         self._command = ToolCommand()
         self._world: WorldState | None = None
         self._geometry: LocalGeometry | None = None
@@ -64,12 +65,11 @@ class LiveFrames:
     @property
     def topics(self) -> tuple[str, ...]:
         """The topics whose messages are used, in the trial's namespace."""
-        experiment = self._experiment
         names = [topic_of(hand, "tool_state") for hand in self._names]
         names += [topic_of(hand, "device_state") for hand in self._devices]
-        names += ["tool_command"] if experiment.standalone else []
-        names += ["local_geometry"] if experiment.asynchronous else []
-        names += ["world_state"] if experiment.environment.publish is not None else []
+        names += [] if self._sources.device else ["tool_command"]
+        names += ["local_geometry"] if self._sources.local_model else []
+        names += ["world_state"] if self._sources.world else []
         return tuple(names)
 
     @property
@@ -123,7 +123,7 @@ class LiveFrames:
             device = self._devices[""]
             values = {ON_HAND: size_of(device.rendered_wrench), OF_OPERATOR: size_of(device.operator_wrench)}
             if device.command_tick >= 0:
-                values[LATENCY] = (device.tick - device.command_tick) / self._experiment.rate
+                values[LATENCY] = (device.tick - device.command_tick) / self._scene.rate
             self._extremes.note(values)
         elif kind == "tool_command":
             self._extremes.note({OF_OPERATOR: size_of(self._command.wrench)})
@@ -134,7 +134,7 @@ class LiveFrames:
         """The scene as the latest messages say, with the extremes since the last frame; None before the first."""
         if "tool_state" not in self._taken:
             return None
-        tool, rate, scene = self._tools[""], self._experiment.rate, self._scene
+        tool, rate, scene = self._tools[""], self._scene.rate, self._scene
         hands = tuple(self._hand(name) for name in self._names)
         world = self._world if "world_state" in self._taken else None
         device = self._devices.get("") if "device_state" in self._taken else None

@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import typing
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
-
-from haptic_bench.experiment import Experiment, Trial
-from haptic_sim.messages import topic_of
 
 REACH = 10.0  # of a slider, times the value, where the parameter's range is wider
 AXES = {3: ("x", "y", "turn"), 6: ("x", "y", "z", "turn x", "turn y", "turn z")}
@@ -68,49 +65,13 @@ class Gain:
         return tuple(value) if self.several else value
 
 
-def gains_of(trial: Trial) -> list[Gain]:
-    """The gains of a trial, by their sections."""
-    found: list[Gain] = []
-    for name, each in trial.hands.items():
-        experiment = each.experiment
-        if not experiment.standalone:
-            nodes = (topic_of(name, "controller"),)
-            found += _of(experiment.controller, "controller.", nodes)
-    tool_side = _tool_side(trial.experiment)
-    found += _of(trial.experiment.contact, "contact.", tool_side)
-    used = _used_of_contact(trial)
-    return [replace(gain, acts=gain.key in used if gain.nodes == tool_side else _is_set(gain.value)) for gain in found]
-
-
-def _is_set(value: Any) -> bool:
-    """Whether the value of a gain is not zero; of a truth value or a text: always."""
-    match value:
-        case tuple():
-            return any(value)
-        case bool():
-            return True
-    return bool(value != 0.0)
-
-
-def _used_of_contact(trial: Trial) -> set[str]:
-    """The keys of contacts that the trial's method and friction model use."""
-    experiment = trial.experiment
-    if experiment.scene.CONSTRAINED:
-        return set()
-    return {f"contact.{key}" for key in experiment.environment.method.used(experiment.contact)}
-
-
-def _tool_side(experiment: Experiment) -> tuple[str, ...]:
-    """Nodes that simulate contacts; the one that answers the controller first."""
-    return ("local_model", "environment") if experiment.asynchronous else ("environment",)
-
-
-def _of(section: BaseModel, prefix: str, nodes: tuple[str, ...]) -> Iterator[Gain]:
+def live_gains(section: BaseModel, prefix: str, nodes: tuple[str, ...]) -> Iterator[Gain]:
+    """The gains of a section, whose keys begin with a prefix; `nodes` have it."""
     for name, field in type(section).model_fields.items():
         value = getattr(section, name)
         match value, field.json_schema_extra:
             case BaseModel(), _:
-                yield from _of(value, f"{prefix}{name}.", nodes)
+                yield from live_gains(value, f"{prefix}{name}.", nodes)
             case _, {"live": True, **extra}:
                 gain = _gain(field, value, prefix + name, nodes, str(extra.get("unit", "")))
                 if gain is not None:

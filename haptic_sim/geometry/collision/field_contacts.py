@@ -1,0 +1,517 @@
+"""Contacts of shapes with fields: the points of one shape's shell in the signed distances of the other.
+
+Of two shapes with fields, each one's shell is taken against the other's distances: points of one alone would pass by
+the sharp features of the other. Spheres, capsules and half-spaces have their distances in closed form.
+
+**One row a cell.** With the distances s_i of the points x_i of a cell and their gradients n_i, the separation s of the
+row is the smooth minimum, with t = s + delta/2 and delta the accuracy of the field,
+    sum_i max(0, t - s_i)^2 = delta^2,
+which is within delta/2 of the least s_i. Its derivative with the pose is
+    ds = sum_i p_i ds_i,   p_i = max(0, t - s_i) / sum_j max(0, t - s_j),
+so that a spring 1/2 k s^2 has the force -k s f, f = sum p_i n_i, and the moment -k s sum p_i x_i x n_i:
+the row has the normal f / |f| and its point on the axis of this wrench. What is missing of the exact wrench of a
+spring is 1 - |f| and the moment along f, both of second order in the angle between the normals of a cell. Separation,
+normal and point are continuous in the pose, as points enter with p_i = 0, rows enter at the margin, and cells are fixed
+to the body: contacts neither merge nor split, and the identity of a row is that of its cell. (THESIS 6.8 to 6.10 merges
+contacts by their present positions: there clusters change, and normals and points with them.)
+
+**Where the gradient is small**, in the middle of a thin part, the shell's own normal takes its place:
+n_i = g + max(0, 1 - |g|) m, with the gradient g and the normal m into the shell's body.
+
+**Thin parts and fast motion.** A point that enters the body is *held* from there on: the nearest point of the surface
+and the normal there are remembered, and follow the point as long as the gradient agrees with the normal. Beyond the
+middle of a thin part, and behind it, the gradient points the other way; then the depth is measured to the plane that is
+remembered, until the point is in front of it or nothing lies between (as the god-object of Zilles and Salisbury, 1995).
+Where a point enters is found along its path of the step by sphere tracing, where the path is long enough to matter: so
+a part that a point passes within one step holds it, too. Beyond HELD points of a shell the nearest surface counts.
+
+**Bounded work.** With M the path along which any point of the shell can have moved through the field since the start, a
+leaf (or cell) that was found a distance d away has no point within a distance r before M has grown by d - r. So leaves
+keep M + d, and only those are visited of which this is less than M + r. A tick visits at most `budget` leaves, those
+first that can touch first; `omitted` counts the others. The first tick, and the one after `forget`, visits all.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import NamedTuple
+
+import numpy as np
+
+from haptic_sim.geometry.collision.broad_phase import sort_by
+from haptic_sim.geometry.collision.features import CAPSULE, FACE, FEATURES, FIELD, HALFSPACE, SPHERE, VERTEX
+from haptic_sim.geometry.collision.sink import Query, put
+from haptic_sim.geometry.fields.distances import distance_at
+from haptic_sim.geometry.fields.field import Fields, SolidField, gather
+from haptic_sim.kernels import kernel
+from haptic_sim.records import allocate, array, part, record, shared, value
+from haptic_sim.vectors import act, along, corner, cross, dot, length, minus, times, triple, turn
+
+BUDGET = 4096  # leaves that a tick visits of one shell
+STEEPEST = 1.25  # of a distance between samples, per path
+FLAT = 1e-3  # of a sum of normals that has no direction
+HELD = 512  # points of a shell that are held at most
+AGREE = 0.9  # cosine between the gradient at a point and the normal where it has entered, up to which this follows
+SHORT = 0.25  # spacings of samples: a path along which nothing is passed
+TRACE = 64  # steps along a path
+
+
+@record
+class Held(NamedTuple):
+    """State of the contacts by fields, of each shell in the field of another shape: what the next tick depends on."""
+
+    known: np.ndarray = array("whether the side has been searched", "sides", dtype=np.bool_)
+    pose: np.ndarray = array("pose of the shell in the field when it was searched", "sides", 12)
+    used: np.ndarray = array("number of points that are held", "sides", dtype=np.int64)
+    number: np.ndarray = array("numbers of these points, ascending", "sides", HELD, dtype=np.int64)
+    entry: np.ndarray = array("where each has entered, in the axes of the field", "sides", HELD, 3, unit="m")
+    outward: np.ndarray = array("normal of the surface there", "sides", HELD, 3)
+
+
+@record
+class FieldMemory(NamedTuple):
+    """Fields of shapes, and what is kept of each shell in the field of another shape."""
+
+    fields: Fields = value("fields")
+    of_shape: np.ndarray = shared("number of the field of each shape, -1: none", "shapes", dtype=np.int64)
+    first: np.ndarray = shared("first side of each pair: its number of sides before", "pairs + 1", dtype=np.int64)
+    shell: np.ndarray = shared("shape whose shell is taken, of each side", "sides", dtype=np.int64)
+    base: np.ndarray = shared("shape whose distances are taken", "sides", dtype=np.int64)
+    first_cell: np.ndarray = shared("where the cells of a side begin in `cell_due`", "sides", dtype=np.int64)
+    first_leaf: np.ndarray = shared("where its leaves begin in `leaf_due`", "sides", dtype=np.int64)
+    budget: int = value("leaves that a tick visits of a side at most")
+    fresh: np.ndarray = array("whether nothing has been searched yet", 1, dtype=np.bool_, fill=True)
+    held: Held = part(Held, "points that have entered")
+    new_count: np.ndarray = array("points that are held after this tick", 1, dtype=np.int64)
+    new_number: np.ndarray = array("these points", HELD, dtype=np.int64)
+    new_entry: np.ndarray = array("where they have entered", HELD, 3, unit="m")
+    new_outward: np.ndarray = array("normals there", HELD, 3)
+    next_held: np.ndarray = array("first held point that has not been visited", 1, dtype=np.int64)
+    step: np.ndarray = array("path of the points in this tick at most", 1, unit="m")
+    moved: np.ndarray = array("path of the points of the shell in the field", "sides", unit="m")
+    omitted: np.ndarray = array("leaves that were left out in the last tick", "sides", dtype=np.int64)
+    visited: np.ndarray = array("leaves that were visited in the last tick", "sides", dtype=np.int64)
+    cell_due: np.ndarray = array("path up to which a cell touches nothing", "side_cells", unit="m")
+    leaf_due: np.ndarray = array("path up to which a leaf touches nothing", "side_leaves", unit="m")
+    due: np.ndarray = array("leaves to visit", "most_leaves", dtype=np.int64)
+    distance: np.ndarray = array("distances of the points of a cell", "most_points", unit="m")
+    normal: np.ndarray = array("their normals, in the axes of the field", "most_points", 3)
+    point: np.ndarray = array("these points", "most_points", 3, unit="m")
+    weight: np.ndarray = array("their weights", "most_points", unit="m")
+    relative: np.ndarray = array("pose of the shell in the field", 1, 12)
+    previous: np.ndarray = array("this pose in the tick before", 1, 12)
+
+
+def build_memory(
+    kind: np.ndarray, objects: np.ndarray, names: list[str], fields: Mapping[str, SolidField], budget: int = BUDGET
+) -> FieldMemory:
+    """For shapes of these kinds (G,) and names, of which the pairs `objects` (P, 2) may touch.
+
+    Raises:
+        ValueError: a shape that needs a field has none.
+    """
+    several: list[SolidField] = []
+    number: dict[int, int] = {}
+    of_shape = np.full(len(kind), -1, np.int64)
+    with_field = (kind[objects] == FIELD).any(axis=1)
+    needed = np.unique(objects[with_field])
+    for g in needed[kind[needed] != HALFSPACE].tolist():
+        field = fields.get(names[g])
+        if field is None:
+            raise ValueError(f"geometry {names[g]!r} may touch a shape with a field and has none")
+        if id(field) not in number:
+            number[id(field)] = len(several)
+            several.append(field)
+        of_shape[g] = number[id(field)]
+    gathered = gather(several)
+    sides: list[tuple[int, int]] = []
+    first = [0]
+    for (a, b), on in zip(objects.tolist(), with_field.tolist(), strict=True):
+        if on:
+            sides += [(s, f) for s, f in ((b, a), (a, b)) if of_shape[s] >= 0]
+        first.append(len(sides))
+    cells, leaves = [0], [0]
+    for shape, _ in sides:
+        begin, end = gathered.cells[of_shape[shape]], gathered.cells[of_shape[shape] + 1]
+        cells.append(cells[-1] + int(end - begin))
+        leaves.append(leaves[-1] + int(gathered.cell[end] - gathered.cell[begin]))
+    points = np.diff(gathered.leaf[gathered.cell])
+    if len(points) and int(np.diff(gathered.cells).max()) > FEATURES // 2:
+        raise ValueError(f"a shell has {int(np.diff(gathered.cells).max())} cells: must have at most {FEATURES // 2}")
+    ends = np.array(sides, np.int64).reshape(-1, 2)
+    return allocate(
+        FieldMemory,
+        {
+            "sides": len(sides),
+            "side_cells": cells[-1],
+            "side_leaves": leaves[-1],
+            "most_leaves": int(np.diff(leaves).max(initial=0)),
+            "most_points": int(points.max(initial=0)),
+        },
+        fields=gathered,
+        of_shape=of_shape,
+        first=np.array(first, np.int64),
+        shell=np.ascontiguousarray(ends[:, 0]),
+        base=np.ascontiguousarray(ends[:, 1]),
+        first_cell=np.array(cells[:-1], np.int64),
+        first_leaf=np.array(leaves[:-1], np.int64),
+        budget=int(budget),
+    )
+
+
+@kernel(error_model="numpy")
+def field_contacts(scene, pair, margin):
+    """Contacts of a pair of shapes of which one has a field; `scene`: `DetectorArrays`."""
+    m = scene.field_memory
+    for side in range(m.first[pair], m.first[pair + 1]):
+        query = Query(pair, margin, m.base[side] != scene.pairs.objects[pair, 0], 0.0)
+        _touch(scene, query, side)
+
+
+@kernel(error_model="numpy")
+def _distance(scene, base, p):
+    """Signed distance of a point from a shape, in its axes [m], and the gradient of it."""
+    shapes, m = scene.shapes, scene.field_memory
+    kind = shapes.kind[base]
+    if kind == HALFSPACE:
+        n = triple(shapes.box, base)
+        return dot(n, p) - shapes.box[base, 3], n
+    if kind in (SPHERE, CAPSULE):
+        half = shapes.size[base, 1]
+        d = (p[0], p[1], p[2] - min(max(p[2], -half), half))
+        size = length(d)
+        return size - shapes.size[base, 0], times(1.0 / size if size > 0.0 else 0.0, d)
+    return distance_at(m.fields.grids, m.of_shape[base], p)
+
+
+@kernel(error_model="numpy")
+def _clearance(scene, base, side, balls, i):
+    """How far the points in ball i are at least from the surface of a shape [m]."""
+    s, _ = _distance(scene, base, act(scene.field_memory.relative, 0, triple(balls, i)))
+    return s - STEEPEST * balls[i, 3]
+
+
+@kernel(error_model="numpy")
+def _follow(scene, side):
+    """Fill `relative` with the pose of the shell in the field, and add what it has moved."""
+    m, placement = scene.field_memory, scene.placement
+    g, base = m.shell[side], m.base[side]
+    pose, before = m.relative, m.held.pose
+    d = (
+        placement[g, 9] - placement[base, 9],
+        placement[g, 10] - placement[base, 10],
+        placement[g, 11] - placement[base, 11],
+    )
+    for i in range(3):
+        axis = (placement[base, 3 * i], placement[base, 3 * i + 1], placement[base, 3 * i + 2])
+        for j in range(3):
+            pose[0, 3 * j + i] = dot(axis, (placement[g, 3 * j], placement[g, 3 * j + 1], placement[g, 3 * j + 2]))
+        pose[0, 9 + i] = dot(axis, d)
+    ball = m.fields.ball
+    centre = triple(ball, m.of_shape[g])
+    step = length(minus(act(pose, 0, centre), act(before, side, centre)))
+    square = 0.0
+    for k in range(9):
+        square += (pose[0, k] - before[side, k]) * (pose[0, k] - before[side, k])
+    # the spectral norm of a difference of rotations is its Frobenius norm / sqrt(2)
+    step += math.sqrt(0.5 * square) * ball[m.of_shape[g], 3]
+    m.moved[side] += STEEPEST * step
+    m.step[0] = STEEPEST * step if m.held.known[side] else 0.0
+    for k in range(12):
+        m.previous[0, k] = before[side, k]
+        before[side, k] = pose[0, k]
+
+
+@kernel(error_model="numpy")
+def _touch(scene, query, side):
+    """Contacts of one shape's shell in the field of another."""
+    m = scene.field_memory
+    fields = m.fields
+    own, base = m.of_shape[m.shell[side]], m.base[side]
+    _follow(scene, side)
+    delta = fields.accuracy[own]
+    if m.of_shape[base] >= 0:
+        delta = max(delta, fields.accuracy[m.of_shape[base]])
+    reach = query.margin + delta
+    far = max(reach, STEEPEST * m.step[0])  # where points that have passed a part within this tick may be
+    limit = m.moved[side] + reach
+    cells, cell_due, leaf_due, due = fields.cells, m.cell_due, m.leaf_due, m.due
+    first_cell, first_leaf = m.first_cell[side] - cells[own], m.first_leaf[side] - fields.cell[cells[own]]
+    known = m.held.known[side]
+    if not known:
+        m.held.used[side] = 0
+    moved = m.moved[side]
+    count = 0
+    for c in range(cells[own], cells[own + 1]):
+        if known and cell_due[first_cell + c] > limit:
+            continue
+        free = _clearance(scene, base, side, fields.cell_ball, c)
+        if free > far and cell_due[first_cell + c] != -math.inf:
+            cell_due[first_cell + c] = moved + free
+            if not known:
+                for leaf in range(fields.cell[c], fields.cell[c + 1]):
+                    leaf_due[first_leaf + leaf] = moved + free
+            continue
+        for leaf in range(fields.cell[c], fields.cell[c + 1]):
+            if not known:
+                leaf_due[first_leaf + leaf] = moved + _clearance(scene, base, side, fields.leaf_ball, leaf)
+            if leaf_due[first_leaf + leaf] <= limit:
+                due[count] = first_leaf + leaf
+                count += 1
+        cell_due[first_cell + c] = -math.inf  # until its leaves have been visited
+    m.omitted[side] = 0
+    if not m.fresh[0] and count > m.budget:
+        sort_by(due, count, leaf_due)
+        m.omitted[side] = count - m.budget
+        count = m.budget
+        sort_numbers(due, count)
+    m.held.known[side] = True
+    m.new_count[0] = m.next_held[0] = 0
+    m.visited[side] = count
+    i = 0
+    for c in range(cells[own], cells[own + 1]):
+        if cell_due[first_cell + c] > -math.inf:
+            continue
+        found = 0
+        while i < count and due[i] - first_leaf < fields.cell[c + 1]:
+            found = _visit(scene, side, base, due[i] - first_leaf, due[i], reach, far, found)
+            i += 1
+        least = math.inf
+        for leaf in range(fields.cell[c], fields.cell[c + 1]):
+            least = min(least, leaf_due[first_leaf + leaf])
+        cell_due[first_cell + c] = least
+        if found > 0:
+            _put_row(scene, query, base, c - cells[own], found, delta)
+    held = m.held
+    held.used[side] = m.new_count[0]
+    for i in range(m.new_count[0]):
+        held.number[side, i] = m.new_number[i]
+        for k in range(3):
+            held.entry[side, i, k], held.outward[side, i, k] = m.new_entry[i, k], m.new_outward[i, k]
+
+
+@kernel(error_model="numpy")
+def sort_numbers(items, n):
+    """Sort the first n integers, nearly in order or not, in place (Shell 1959)."""
+    gap = n // 2
+    while gap > 0:
+        for i in range(gap, n):
+            item = items[i]
+            k = i
+            while k >= gap and items[k - gap] > item:
+                items[k] = items[k - gap]
+                k -= gap
+            items[k] = item
+        gap //= 2
+
+
+@kernel(error_model="numpy")
+def _visit(scene, side, base, leaf, at, reach, far, found):
+    """Distances of the points of a leaf; those within reach are appended to `found` ones of the cell.
+
+    Args:
+        leaf, at: number of the leaf, and its place in `leaf_due`.
+        reach: distance of points that count [m].
+        far: distance up to which a point may have passed a part in this tick [m].
+        found: points of this cell so far.
+
+    Returns:
+        The same with those of this leaf.
+    """
+    m = scene.field_memory
+    fields, moved = m.fields, m.moved[side]
+    # a leaf whose points are found to be near is not worth the test of its ball
+    if not m.leaf_due[at] <= moved:
+        free = _clearance(scene, base, side, fields.leaf_ball, leaf)
+        if free > far:
+            m.leaf_due[at] = moved + free
+            return found
+    held = m.held
+    least = math.inf
+    for i in range(fields.leaf[leaf], fields.leaf[leaf + 1]):
+        x = act(m.relative, 0, triple(fields.points, i))
+        s, g = _distance(scene, base, x)
+        least = min(least, s)
+        n = _normal(scene, g, i)
+        k = m.next_held[0]
+        while k < held.used[side] and held.number[side, k] < i:
+            k += 1
+        m.next_held[0] = k
+        if k < held.used[side] and held.number[side, k] == i:
+            entry, outward = corner(held.entry, side, k), corner(held.outward, side, k)
+            s, n = _follow_held(scene, base, i, x, s, g, n, entry, outward)
+        elif s < far:
+            s, n = _enter(scene, base, i, x, s, g, n)
+        if s < reach:
+            m.distance[found] = s
+            for k in range(3):
+                m.point[found, k] = x[k]
+                m.normal[found, k] = n[k]
+            found += 1
+        if m.new_count[0] > 0 and m.new_number[m.new_count[0] - 1] == i:
+            least = -math.inf  # this leaf is visited in the next tick
+    m.leaf_due[at] = moved + least
+    return found
+
+
+@kernel(error_model="numpy")
+def _normal(scene, g, i):
+    """The normal at point i of a shell from the gradient there: where that is small, the shell's own takes part."""
+    m = scene.field_memory
+    size = length(g)
+    return g if size >= 1.0 else along(g, size - 1.0, turn(m.relative, 0, triple(m.fields.normals, i)))
+
+
+@kernel(error_model="numpy")
+def _hold(scene, i, entry, outward):
+    """Remember where point i has entered; nothing is where there is no room."""
+    m = scene.field_memory
+    k = m.new_count[0]
+    if k < HELD:
+        m.new_count[0] = k + 1
+        m.new_number[k] = i
+        m.new_entry[k, 0], m.new_entry[k, 1], m.new_entry[k, 2] = entry
+        m.new_outward[k, 0], m.new_outward[k, 1], m.new_outward[k, 2] = outward
+
+
+@kernel(error_model="numpy")
+def _surface_below(x, s, n):
+    """The nearest point of the surface and the unit normal there, of a point at a distance s < 0 with a normal n."""
+    size = length(n)
+    n = times(1.0 / size if size > 0.0 else 0.0, n)
+    return along(x, -s, n), n
+
+
+@kernel(error_model="numpy")
+def _follow_held(scene, base, i, x, s, g, n, entry, outward):
+    """Distance and normal of a point that has entered at `entry`."""
+    depth = dot(minus(x, entry), outward)
+    if s < 0.0 and dot(g, outward) > AGREE:
+        entry, outward = _surface_below(x, s, n)
+        _hold(scene, i, entry, outward)
+        return s, n
+    if depth >= 0.0:
+        return s, n
+    if s >= 0.0:
+        place, _, _ = _trace(scene, base, along(x, -depth, outward), x)
+        if place < 0.0:
+            return s, n
+    _hold(scene, i, entry, outward)
+    return depth, outward
+
+
+@kernel(error_model="numpy")
+def _enter(scene, base, i, x, s, g, n):
+    """Distance and normal of a point that is not held; it is from now on if it has entered in this tick."""
+    m = scene.field_memory
+    if m.step[0] > 0.0:
+        before = act(m.previous, 0, triple(m.fields.points, i))
+        path = length(minus(x, before))
+        if path > SHORT * _spacing(scene, base) and s < STEEPEST * path:
+            place, entry, there = _trace(scene, base, before, x)
+            if place > 0.0:
+                size = length(there)
+                outward = times(1.0 / size if size > 0.0 else 0.0, there)
+                return _follow_held(scene, base, i, x, s, g, n, entry, outward)
+    if s < 0.0:
+        entry, outward = _surface_below(x, s, n)
+        _hold(scene, i, entry, outward)
+    return s, n
+
+
+@kernel(error_model="numpy")
+def _spacing(scene, base):
+    """Distance of the samples of a shape [m]; of one without samples its radius, of a half-space infinite."""
+    m = scene.field_memory
+    number = m.of_shape[base]
+    if number >= 0 and m.fields.has_grid[number]:
+        return m.fields.grids.spacing[number]
+    return math.inf if scene.shapes.kind[base] == HALFSPACE else scene.shapes.size[base, 0]
+
+
+@kernel(error_model="numpy")
+def _trace(scene, base, start, end):
+    """Where the path from `start` to `end` enters a shape (sphere tracing, Hart, 1996).
+
+    Returns:
+        The part of the path before it does: 0 if it starts inside, -1 if it does not enter; the point on the surface,
+        and the gradient of the distance there.
+    """
+    d = minus(end, start)
+    size = length(d)
+    shortest = SHORT * _spacing(scene, base)
+    x = start
+    s, g = _distance(scene, base, x)
+    if s < 0.0:
+        return 0.0, x, g
+    if not size > 0.0:
+        return -1.0, x, g
+    t = 0.0
+    for _ in range(TRACE):
+        if not t < 1.0:
+            break
+        t = min(t + max(s, shortest) / size, 1.0)
+        x = along(start, t, d)
+        s, g = _distance(scene, base, x)
+        if s < 0.0:
+            return t, along(x, -s, g), g
+    return -1.0, x, g
+
+
+@kernel(error_model="numpy")
+def smooth_minimum(distance, weight, count, delta):
+    """The smooth minimum of the first `count` distances [m]; fills in their weights, which sum up to 1."""
+    least = math.inf
+    for i in range(count):
+        least = min(least, distance[i])
+    # Newton's method for the root of sum max(0, top - s_i)^2, which is convex and at first not less than delta
+    top = least + delta
+    for _ in range(50):
+        first = second = 0.0
+        for i in range(count):
+            d = max(0.0, top - distance[i])
+            first += d
+            second += d * d
+        size = math.sqrt(second)
+        step = (size - delta) * size / first
+        top -= step
+        if not step > 1e-13 * delta:
+            break
+    total = 0.0
+    for i in range(count):
+        weight[i] = max(0.0, top - distance[i])
+        total += weight[i]
+    for i in range(count):
+        weight[i] /= total
+    return top - 0.5 * delta
+
+
+@kernel(error_model="numpy")
+def _put_row(scene, query, base, cell, count, delta):
+    """The contact of a cell."""
+    m = scene.field_memory
+    weight = m.weight
+    s = smooth_minimum(m.distance, weight, count, delta)
+    if not s < query.margin:
+        return
+    x = (0.0, 0.0, 0.0)
+    f = (0.0, 0.0, 0.0)
+    for i in range(count):
+        x = along(x, weight[i], triple(m.point, i))
+        f = along(f, weight[i], triple(m.normal, i))
+    size = length(f)
+    if not size > FLAT:
+        return
+    moment = (0.0, 0.0, 0.0)
+    radius = 0.0
+    for i in range(count):
+        if weight[i] > 0.0:
+            d = minus(triple(m.point, i), x)
+            radius = max(radius, dot(d, d))
+            moment = along(moment, weight[i], cross(d, triple(m.normal, i)))
+    shift = times(1.0 / (size * size), cross(f, moment))
+    far = dot(shift, shift)
+    x = along(x, math.sqrt(radius / far) if far > radius else 1.0, shift)
+    n = times(1.0 / size, f)
+    put(scene, query, turn(scene.placement, base, n), act(scene.placement, base, x), s, FACE, VERTEX + cell)

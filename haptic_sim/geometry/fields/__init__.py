@@ -1,0 +1,1 @@
+"""Signed distance fields and point shells of meshes: contacts of solids of any shape."""

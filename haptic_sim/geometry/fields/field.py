@@ -1,0 +1,290 @@
+"""The field of a solid: signed distances from its surface, and a shell of points on it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+import coal
+import numpy as np
+import pinocchio as pin
+
+from haptic_sim.geometry.fields.distances import (
+    FieldError,
+    Grid,
+    Grids,
+    build_grid,
+    distance_at,
+    gather_grids,
+)
+from haptic_sim.geometry.fields.shells import Shell, build_shell, group_points
+from haptic_sim.kernels import kernel
+from haptic_sim.records import record, shared, value
+from haptic_sim.vectors import triple
+
+SPACING = 2.0  # of samples, in units of the accuracy
+FACE_SPACING, EDGE_SPACING = 8.0, 3.0  # of points on faces and along sharp edges, in units of the accuracy
+CELLS = 64
+MEMORY = 400_000_000  # [bytes]
+MOST_POINTS = 500_000
+PARTS = 1000  # of the diagonal: the accuracy where none is given
+
+
+@record
+class SolidField(NamedTuple):
+    """What contacts of a solid with any other are found from; all in its own axes."""
+
+    grid: Grid = value("signed distances")
+    shell: Shell = value("points on the surface")
+    accuracy: float = value("what the spacing of samples and points is chosen for", unit="m")
+    error: float = value("largest distance from the surface at points where it is 0", unit="m")
+
+
+def build_field(
+    vertices: np.ndarray,
+    triangles: np.ndarray,
+    accuracy: float | None = None,
+    *,
+    cells: int = CELLS,
+    memory: int = MEMORY,
+) -> SolidField:
+    """The field of a solid from its triangles. Holes are closed.
+
+    Args:
+        vertices: (n, 3) [m].
+        triangles: (m, 3), anticlockwise seen from outside.
+        accuracy: largest error of a distance in the middle of a smooth part [m]: samples are SPACING times this apart,
+            points FACE_SPACING times. Left out: 1 / PARTS of the diagonal.
+        cells: largest number of contacts that points of this solid have with another one.
+        memory: largest size [bytes].
+
+    Raises:
+        FieldError: it would have more samples or points than are allowed.
+    """
+    vertices, triangles = np.ascontiguousarray(vertices, float), np.ascontiguousarray(triangles, np.int64)
+    diagonal = float(np.linalg.norm(np.ptp(vertices[triangles.ravel()], axis=0)))
+    accuracy = diagonal / PARTS if accuracy is None else accuracy
+    if not 0.0 < accuracy <= 0.05 * diagonal:
+        raise FieldError(f"error = {accuracy:g} m: must be > 0 and at most {0.05 * diagonal:.3g} m for its size")
+    corners = vertices[triangles]
+    area = 0.5 * float(
+        np.linalg.norm(np.cross(corners[:, 1] - corners[:, 0], corners[:, 2] - corners[:, 0]), axis=1).sum()
+    )
+    points = area / (0.7 * (FACE_SPACING * accuracy) ** 2)
+    if not points <= MOST_POINTS:
+        raise FieldError(
+            f"error = {accuracy:g} m: its surface of {area:.3g} m^2 needs {points:.2g} points: must be at most "
+            f"{MOST_POINTS}; allow an error of {accuracy * math.sqrt(points / MOST_POINTS):.2g} m"
+        )
+    used, numbers = np.unique(triangles, return_inverse=True)
+    vertices, triangles = vertices[used], numbers.reshape(-1, 3)
+    grid = build_grid(vertices, triangles, SPACING * accuracy, memory)
+    shell = build_shell(vertices, triangles, FACE_SPACING * accuracy, EDGE_SPACING * accuracy, cells)
+    distances = np.empty(len(shell.points))
+    sample(gather_grids([grid]), shell.points, distances, np.empty((len(distances), 3)))
+    return SolidField(grid, shell, float(accuracy), float(np.abs(distances).max()))
+
+
+def round_field(radius: float, half_length: float, accuracy: float, cells: int = CELLS) -> SolidField:
+    """The shell of a sphere or, along z, a capsule; its distances have a closed form, so it has no samples.
+
+    Points between which a sphere rises by no more than the accuracy are 4 sqrt(radius accuracy) apart.
+    """
+    spacing = min(3.0 * math.sqrt(radius * accuracy), 0.5 * radius)
+    rings = []
+    arc = max(math.ceil(0.5 * math.pi * radius / spacing), 2)
+    heights = [(radius * math.sin(0.5 * math.pi * i / arc), half_length) for i in range(arc + 1)]
+    levels = [(z, h) for z, h in heights] + [(-z, -h) for z, h in heights]
+    inner = max(math.ceil(2.0 * half_length / spacing), 1)
+    levels += [(0.0, half_length * (2.0 * i / inner - 1.0)) for i in range(1, inner)]
+    for k, (z, centre) in enumerate(sorted(set(levels), key=lambda level: (level[1], level[0]))):
+        across = math.sqrt(max(radius * radius - z * z, 0.0))
+        count = max(math.ceil(2.0 * math.pi * across / spacing), 1)
+        angle = 2.0 * math.pi * (np.arange(count) + 0.5 * (k % 2)) / count
+        normal = np.stack([across * np.cos(angle), across * np.sin(angle), np.full(count, z)], axis=-1) / radius
+        rings.append((radius * normal + np.array([0.0, 0.0, centre]), normal))
+    shell = group_points(np.concatenate([x for x, _ in rings]), np.concatenate([n for _, n in rings]), cells)
+    empty = Grid(
+        np.zeros(3),
+        1.0,
+        np.full((0, 0, 0), -1, np.int32),
+        np.zeros((0, 10, 10, 10), np.float32),
+        np.zeros((0, 0, 0), np.float32),
+    )
+    return SolidField(empty, shell, accuracy, 0.0)
+
+
+@kernel(error_model="numpy")
+def sample(grids, points, distances, gradients):
+    """Fill in the signed distances of points (n, 3) from the first solid, (n,), and the gradients of these (n, 3)."""
+    for i in range(points.shape[0]):
+        distances[i], g = distance_at(grids, 0, triple(points, i))
+        for k in range(3):
+            gradients[i, k] = g[k]
+
+
+def arrays_of(field: SolidField) -> dict[str, np.ndarray]:
+    """A field as named arrays, to be kept in a file."""
+    return {
+        **{f"grid.{name}": np.asarray(x) for name, x in field.grid._asdict().items()},
+        **{f"shell.{name}": np.asarray(x) for name, x in field.shell._asdict().items()},
+        "accuracy": np.array(field.accuracy),
+        "error": np.array(field.error),
+    }
+
+
+def field_of(arrays: Mapping[str, np.ndarray]) -> SolidField:
+    """The field of these arrays."""
+    grid = Grid(**{name: arrays[f"grid.{name}"] for name in Grid._fields})  # type: ignore[arg-type]
+    shell = Shell(*(arrays[f"shell.{name}"] for name in Shell._fields))
+    return SolidField(
+        grid._replace(spacing=float(grid.spacing)), shell, float(arrays["accuracy"]), float(arrays["error"])
+    )
+
+
+# Shapes
+
+
+def triangle_mesh(vertices: np.ndarray, triangles: np.ndarray) -> coal.BVHModelBase:
+    """Triangles (m, 3) of vertices (n, 3) [m] as a geometry."""
+    mesh = coal.BVHModelOBBRSS()
+    mesh.beginModel(len(triangles), len(vertices))
+    mesh.addVertices(np.asarray(vertices, float))
+    mesh.addTriangles(np.asarray(triangles, np.int64))
+    mesh.endModel()
+    return mesh
+
+
+def triangles_of(geometry: coal.CollisionGeometry, accuracy: float) -> tuple[np.ndarray, np.ndarray]:
+    """Vertices (n, 3) [m] and triangles (m, 3) of a solid that is not round, to within an accuracy [m]."""
+    if isinstance(geometry, coal.BVHModelBase):
+        count = geometry.num_tris
+        return np.array(geometry.vertices(), float), np.array(
+            [[geometry.tri_indices(i)[k] for k in range(3)] for i in range(count)], np.int64
+        )
+    if isinstance(geometry, coal.Box):
+        points = np.array([(x, y, z) for x in (-1, 1) for y in (-1, 1) for z in (-1, 1)]) * np.array(geometry.halfSide)
+    elif isinstance(geometry, coal.Cylinder):
+        sections = max(math.ceil(math.pi / math.acos(1.0 - min(accuracy / geometry.radius, 0.1))), 12)
+        angle = 2.0 * math.pi * np.arange(sections) / sections
+        ring = np.stack([geometry.radius * np.cos(angle), geometry.radius * np.sin(angle)], axis=-1)
+        h = geometry.halfLength
+        points = np.concatenate([np.column_stack([ring, np.full(sections, z)]) for z in (-h, h)])
+    elif isinstance(geometry, coal.ConvexBase):
+        points = np.array(geometry.points(), float)
+    else:
+        raise ValueError(f"a {type(geometry).__name__} has no field")
+    return _hull_triangles(points)
+
+
+def _hull_triangles(points: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Triangles of the convex hull of points, anticlockwise seen from outside."""
+    from scipy.spatial import ConvexHull
+
+    hull = ConvexHull(points)
+    triangles = hull.simplices.astype(np.int64)
+    corners = points[triangles]
+    normals = np.cross(corners[:, 1] - corners[:, 0], corners[:, 2] - corners[:, 0])
+    back = np.einsum("ij,ij->i", normals, hull.equations[:, :3]) < 0.0
+    triangles[back] = triangles[back][:, ::-1]
+    return points, triangles
+
+
+def field_of_shape(geometry: coal.CollisionGeometry, accuracy: float) -> SolidField:
+    """The field of any solid, for contacts with another one that has a field.
+
+    Raises:
+        FieldError: it would be too large.
+    """
+    if isinstance(geometry, coal.Sphere):
+        return round_field(geometry.radius, 0.0, accuracy)
+    if isinstance(geometry, coal.Capsule):
+        return round_field(geometry.radius, geometry.halfLength, accuracy)
+    vertices, triangles = triangles_of(geometry, accuracy)
+    diagonal = float(np.linalg.norm(np.ptp(vertices, axis=0)))
+    return build_field(vertices, triangles, min(max(accuracy, diagonal / PARTS), 0.05 * diagonal))
+
+
+@record
+class Fields(NamedTuple):
+    """The fields of several solids, for kernels."""
+
+    grids: Grids = value("their distances")
+    has_grid: np.ndarray = shared("whether each has samples", "fields", dtype=np.bool_)
+    accuracy: np.ndarray = shared("accuracy of each", "fields", unit="m")
+    ball: np.ndarray = shared("centre and radius of the points of each", "fields", 4, unit="m")
+    cells: np.ndarray = shared("first cell of each, and behind the last", "fields + 1", dtype=np.int64)
+    cell: np.ndarray = shared("first leaf of each cell, and behind the last", "cells + 1", dtype=np.int64)
+    leaf: np.ndarray = shared("first point of each leaf, and behind the last", "leaves + 1", dtype=np.int64)
+    cell_ball: np.ndarray = shared("centre and radius of each cell", "cells", 4, unit="m")
+    leaf_ball: np.ndarray = shared("centre and radius of each leaf", "leaves", 4, unit="m")
+    points: np.ndarray = shared("points of all shells", "points", 3, unit="m")
+    normals: np.ndarray = shared("outward normals there", "points", 3)
+
+
+def gather(fields: Sequence[SolidField]) -> Fields:
+    """Several fields in one record."""
+    shells = [field.shell for field in fields]
+    balls = []
+    for shell in shells:
+        centre = 0.5 * (shell.points.min(axis=0) + shell.points.max(axis=0))
+        balls.append([*centre, np.linalg.norm(shell.points - centre, axis=1).max()])
+
+    def chained(counts: list[np.ndarray]) -> np.ndarray:
+        ends = [np.zeros(1, np.int64)]
+        for count in counts:
+            ends.append(count[1:] + ends[-1][-1])
+        return np.concatenate(ends)
+
+    def joined(parts: list[np.ndarray], width: int) -> np.ndarray:
+        return np.concatenate(parts) if parts else np.zeros((0, width))
+
+    return Fields(
+        gather_grids([field.grid for field in fields]),
+        np.array([field.grid.coarse.size > 0 for field in fields], bool),
+        np.array([field.accuracy for field in fields], float),
+        np.array(balls, float).reshape(-1, 4),
+        np.cumsum([0, *(len(shell.cell) - 1 for shell in shells)]).astype(np.int64),
+        chained([shell.cell for shell in shells]),
+        chained([shell.leaf for shell in shells]),
+        joined([shell.cell_ball for shell in shells], 4),
+        joined([shell.leaf_ball for shell in shells], 4),
+        joined([shell.points for shell in shells], 3),
+        joined([shell.normals for shell in shells], 3),
+    )
+
+
+def fields_for(geometry: pin.GeometryModel, given: Mapping[str, SolidField]) -> dict[str, SolidField]:
+    """The fields that a detection of the collision pairs of a geometry model needs, by the names of its objects.
+
+    Args:
+        geometry: shapes and pairs.
+        given: fields of its triangle meshes. Solids that may touch one get a field of the least accuracy of these.
+
+    Raises:
+        FieldError: a field would be too large.
+    """
+    shapes = geometry.geometryObjects
+    fields = {shape.name: given[shape.name] for shape in shapes if shape.name in given}
+    wanted: dict[str, float] = {}
+    for pair in geometry.collisionPairs:
+        for a, b in ((pair.first, pair.second), (pair.second, pair.first)):
+            one, other = shapes[a], shapes[b]
+            if one.name in given and other.name not in given and not isinstance(other.geometry, coal.Halfspace):
+                wanted[other.name] = min(given[one.name].accuracy, wanted.get(other.name, math.inf))
+    for shape in shapes:
+        if shape.name in wanted:
+            fields[shape.name] = field_of_shape(shape.geometry, wanted[shape.name])
+    return fields
+
+
+def without_meshes(geometry: pin.GeometryModel) -> pin.GeometryModel:
+    """A geometry whose triangle meshes are boxes around them; the same one where there are none."""
+    meshes = [i for i, item in enumerate(geometry.geometryObjects) if isinstance(item.geometry, coal.BVHModelBase)]
+    if meshes:
+        geometry = geometry.copy()
+        for i in meshes:
+            points = np.array(geometry.geometryObjects[i].geometry.vertices(), float)
+            geometry.geometryObjects[i].geometry = coal.Box(*np.maximum(np.ptp(points, axis=0), 1e-6))
+    return geometry
