@@ -19,6 +19,7 @@ from benchmarks import contact as benchmark_contact
 from benchmarks import control as benchmark_control
 from benchmarks import counts as benchmark_counts
 from benchmarks import devices as benchmark_devices
+from benchmarks import fields as benchmark_fields
 from benchmarks import graph as benchmark_graph
 from benchmarks import local_model as benchmark_local_model
 from benchmarks import rates as benchmark_rates
@@ -201,6 +202,11 @@ def worlds() -> list[Result]:
     return benchmark_worlds.measure(_row)
 
 
+def fields() -> list[Result]:
+    """Contacts of meshes by signed distance fields, beside coal's triangle trees."""
+    return benchmark_fields.measure(_row)
+
+
 BENCHMARKS: dict[str, Callable[[], list[Result]]] = {
     "offline": offline,
     "lockstep": lockstep,
@@ -216,6 +222,7 @@ BENCHMARKS: dict[str, Callable[[], list[Result]]] = {
     "view": view,
     "devices": devices,
     "worlds": worlds,
+    "fields": fields,
 }
 
 

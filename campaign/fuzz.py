@@ -74,7 +74,8 @@ def _table(data: bytes, folder: Path) -> None:
 def _model(data: bytes, folder: Path) -> None:
     from haptic_sim.worlds.model_files import load_trees  # watched by atheris from here on
 
-    path = folder / ("one.xml" if b"<mujoco" in data else "one.urdf")
+    kinds = {b"<mujoco": "one.xml", b"xmlns:xacro": "one.xacro", b"<sdf": "one.sdf"}
+    path = folder / next((name for mark, name in kinds.items() if mark in data), "one.urdf")
     path.write_bytes(data)
     load_trees(path, None)
 
@@ -141,7 +142,14 @@ TARGETS: dict[str, Target] = {
     "json": Target(_json, ("haptic_sim.inputs",)),
     "table": Target(_table, ("haptic_drivers.operators", "haptic_sim.inputs")),
     "model": Target(
-        _model, ("haptic_sim.worlds.model_files", "haptic_sim.worlds.mjcf", "haptic_sim.worlds.file_trees")
+        _model,
+        tuple(
+            f"haptic_sim.worlds.{name}"
+            for name in (
+                *("model_files", "xml_files", "urdf", "mjcf", "mjcf_equality", "file_trees", "packages"),
+                *("xacro", "xacro_expressions", "sdf", "sdf_frames"),
+            )
+        ),
     ),
     "mesh": Target(_mesh, ("haptic_sim.geometry.meshes", "trimesh.exchange")),
     "bag": Target(_bag, ("haptic_bench.recording.bag", "mcap")),

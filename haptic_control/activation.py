@@ -55,6 +55,21 @@ def port_of(
     return world, port
 
 
+def may_act(parameters: Parameters, inertias: CoupledInertias, rate: float) -> bool:
+    """Whether a controller may run with a device: it is passive at the hand, may be active, or states no damping.
+
+    As `passivity_problem`, which also searches for gains that would do: that takes some hundred analyses.
+    """
+    if not isinstance(parameters, AnalysedControllerParameters) or parameters.allow_active:
+        return True
+    return not _is_active(parameters, inertias, rate)
+
+
+def _is_active(parameters: AnalysedControllerParameters, inertias: CoupledInertias, rate: float) -> bool:
+    found = port_of(parameters, inertias, rate)
+    return found is not None and not found[1].passive
+
+
 def passivity_problem(parameters: Parameters, inertias: CoupledInertias, rate: float) -> str:
     """Why a device is not passive at the hand with a controller, and which gains would do.
 
@@ -82,15 +97,14 @@ def passivity_problem(parameters: Parameters, inertias: CoupledInertias, rate: f
         }
         return parameters.model_copy(update=gains)
 
-    def active(one: AnalysedControllerParameters) -> bool:
-        analysed = port_of(one, inertias, rate)
-        return analysed is not None and not analysed[1].passive
+    def active(part: float) -> bool:
+        return _is_active(scaled(**dict.fromkeys(names, part)), inertias, rate)
 
-    part = largest(lambda part: active(scaled(**dict.fromkeys(names, part))), _LEAST) if names else 0.0
+    part = largest(active, _LEAST) if names else 0.0
     if part < _LEAST:
         for factor in _MORE if names else ():
             one = scaled(damping=factor)
-            if not active(one) and not one.stability_problem(inertias, rate):
+            if not _is_active(one, inertias, rate) and not one.stability_problem(inertias, rate):
                 return f"{key}: {why}; {factor:g} times controller.damping is passive; raise it, {allowed}"
         enough = _sufficient_damping(parameters, inertias, rate)
         if enough:

@@ -12,7 +12,7 @@ import os
 import re
 import stat
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -287,12 +287,17 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return found
 
 
-def read_yaml(text: str) -> Any:
+def read_yaml(text: str, tags: Mapping[str, Callable[[str], Any]] | None = None, *, repeated: bool = False) -> Any:
     """The content of a YAML document: mappings with texts as keys, lists, texts, numbers, true, false and null.
 
     Scalars are those of YAML 1.2: `1e3` is a number; `1_0`, `0x10`, `12:30`, `2001-01-01`, `yes` and `on` are texts, as
     is a whole number of more than 400 digits. Tags other than those of these types are refused. Anchors and merge
     keys (`<<`) are understood; what an alias stands for is not copied, and counts as often as it is used.
+
+    Args:
+        text: of the document.
+        tags: further tags of scalars, and what makes their values of their texts.
+        repeated: whether a mapping may repeat a key, of which the last counts; else this is an error.
 
     Raises:
         InputError: not YAML, or too deep or large; names the line.
@@ -303,7 +308,7 @@ def read_yaml(text: str) -> Any:
 
     if len(text) > DOCUMENT:
         raise InputError(f"has {len(text)} characters: must have at most {DOCUMENT}")
-    reader = _YamlReader()
+    reader = _YamlReader(tags or {}, repeated)
     line = 0
     try:
         check_text(text)
@@ -339,8 +344,9 @@ def read_mapping(path: str | os.PathLike[str]) -> dict[str, Any]:
 class _YamlReader:
     """Builds the values from the parser's events, without recursion."""
 
-    def __init__(self) -> None:
+    def __init__(self, tags: Mapping[str, Callable[[str], Any]], repeated: bool) -> None:
         self.document: Any = None
+        self._tags, self._repeated = tags, repeated
         self._documents = 0
         self._open: list[_Container] = []
         self._anchors: dict[str, tuple[Any, int] | None] = {}  # value and number of its nodes; None: not complete yet
@@ -354,7 +360,9 @@ class _YamlReader:
                 raise InputError("a second document begins: must be one")
         elif kind == "ScalarEvent":
             merges = event.value == "<<" and event.implicit[0]
-            self._complete(_MERGE if merges else _scalar(event), 1, event.anchor, event.value)
+            of_tag = self._tags.get(event.tag)
+            value = _scalar(event) if of_tag is None else of_tag(check_text(event.value))
+            self._complete(_MERGE if merges else value, 1, event.anchor, event.value)
         elif kind in ("SequenceStartEvent", "MappingStartEvent"):
             self._begin(kind == "MappingStartEvent", event)
         elif kind in ("SequenceEndEvent", "MappingEndEvent"):
@@ -378,7 +386,7 @@ class _YamlReader:
             raise InputError("a key is a list or a mapping: must be a text")
         if event.anchor is not None:
             self._anchors[event.anchor] = None
-        self._open.append(_Container(mapping, event.anchor))
+        self._open.append(_Container(mapping, event.anchor, self._repeated))
 
     def _complete(self, value: Any, nodes: int, anchor: str | None, key: str | None = None) -> None:
         """A value of so many nodes is complete, `key` as a key: keep it under its anchor and where it belongs."""
@@ -393,8 +401,8 @@ class _YamlReader:
 class _Container:
     """A list or a mapping that is being read."""
 
-    def __init__(self, mapping: bool, anchor: str | None):
-        self.anchor, self.nodes, self.wants_key = anchor, 1, mapping
+    def __init__(self, mapping: bool, anchor: str | None, repeated: bool):
+        self.anchor, self.nodes, self.wants_key, self._repeated = anchor, 1, mapping, repeated
         self._items: list[Any] = []
         self._mapping: dict[str, Any] | None = {} if mapping else None
         self._merged: list[dict[str, Any]] = []  # mappings whose keys count where this one has none
@@ -424,7 +432,7 @@ class _Container:
             value, self.wants_key = "<<" if value is _MERGE else value, True
             if self._key is _MERGE:
                 self._merge(value)
-            elif self._key in self._mapping:
+            elif self._key in self._mapping and not self._repeated:
                 raise InputError(f"duplicate key {shown(self._key)}")
             else:
                 self._mapping[self._key] = value

@@ -19,6 +19,12 @@ _SWEEPS = 40  # a 6x6 matrix takes 4 to 7
 @kernel
 def cholesky(A, n, L):
     """Fill the lower triangle of `L` (n, n) with the factor of a symmetric positive definite A; False if it is not."""
+    return _factor(A, 6, L) if n == 6 else _factor(A, n, L)  # of six rows, the compiler unrolls the loops
+
+
+@kernel(inline="always")
+def _factor(A, n, L):
+    """As `cholesky`."""
     for i in range(n):
         for j in range(i + 1):
             s = A[i, j]

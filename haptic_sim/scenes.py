@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, NamedTuple, Protocol
 
@@ -71,6 +71,20 @@ class SceneContext(NamedTuple):
     method: SceneMethod
 
 
+class ModelSource(NamedTuple):
+    """A model file and what it is read with.
+
+    Attributes:
+        path: of the file.
+        args: values of the arguments of a xacro file.
+        packages: folders in which packages are looked for first, see `haptic_sim.worlds.packages`.
+    """
+
+    path: Path
+    args: Mapping[str, Any] = {}
+    packages: tuple[Path, ...] = ()
+
+
 class SceneParameters(Part):
     """Parameters of a scene: a virtual world, as the keys of `scene.type: world` say it."""
 
@@ -96,8 +110,8 @@ class SceneParameters(Part):
         """The same, with another place for each file that a trial keeps a copy of."""
         return self
 
-    def model_files(self) -> dict[str, str]:
-        """Paths of model files whose links may have visual meshes, by the name in front of their links."""
+    def model_files(self) -> dict[str, ModelSource]:
+        """Model files whose links may have visual meshes, by the name in front of their links."""
         return {}
 
 

@@ -22,7 +22,7 @@ from haptic_sim.dynamics.energy import UnstableError
 from haptic_sim.errors import HapticsError
 from haptic_sim.parameters import ParameterError, Parameters, did_you_mean, explain, quantity
 from haptic_sim.rotations import matrices
-from haptic_sim.scenes import AnySceneParameters
+from haptic_sim.scenes import AnySceneParameters, ModelSource
 from haptic_sim.snapshots import Snapshot
 from haptic_sim.tool.engines import ENGINES, EngineContext
 from haptic_sim.tool.environment import Environment as Environment
@@ -31,8 +31,10 @@ from haptic_sim.tool.protocol import Simulation, Simulator
 from haptic_sim.tool.tool_side import world_of
 from haptic_sim.tool.world_state import Contact as Contact
 from haptic_sim.worlds import building
+from haptic_sim.worlds.file_trees import ModelFileError
 from haptic_sim.worlds.loads import carry
-from haptic_sim.worlds.model_files import last_link
+from haptic_sim.worlds.model_files import ROOTS, SUFFIXES, last_link
+from haptic_sim.worlds.packages import described
 from haptic_sim.worlds.parameters import NAME, WORLD, FileParameters, HoldParameters, MujocoParameters
 from haptic_sim.worlds.scenes import AnyToolParameters, NoToolParameters, tools_of
 
@@ -284,34 +286,39 @@ def load(
     engine: str = "haptics",
     **keys: Any,
 ) -> Model:
-    """The model of a file: an experiment (.yaml), or a robot or a scene as URDF (.urdf) or MJCF (.xml).
+    """The model of a file: an experiment (.yaml), or a robot or a scene (.urdf, .xml, .xacro, .sdf or .world).
 
         arm = haptic_sim.load("arm.urdf", tool="hand", gravity_compensation=True, rate=2000.0)
+        arm = haptic_sim.load("ur.urdf.xacro", args={"ur_type": "ur5e"})
 
     Args:
-        path: of the file. An experiment's operator, device and controller are left out.
-        tool: the link that is held, of URDF and MJCF; left out: the last one of the file that moves.
+        path: of the file, or `robot://NAME`, a robot of the package robot_descriptions. An experiment's operator,
+            device and controller are left out.
+        tool: the link that is held, not for experiments; left out: the last one of the file that moves.
         base: whether what the file fixes to the world is fixed, as it is if left out, or free, as a quadrotor.
-        engine: what simulates the world of URDF and MJCF: `haptics`, or `mujoco`, whose files say what is fixed.
-        keys: for URDF and MJCF, further arguments of `Model`, and keys of `scene.files.NAME` (`gravity_compensation`,
+        engine: what simulates the world of the file: `haptics`, or `mujoco`, whose files say what is fixed.
+        keys: further arguments of `Model`, and keys of `scene.files.NAME` (`args`, `packages`, `gravity_compensation`,
             `position`, ...), or with MuJoCo those of its scene (`actuators`, ...).
 
     Raises:
         ParameterError: it cannot be read, or cannot be simulated; one line for each problem.
     """
-    file = Path(path)
+    named = os.fspath(path)
+    try:
+        file = described(named) or Path(named)
+    except ModelFileError as error:
+        raise ParameterError([f"path = {named}{problem}" for problem in error.problems]) from error
     if file.suffix in (".yaml", ".yml"):
         given = {"tool": tool is not None, "base": base is not None, "engine": engine != "haptics"}
         if names := ", ".join([name for name, is_given in given.items() if is_given] + list(keys)):
             raise ParameterError([f"{names}: not for an experiment, whose file says them"])
         return Model.from_yaml(file)
-    if file.suffix not in (".urdf", ".xml"):
-        raise ParameterError([f"path = {file}: must end in .yaml (experiment), .urdf (URDF) or .xml (MJCF)"])
+    if file.suffix not in ROOTS:
+        raise ParameterError([f"path = {file}: must end in .yaml (experiment), {SUFFIXES}"])
     if engine not in ("haptics", "mujoco"):
         raise ParameterError([f"engine = {engine}: must be haptics or mujoco"])
     if engine == "mujoco" and base is not None:
         raise ParameterError([f"base = {base}: not with engine = mujoco, whose file says what is fixed"])
-    held = _last_link(file, base == "free") if tool is None else tool
     of_scene: type[Parameters] = MujocoParameters if engine == "mujoco" else FileParameters
     known = [name for name in of_scene.model_fields if name not in ("type", "file", "path", "base", "tool")]
     for name in keys:
@@ -321,29 +328,34 @@ def load(
             )
     arguments = {name: value for name, value in keys.items() if name in _OF_MODEL}
     of_file = {name: value for name, value in keys.items() if name not in _OF_MODEL}
+    of_file |= {"path": str(file.absolute())} | ({} if base is None or engine == "mujoco" else {"base": base})
+    held = _last_link(of_file) if tool is None else tool
     if engine == "mujoco":
+        of_file.pop("path")
         return Model({"type": "mujoco", "file": str(file.absolute()), "tool": held, **of_file}, **arguments)
-    name = re.sub(r"[^A-Za-z0-9_-]", "_", file.stem)
+    stem = file.stem.removesuffix(".urdf").removesuffix(".sdf") if file.suffix == ".xacro" else file.stem
+    name = re.sub(r"[^A-Za-z0-9_-]", "_", stem)
     name = name if NAME.fullmatch(name) and name != WORLD else f"model_{name}"
-    of_file |= {"path": str(file.absolute())} | ({} if base is None else {"base": base})
     return Model({"files": {name: of_file}, "tool": f"{name}/{held}"}, **arguments)
 
 
 _OF_MODEL = ("contact", "environment", "rate", "folder", "seed")
 
 
-def _last_link(file: Path, free: bool) -> str:
-    """The link that is held where none is named.
+def _last_link(of_file: Mapping[str, Any]) -> str:
+    """The link that is held where none is named, of a file with these keys.
 
     Raises:
         ParameterError: none moves.
     """
     try:
-        found = last_link(file, free=free)
-    except (HapticsError, OSError):
+        packages = tuple(map(Path, of_file.get("packages", ())))
+        source = ModelSource(Path(of_file["path"]), of_file.get("args", {}), packages)
+        found = last_link(source, free=of_file.get("base") == "free")
+    except (HapticsError, OSError, TypeError):
         return ""  # `Model` says what is wrong with the file
     if not found:
-        raise ParameterError([f"path = {file}: none of its links moves; base='free' lets the whole of it move"])
+        raise ParameterError([f"path = {source.path}: none of its links moves; base='free' lets the whole of it move"])
     return found
 
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -19,6 +18,7 @@ from haptic_sim.constraints.drawing import SLENDER, Drawing
 from haptic_sim.constraints.scenes import ConstrainedParameters, ConstrainedSetup
 from haptic_sim.dynamics.loose import forward_kinematics
 from haptic_sim.rotations import matrices
+from haptic_sim.scenes import ModelSource
 from haptic_sim.simulation import Model
 from haptic_sim.spatial import quat_from_matrix
 from haptic_sim.tool.engines import Start
@@ -196,13 +196,13 @@ def _linked(world: WorldSetup, joints: Sequence[int], held: Sequence[int]) -> tu
     return tuple(body for body, root in enumerate(roots) if root in trees)
 
 
-def _visuals(files: Mapping[str, str], names: tuple[str, ...]) -> tuple[list[Shape], tuple[str, ...]]:
+def _visuals(files: Mapping[str, ModelSource], names: tuple[str, ...]) -> tuple[list[Shape], tuple[str, ...]]:
     """What links of files look like, and a line for each file of which that cannot be shown."""
     shapes: list[Shape] = []
     notes = []
-    for name, path in files.items():
+    for name, source in files.items():
         try:
-            for link, X, geometry in load_visuals(Path(path)):
+            for link, X, geometry in load_visuals(source):
                 if f"{name}/{link}" in names:
                     shapes.append(moved(shape_of_coal(names.index(f"{name}/{link}"), geometry), X))
         except VisualError as error:

@@ -1,8 +1,7 @@
-"""What the links of URDF files look like: their visual meshes and shapes, which nothing collides with."""
+"""What the links of URDF files look like, xacro or not: their visual meshes and shapes; nothing collides with them."""
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import NamedTuple
 
 import coal
@@ -10,6 +9,10 @@ import numpy as np
 import pinocchio as pin
 
 from haptic_sim.errors import HapticsError
+from haptic_sim.scenes import ModelSource
+from haptic_sim.worlds.file_trees import ModelFileError
+from haptic_sim.worlds.model_files import read_document
+from haptic_sim.worlds.xml_files import text_of
 
 MOST_TRIANGLES = 300_000  # of a file; more would make a browser stutter
 
@@ -26,18 +29,24 @@ class VisualError(HapticsError, ValueError):
     """Why the visual meshes of a file cannot be shown."""
 
 
-def load_visuals(path: Path) -> list[Visual]:
+def load_visuals(source: ModelSource) -> list[Visual]:
     """The visuals of a URDF file, whose meshes are looked for as those that collide; none of another file.
 
     Raises:
         VisualError: they cannot be read, or are too many.
     """
-    if path.suffix != ".urdf":
+    if source.path.suffix not in (".urdf", ".xacro"):
         return []
-    folders = [str(folder) for folder in path.resolve().parents]
     try:
-        model = pin.buildModelFromUrdf(str(path))
-        geometry = pin.buildGeomFromUrdf(model, str(path), pin.GeometryType.VISUAL, package_dirs=folders)
+        root = read_document(source)
+    except ModelFileError as error:
+        raise VisualError(error.problems[0].removeprefix(": ")) from error
+    if root.tag != "robot":
+        return []
+    text, folders = text_of(root), [str(folder) for folder in source.path.resolve().parents]
+    try:
+        model = pin.buildModelFromXML(text)
+        geometry = pin.buildGeomFromUrdfString(model, text, pin.GeometryType.VISUAL, package_dirs=folders)
     except (ValueError, RuntimeError, IndexError) as error:  # how exceptions of C++ arrive
         raise VisualError(str(error).rpartition("message:")[2].strip().partition("\n")[0] or repr(error)) from error
     found, triangles = [], 0

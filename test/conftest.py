@@ -78,7 +78,9 @@ def _ros_domain() -> int:
 
 
 gc.set_threshold(100_000, 20, 20)  # as the command line: see haptic_bench/__main__.py
-os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # else each process that a test starts compiles all our sources
+# Else each process that a test starts compiles all our sources, and each worker rewrites the assertions of all tests.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+sys.dont_write_bytecode = False
 sys.path.append(str(ROOT))  # of the benchmarks, which are not installed
 os.environ["ROS_AUTOMATIC_DISCOVERY_RANGE"] = "LOCALHOST"
 os.environ["ROS_DOMAIN_ID"] = str(_ros_domain())

@@ -130,7 +130,8 @@ def test_an_activation_forgets_the_position_before() -> None:
 def test_a_trial_of_encoders_is_simulated_again_from_its_messages() -> None:
     """Also where the device, which only the driver knows, is not where the messages say."""
     settings = ("device.resolution=[0.0001,0.001]", "device.damping=[2,0.01]", "device.velocity_cutoff=100")
-    (trial,) = experiment.load("corner_peg", (*settings, "guard.type=none"), "0.2")
+    gains = ("controller.stiffness=[100,100,0.5]", "controller.damping=[70,70,0.375]")
+    (trial,) = experiment.load("corner_peg", (*settings, *gains, "guard.type=none"), "0.2")
     store = MessageStore()
     simulate(trial, store)
     verdict = resimulate(trial, store.messages)

@@ -415,6 +415,7 @@ INTEGRAL = "controller={type: four_channel, integral: [1, 1, 0], integral_limit:
         ),
         ("dynamic_contact", ["local_model.transient.decay=3"], ""),
         ("delayed_wall", [], ""),
+        ("stack", ["environment.sleep_time=1"], "environment.sleep_time: not used, as environment.sleep_speed = 0"),
         ("delayed_wall", ["guard.type=tank"], "relay.wave.impedance: not used, as guard.type = tank"),
         ("delayed_wall", ["relay.correction=3"], "relay.correction: not used, as guard.type = wave"),
         (

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+
 import numpy as np
 import pytest
+from conftest import ROOT
 from field_scenes import pipe, torus, torus_distance
 
 from haptic_sim.geometry.collision.field_contacts import smooth_minimum
@@ -200,3 +204,10 @@ def test_smooth_minimum_is_near_the_least_and_its_weights_are_its_derivative():
             other = np.empty(count)
             rate = (smooth_minimum(more, other, count, delta) - smooth_minimum(less, other, count, delta)) / 2e-6
             assert rate == pytest.approx(weight[i], abs=1e-5)
+
+
+def test_winding_numbers_are_imported_only_where_a_field_is_built():
+    program = (
+        "import sys, haptic_sim.tool.environment, haptic_sim.geometry.fields.field; sys.exit('igl' in sys.modules)"
+    )
+    assert subprocess.run([sys.executable, "-c", program], cwd=ROOT, check=False).returncode == 0

@@ -138,7 +138,11 @@ def test_without_mujoco_the_command_that_installs_it_is_said(tmp_path: Path, mon
 @pytest.mark.parametrize(
     ("extra", "said"),
     [
-        ('<equality><joint joint1="j"/></equality>', ": <equality>: worlds have no equality constraints"),
+        (
+            '<tendon><spatial name="t"><site site="a"/><site site="b"/></spatial></tendon>'
+            '<equality><tendon name="e" tendon1="t"/></equality>',
+            ": <equality> e: its tendon must be a fixed one",
+        ),
         (
             '<tendon><fixed name="t" stiffness="2"><joint joint="j" coef="1"/></fixed></tendon>',
             ": <tendon> t: worlds have no tendons with forces of their own",
@@ -146,9 +150,10 @@ def test_without_mujoco_the_command_that_installs_it_is_said(tmp_path: Path, mon
     ],
 )
 def test_what_worlds_do_not_have_is_refused_with_what_to_do(tmp_path: Path, extra: str, said: str) -> None:
-    body = '<worldbody><body name="tool"><joint name="j"/><geom size="1"/></body></worldbody>'
+    sites = '<site name="a"/><body name="tool"><site name="b"/>'
+    body = f'<worldbody>{sites}<joint name="j"/><geom size="1"/></body></worldbody>'
     with pytest.raises(ModelFileError) as caught:
         load_trees(written(tmp_path, body + extra), "hull")
     assert str(caught.value) == f"{said}; take it out, or let MuJoCo simulate the world (scene.type = mujoco)"
-    harmless = extra.replace("<joint joint1", '<joint active="false" joint1').replace(' stiffness="2"', "")
+    harmless = extra.replace('<tendon name="e"', '<tendon active="false" name="e"').replace(' stiffness="2"', "")
     assert len(load_trees(written(tmp_path, body + harmless), "hull")[0]) == 1

@@ -138,8 +138,8 @@ def test_defaults_of_mjcf_joints_are_those_of_mujoco(tmp_path: Path) -> None:
 def test_what_is_not_simulated_is_listed(tmp_path: Path) -> None:
     limit = '<limit lower="-1" upper="0.5" velocity="2" effort="3"/>'
     more = '<transmission name="t"/><transmission name="u"/><gazebo/><material name="m"/>'
-    found = notes(tmp_path, urdf(f'{limit}<mimic joint="k"/>', more=more))
-    assert found == ["<gazebo>", "<transmission> (2)", "<mimic> of j"]
+    found = notes(tmp_path, urdf(f"{limit}<safety_controller k_velocity='0'/>", more=more))
+    assert found == ["<gazebo>", "<transmission> (2)", "<safety_controller> of j"]
     assert notes(tmp_path, urdf(limit)) == []
     found = notes(
         tmp_path,

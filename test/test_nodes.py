@@ -230,8 +230,8 @@ def test_the_gains_of_the_general_four_channel_controller_are_checked_when_they_
 
 def test_changed_gains_with_which_the_device_is_active_are_refused(bench: Bench) -> None:
     """And taken where the experiment allows it; four channels pass on forces, which the device's damping suits."""
-    settings = ("device.damping=[3, 0.01]",)
-    node = configured(bench.node("controller", *settings))
+    gains = ("controller.stiffness=[100, 100, 0.5]", "controller.damping=[70, 70, 0.375]")
+    node = configured(bench.node("controller", "device.damping=[3, 0.01]", *gains))
     assert change(node, "damping", [60.0, 60.0, 0.375]) == ""
     problem = change(node, "damping", [0.0, 0.0, 0.375])
     assert "damping [3, 0.01], is not passive along" in problem and "controller.allow_active=true" in problem

@@ -14,6 +14,8 @@ from scipy.spatial.transform import Rotation
 from test_springs import check_energy, cylinder
 from world_builder import DEFAULT, METHODS, Body, G, Simulation
 
+from haptic_sim.contact.sleeping import _move_row
+from haptic_sim.contact_rows import ContactRows
 from haptic_sim.geometry.collision.edges import WITNESS
 from haptic_sim.geometry.collision.features import FEATURE_BITS
 from haptic_sim.geometry.collision.rims import FAINT, LONG
@@ -158,7 +160,7 @@ def test_the_wrench_is_continuous_over_edges_and_tilts(ground: str, tilt: tuple[
     """A cylinder on random paths, whose lower cap is over a border, at 0.1 to 1 mm.
 
     Where the wrench changes most between two of 100 poses, the change is bisected: what is left of it is less than
-    0.03 N, of forces of 2 to 16 N. Nearest points of coal are right to 1e-6 m, which is 0.004 N at each contact.
+    0.06 N, of forces of 2 to 16 N. Nearest points of coal are right to 1e-6 m, which is 0.004 N at each contact.
     Centres of caps are no more than 0.6 radii beyond the border: where shapes overlap sideways by less than their
     depth, the shortest way out is sideways.
     """
@@ -188,7 +190,7 @@ def test_the_wrench_is_continuous_over_edges_and_tilts(ground: str, tilt: tuple[
                     high, after = middle, between
                 else:
                     low, below = middle, between
-            assert np.abs(after - below).max() < 0.03, (low, ends)
+            assert np.abs(after - below).max() < 0.06, (low, ends)
 
 
 # Energy
@@ -243,3 +245,11 @@ def test_a_cylinder_that_is_pushed_over_an_edge_gains_no_energy() -> None:
         sim = Simulation({"floor": floor, "body": body}, method, contact=DEFAULT, gravity=[0.0, 0.0, -G])
         check_energy(sim, 500, of=method)
         assert sim.q("body")[0] > 0.08
+
+
+def test_a_row_that_is_moved_keeps_its_weight() -> None:
+    """Where bodies sleep, the rows of those that are awake move up."""
+    rows = ContactRows()
+    rows.arrays.weight[:2] = 1.0, 0.25
+    _move_row(rows.arrays, 1, 0)
+    assert rows.arrays.weight[0] == 0.25

@@ -310,11 +310,13 @@ def _add_commands(commands: Any) -> None:
     command.add_argument(
         "target",
         nargs="?",
-        metavar="EXPERIMENT|NAMESPACE|DIR",
-        help="name of an experiment or path of a YAML file, which is run unless it runs already; namespace of what "
-        "runs; or directory of a recorded trial; default: what runs",
+        metavar="EXPERIMENT|FILE|NAMESPACE|DIR",
+        help="name of an experiment or path of a YAML file, which is run unless it runs already; a file of a robot or "
+        "a world (.urdf, .xacro, .xml, .sdf, .world), whose bodies can be dragged; namespace of what runs; or "
+        "directory of a recorded trial; default: what runs",
     )
     _add_settings(command)
+    _add_args(command)
     command.add_argument("--mode", choices=MODES[1:], help="how an experiment runs; default: realtime")
     command.add_argument(
         "--composed", action="store_true", help="run driver, controller and the tool's side in one process"
@@ -324,6 +326,18 @@ def _add_commands(commands: Any) -> None:
     )
     _add_page(command)
     command.set_defaults(command=VIEW)
+
+    command = commands.add_parser(
+        "convert", help="write the file of a robot or a world as an experiment that can be edited (docs/worlds.md)"
+    )
+    command.add_argument("file", metavar="FILE", help="a file .urdf, .xacro, .xml (MJCF), .sdf or .world")
+    command.add_argument("--out", metavar="WORLD.yaml", required=True, help="file that is written, meshes beside it")
+    _add_args(command)
+    command.add_argument(
+        "--packages", action="append", default=[], metavar="DIR", help="folder in which packages are looked for first"
+    )
+    command.add_argument("--force", action="store_true", help="overwrite the file")
+    command.set_defaults(command="haptic_bench.commands.convert:convert")
 
     command = commands.add_parser(
         "point", help="move the hand of a running trial whose operator is a pointer (docs/pointer.md)"
@@ -468,8 +482,8 @@ def _add_start(commands: Any) -> None:
         "--world",
         dest="given_world",
         metavar="WORLD",
-        help="an experiment, or a file: .yaml, .xml (MJCF), .urdf; none: clients of CRTK command the device "
-        "(docs/crtk.md)",
+        help="an experiment, or a file: .yaml, .xml (MJCF), .urdf, .xacro, .sdf, .world; none: clients of CRTK command "
+        "the device (docs/crtk.md)",
     )
     command.add_argument(
         "--device",
@@ -478,6 +492,7 @@ def _add_start(commands: Any) -> None:
         help="type of the device, a hardware device (docs/devices.md), or a .yaml file; default: as the world has it",
     )
     _add_set(command, "set a key of the experiment, as contact.stiffness=2000")
+    _add_args(command)
     command.add_argument("--composed", action="store_true", help="run all but a slow world in one process")
     command.add_argument(
         "--record",
@@ -618,6 +633,17 @@ def _add_page(command: argparse.ArgumentParser) -> None:
 
 def _add_set(command: argparse.ArgumentParser, text: str) -> None:
     command.add_argument("--set", dest="settings", action="append", default=[], metavar="KEY=VALUE", help=text)
+
+
+def _add_args(command: argparse.ArgumentParser) -> None:
+    command.add_argument(
+        "--arg",
+        dest="args",
+        action="append",
+        default=[],
+        metavar="NAME=VALUE",
+        help="set an argument of a xacro file, as ur_type=ur5e",
+    )
 
 
 def _add_settings(command: argparse.ArgumentParser) -> None:

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from haptic_bench.analysis.base import analysis_of
 from haptic_bench.commands.command_line import DONE, FAILED
-from haptic_bench.experiment.system import held_by_default, load_system
+from haptic_bench.experiment.system import args_of, held_by_default, load_system
 from haptic_bench.running import namespaces
 from haptic_bench.running.runner import Interruption
 from haptic_bench.trials import trial
@@ -22,7 +22,7 @@ def start(options: argparse.Namespace) -> int:
     given = [world for world in (options.world, options.given_world) if world is not None]
     if len(given) != 1:
         raise ParameterError([f"start: {len(given)} worlds are given; give one, by name or as a file"])
-    one = load_system(given[0], options.device, options.settings)
+    one = load_system(given[0], options.device, options.settings, args_of(options.args))
     experiment = one.experiment
     for note in one.notes:
         print(f"haptics: {note}", file=sys.stderr)

@@ -14,7 +14,7 @@ import numpy as np
 
 from haptic_bench.experiment.model import Experiment, FurtherHandParameters
 from haptic_bench.experiment.unused import unused_keys
-from haptic_control.activation import not_analysed, passivity_problem
+from haptic_control.activation import may_act, not_analysed, passivity_problem
 from haptic_control.parameters import ControllerParameters
 from haptic_control.stability import CoupledInertias
 from haptic_drivers.devices.link import Source
@@ -396,9 +396,14 @@ def _with_gains(experiment: Experiment, start: Start) -> Experiment:
         factors = np.repeat([0.5**translation, 0.5**rotation], (2, 1) if inertias.planar else 3)
         gains: dict[str, Any] = {name: tuple((factors * getattr(controller, name)).tolist()) for name in own}
         smaller = controller.model_copy(update=gains)
-        if not (_loop_problem(smaller, inertias, experiment.rate) or _loop_problem(smaller, lighter, experiment.rate)):
+        if all(_may_run(smaller, coupled, experiment.rate) for coupled in (inertias, lighter)):
             return experiment.model_copy(update={"controller": smaller})
     return experiment.model_copy(update={"controller": controller})
+
+
+def _may_run(controller: ControllerParameters, inertias: CoupledInertias, rate: float) -> bool:
+    """Whether the loop of a controller is stable, and passive where it must be."""
+    return not controller.stability_problem(inertias, rate) and may_act(controller, inertias, rate)
 
 
 def _loop_problem(controller: ControllerParameters, inertias: CoupledInertias, rate: float) -> str:

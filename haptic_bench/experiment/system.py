@@ -1,13 +1,14 @@
 """What a system that runs until it is stopped is made of: a world, and a device to touch it with.
 
-The world is an experiment, of the catalogue or a YAML file; or a world file (MJCF or URDF, here or in `config/worlds`),
-held by its last link that moves, or by that which `scene.tool` names. A device is a type of simulated ones, a hardware
-device of `config/devices`, or a YAML file: with sections of an experiment, or with the data of a hardware device.
+The world is an experiment, of the catalogue or a YAML file; or a world file (MJCF, URDF, SDF or xacro, here or in
+`config/worlds`), held by its last link that moves, or by that which `scene.tool` names. A device is a type of simulated
+ones, a hardware device of `config/devices`, or a YAML file: with sections of an experiment, or with the data of a
+hardware device.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -22,10 +23,13 @@ from haptic_sim import inputs
 from haptic_sim.errors import HapticsError
 from haptic_sim.messages import FORCE
 from haptic_sim.parameters import ParameterError
-from haptic_sim.worlds.model_files import last_link
+from haptic_sim.scenes import ModelSource
+from haptic_sim.worlds.file_trees import ModelFileError
+from haptic_sim.worlds.model_files import ROOTS, last_link
 from haptic_sim.worlds.mujoco_files import last_body
+from haptic_sim.worlds.packages import ROBOT, described
 
-WORLD_FILES = (".xml", ".urdf")
+WORLD_FILES = tuple(ROOTS)
 SECTIONS = ("device", "controller", "operator")  # that a file of a device may have
 STANDALONE: dict[str, Any] = {
     "name": "device",
@@ -46,6 +50,8 @@ STANDALONE: dict[str, Any] = {
 """A device without a world, which clients of CRTK command; the scene says no more than where it is held."""
 IN_THE_PLANE = {"scene": {"type": "empty"}, "tool": {"type": "peg"}}
 """The same for a device that moves in the plane."""
+VIEWED: dict[str, Any] = {"duration": 3600.0, "device": {"type": "none"}, "operator": {"type": "pointer"}}
+"""Sections of a world file that is only looked at, whose bodies a pointer drags."""
 LOW = {"stiffness": [1e3, 1e3, 1e3, 1.0, 1.0, 1.0], "damping": [20.0, 20.0, 20.0, 0.02, 0.02, 0.02]}
 """Gains of a coupling for devices of unknown inertia, where it is not known whether the default ones are stable."""
 
@@ -55,7 +61,9 @@ def simulated_devices() -> tuple[str, ...]:
     return tuple(name for name in DEVICES.entries() if name != "hardware")
 
 
-def load_system(world: str, device: str = "", settings: Sequence[str] = ()) -> Trial:
+def load_system(
+    world: str, device: str = "", settings: Sequence[str] = (), args: Mapping[str, str] | None = None
+) -> Trial:
     """The trial whose graph is the system.
 
     Args:
@@ -63,6 +71,7 @@ def load_system(world: str, device: str = "", settings: Sequence[str] = ()) -> T
             device.
         device: a type of simulated ones, a name in config/devices, or a YAML file; empty: as the world has it.
         settings: KEY=VALUE.
+        args: values of the arguments of a xacro file.
 
     Raises:
         ParameterError: one line for each problem.
@@ -76,8 +85,9 @@ def load_system(world: str, device: str = "", settings: Sequence[str] = ()) -> T
             document["device"] = document["device"] | {"aligned": "mount"}
         return _one(document, Path("device.yaml"), settings)
     file = _world_file(world)
+    _check_args(file, args)
     path = find(world) if file is None else file
-    document = _with_device(read_document(path) if file is None else _document(path, settings), device)
+    document = _with_device(read_document(path) if file is None else _document(path, settings, args or {}), device)
     kind = _type_of(document, "device") or "none"
     chosen = file is not None or bool(device) or kind == "hardware"  # an experiment's own device has its controller
     if "controller" in document or not chosen or not _takes_forces(kind):
@@ -88,13 +98,85 @@ def load_system(world: str, device: str = "", settings: Sequence[str] = ()) -> T
     return _one(document | {"controller": {"type": "virtual_coupling", **LOW}}, path, settings)
 
 
+def is_world_file(world: str) -> bool:
+    """Whether a word names a world file, here or in `config/worlds`, and no experiment."""
+    return world.startswith(ROBOT) or world.endswith(WORLD_FILES) or (world not in catalogue() and world in _known())
+
+
+def _known() -> dict[str, Path]:
+    """The world files of `config/worlds`."""
+    return {path.stem: path for path in sorted((config_folder() / "worlds").glob("*")) if path.suffix in WORLD_FILES}
+
+
+def args_of(settings: Sequence[str]) -> dict[str, str]:
+    """Arguments of a xacro file from NAME=VALUE.
+
+    Raises:
+        ParameterError: one has another form, or is there twice.
+    """
+    args: dict[str, str] = {}
+    for text in settings:
+        name, equals, value = text.partition("=")
+        if not equals or not name or name in args:
+            reason = "is given twice" if name in args else "must be NAME=VALUE"
+            raise ParameterError([f"--arg {inputs.shown(text)}: {reason}"])
+        args[name] = value
+    return args
+
+
+def load_viewed(world: str, settings: Sequence[str] = (), args: Mapping[str, str] | None = None) -> Trial:
+    """The trial in which a world file is seen: without a device, a pointer drags all that moves.
+
+    Args:
+        world: a file, or the name of one of `config/worlds`.
+        settings: KEY=VALUE.
+        args: values of the arguments of a xacro file.
+
+    Raises:
+        ParameterError: one line for each problem.
+    """
+    path = find_world_file(world)
+    _check_args(path, args)
+    document = _document(path, settings, args or {}) | VIEWED
+    if document["scene"]["type"] == "world":
+        document |= {"contact": {"friction": {"model": "coulomb"}}, "environment": {"method": "constraint"}}
+    return _one(document, path, settings)
+
+
+def find_world_file(world: str) -> Path:
+    """A world file, by name or as a path.
+
+    Raises:
+        ParameterError: it is none.
+    """
+    path = _world_file(world)
+    if path is None:
+        raise ParameterError([f"world {inputs.shown(world)}: must be a file {', '.join(WORLD_FILES)}"])
+    return path
+
+
+def _check_args(path: Path | None, args: Mapping[str, str] | None) -> None:
+    """Refuse arguments of what has none.
+
+    Raises:
+        ParameterError: see above.
+    """
+    if args and (path is None or path.suffix != ".xacro"):
+        raise ParameterError([f"--arg {min(args)}: is an argument of a xacro file; leave it out"])
+
+
 def _world_file(world: str) -> Path | None:
     """The world file of that name; None if it names an experiment.
 
     Raises:
         ParameterError: it names neither.
     """
-    known = {path.stem: path for path in sorted((config_folder() / "worlds").glob("*")) if path.suffix in WORLD_FILES}
+    known = _known()
+    if world.startswith(ROBOT):
+        try:
+            return described(world)
+        except ModelFileError as error:
+            raise ParameterError([f"world {world}{problem}" for problem in error.problems]) from error
     if world in catalogue() or world.endswith((".yaml", ".yml")):
         return None
     if world in known:
@@ -114,15 +196,16 @@ def _world_file(world: str) -> Path | None:
     return path.resolve()
 
 
-def _document(path: Path, settings: Sequence[str]) -> dict[str, Any]:
+def _document(path: Path, settings: Sequence[str], args: Mapping[str, str]) -> dict[str, Any]:
     """An experiment with a world file as its scene, held at its last link that moves if `settings` say no other."""
     held = _names_tool(settings)
     scene: dict[str, Any] = {"gravity_compensation": True}  # a robot without its drives would fall with the hand
     if path.suffix == ".xml":
         scene |= {"type": "mujoco", "file": str(path), "tool": "" if held else last_body(path)}
     else:
-        link = "" if held else _last_link(path)
-        scene |= {"type": "world", "files": {"model": {"path": str(path)}}, "tool": f"model/{link}"}
+        link = "" if held else _last_link(ModelSource(path, args))
+        file: dict[str, Any] = {"path": str(path)} | ({"args": dict(args)} if args else {})
+        scene |= {"type": "world", "files": {"model": file}, "tool": f"model/{link}"}
     document: dict[str, Any] = {
         "name": name_of(path),
         "duration": 1.0,
@@ -142,12 +225,12 @@ def _names_tool(settings: Sequence[str]) -> bool:
 
 def held_by_default(world: str, settings: Sequence[str] = ()) -> bool:
     """Whether a world is held by its last link that moves because nothing says which body is held."""
-    return world.endswith(WORLD_FILES) and not _names_tool(settings)
+    return (world.endswith(WORLD_FILES) or world.startswith(ROBOT)) and not _names_tool(settings)
 
 
-def _last_link(path: Path) -> str:
+def _last_link(source: ModelSource) -> str:
     try:
-        return last_link(path) or last_link(path, free=True)
+        return last_link(source) or last_link(source, free=True)
     except (HapticsError, OSError):
         return ""  # the world says what is wrong with the file
 

@@ -128,11 +128,11 @@ class ConstrainedMultibody(Multibody):
         self._ready = False
         self.constraints, self.period = tuple(constraints), period
         m = sum(constraint.rows for constraint in self.constraints)
-        coupled = [c.joints for c in self.constraints]
+        coupled = [pair for c in self.constraints for pair in c.bound]
         super().__init__(model, hand, q, v, laws=laws, period=period, rows=m, coupled=coupled, balanced=balanced)
         self.held_single = False  # contacts come to the hand by way of the constraints
         nv = self.nv
-        self._rows = build_rows(self.constraints, model.njoints, nv)
+        self._rows = build_rows(self.constraints, model.njoints, model.idx_vs.tolist(), nv)
         self._schedule = Schedule(self.constraints, period)
         sizes = {"constraints": len(self.constraints), "rows": m, "nv": nv}
         fade = np.array([constraint.fade for constraint in self.constraints], float)
@@ -162,6 +162,9 @@ class ConstrainedMultibody(Multibody):
             )
             for j in joints
         ]
+        coupled_joints = sorted({joint for c in self.constraints for part in c.sums for joint in part})
+        self._coupled_v = [model.idx_vs[j] for j in coupled_joints]
+        self._coupled_q = [model.idx_qs[j] for j in coupled_joints]
         self._accelerations = [
             (
                 self._rows.acceleration[j, :3],
@@ -281,6 +284,8 @@ class ConstrainedMultibody(Multibody):
             pin.computeJointJacobians(self.model, self.data, q)
         for R, rotation, p, translation in self._placements:
             R[:], p[:] = rotation, translation
+        if self._coupled_v:
+            self._rows.position[self._coupled_v] = (self.q if q is None else q)[self._coupled_q]
 
     def _switch(self) -> None:
         """Go on to the next modes."""

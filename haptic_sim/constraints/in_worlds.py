@@ -16,6 +16,9 @@ length 1. A row whose remainder is less than `linalg.RANK_TOLERANCE` after proje
 them: it is left out. P = 1 - Q^T Q projects on velocities that satisfy all constraints; the constraint forces are in
 the span of Q and do no work there.
 
+A coupling of joints is a row of coordinates instead: with f and t the factors of two sums of positions,
+    c = f . q - p(t . q),    A = f - p'(t . q) t,    gamma = -p''(t . q) (t . v)^2.
+
 Residuals are in m or rad; of circle and sphere (d^2 - r^2) / (2 r), the distance to first order. Those of `axis_along`
 are sines: it can be switched on from less than 90 degrees. Those of `frame_on_frame` are a rotation vector, in whose
 row rates its own rate of change is left out: gamma is exact where the constraint is met.
@@ -23,9 +26,10 @@ row rates its own rate of change is left out: gamma is exact where the constrain
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import numpy as np
@@ -46,7 +50,8 @@ from haptic_sim.vectors import dot
     AXIS_THROUGH_POINT,
     KNIFE_EDGE,
     ROLLING_BALL,
-) = range(10)
+    JOINT_COUPLING,
+) = range(11)
 ROWS = {  # number of rows, and how many of them come first and are of positions
     POINT_ON_PLANE: (1, 1),
     POINT_ON_SPHERE: (1, 1),
@@ -58,7 +63,9 @@ ROWS = {  # number of rows, and how many of them come first and are of positions
     AXIS_THROUGH_POINT: (2, 2),
     KNIFE_EDGE: (1, 0),
     ROLLING_BALL: (3, 1),
+    JOINT_COUPLING: (1, 1),
 }
+TERMS = 5  # of the polynomial of a coupling of joints
 MOST_ROWS = 6  # of a constraint
 # A row that is shorter by this part than the longest has vanished: in a planar world, those that leave the plane.
 _VANISHED = 1e-12
@@ -76,6 +83,8 @@ class WorldConstraint:
         radius: [m].
         active: intervals [s] in which it holds, None always; an end of None never comes.
         fade: how long it takes to switch [s].
+        sums: of a coupling: factors of the positions of joints by number, of the sum that follows and of the other one.
+        polynomial: of a coupling, the constant coefficient first.
     """
 
     name: str
@@ -88,6 +97,14 @@ class WorldConstraint:
     radius: float = 1.0
     active: tuple[tuple[float, float | None], ...] | None = None
     fade: float = 0.3
+    sums: tuple[dict[int, float], dict[int, float]] = field(default_factory=lambda: ({}, {}))
+    polynomial: tuple[float, ...] = ()
+
+    @property
+    def bound(self) -> tuple[tuple[int, int], ...]:
+        """Pairs of joints that move together by it."""
+        coupled = [joint for part in self.sums for joint in part]
+        return (self.joints, *itertools.pairwise(coupled))
 
     @property
     def rows(self) -> int:
@@ -105,8 +122,11 @@ class RowsOfConstraints(NamedTuple):
     points: np.ndarray = shared("p_A and p_B in the joints' axes", "constraints", 2, 3, unit="m")
     axes: np.ndarray = shared("R_A and R_B, an axis a row", "constraints", 2, 3, 3)
     radius: np.ndarray = shared("radius of each constraint", "constraints", unit="m")
+    sums: np.ndarray = shared("factors of positions in the two sums of a coupling", "constraints", 2, "nv")
+    polynomial: np.ndarray = shared("coefficients of the polynomial of a coupling", "constraints", TERMS)
     holonomic: np.ndarray = shared("whether a row is of positions", "rows", dtype=np.bool_)
     owner: np.ndarray = shared("constraint of each row", "rows", dtype=np.int64)
+    position: np.ndarray = array("position of joints with one coordinate, of which couplings are", "nv", unit="m, rad")
     placement: np.ndarray = array("pose of each joint in the world: rotation by rows, position", "joints", 12)
     acceleration: np.ndarray = array(
         "spatial [linear, angular], own axes, constant velocity of coordinates", "joints", 6
@@ -124,9 +144,15 @@ class RowsOfConstraints(NamedTuple):
     of_sphere: np.ndarray = array("vectors of `_sphere`", 4, 3)
 
 
-def build_rows(constraints: Sequence[WorldConstraint], joints: int, nv: int) -> RowsOfConstraints:
-    """Rows of these constraints of a model with so many joints and velocities."""
+def build_rows(constraints: Sequence[WorldConstraint], joints: int, first: Sequence[int], nv: int) -> RowsOfConstraints:
+    """Rows of these constraints of a model with so many joints, whose first velocities are given, and velocities."""
     counts = [constraint.rows for constraint in constraints]
+    sums, polynomial = np.zeros((len(constraints), 2, nv)), np.zeros((len(constraints), TERMS))
+    for k, constraint in enumerate(constraints):
+        polynomial[k, : len(constraint.polynomial)] = constraint.polynomial
+        for side, factors in enumerate(constraint.sums):
+            for joint, factor in factors.items():
+                sums[k, side, first[joint]] = factor
     rows = allocate(
         RowsOfConstraints,
         {"rows": sum(counts), "joints": joints, "nv": nv},
@@ -136,6 +162,8 @@ def build_rows(constraints: Sequence[WorldConstraint], joints: int, nv: int) -> 
         points=np.array([(constraint.p_A, constraint.p_B) for constraint in constraints], float),
         axes=np.array([(constraint.R_A, constraint.R_B) for constraint in constraints], float),
         radius=np.array([constraint.radius for constraint in constraints], float),
+        sums=sums,
+        polynomial=polynomial,
         holonomic=np.array([i < ROWS[one.kind][1] for one in constraints for i in range(one.rows)], np.bool_),
         owner=np.repeat(np.arange(len(constraints)), counts).astype(np.int64),
     )
@@ -208,6 +236,8 @@ def evaluate(rows, J_W, support, v, rates):
         rows.c[i] = rows.gamma[i] = 0.0
     g, motion = rows.frames, rows.motion  # g: x_A, x_B, then axes of A and of B
     for k in range(rows.kind.shape[0]):
+        if rows.kind[k] == JOINT_COUPLING:
+            continue
         for side in range(2):
             joint = rows.joints[k, side]
             place = rows.placement[joint]
@@ -233,6 +263,30 @@ def evaluate(rows, J_W, support, v, rates):
                 if support[a, j]:
                     s = -s
             rows.A[i, j] = s
+    for k in range(rows.kind.shape[0]):
+        if rows.kind[k] == JOINT_COUPLING:
+            _couple(rows, k, v, rates)
+
+
+@kernel
+def _couple(rows, k, v, rates):
+    """Residual, row and gamma of a coupling of joints."""
+    i, p = rows.first[k], rows.polynomial[k]
+    left = right = rate = 0.0
+    for j in range(v.shape[0]):
+        left += rows.sums[k, 0, j] * rows.position[j]
+        right += rows.sums[k, 1, j] * rows.position[j]
+        rate += rows.sums[k, 1, j] * v[j]
+    value = slope = curvature = 0.0  # of the polynomial, by Horner's rule
+    for n in range(p.shape[0] - 1, -1, -1):
+        curvature = curvature * right + 2.0 * slope
+        slope = slope * right + value
+        value = value * right + p[n]
+    rows.c[i] = left - value
+    for j in range(v.shape[0]):
+        rows.A[i, j] = rows.sums[k, 0, j] - slope * rows.sums[k, 1, j]
+    if rates:
+        rows.gamma[i] = -curvature * rate * rate
 
 
 @kernel

@@ -29,11 +29,16 @@ def _in_order(intervals: tuple[Interval, ...]) -> tuple[Interval, ...]:
     return intervals
 
 
-class _WorldConstraint(Parameters):
+def _coefficients(sums: dict[str, float]) -> dict[str, float]:
+    for name, factor in sums.items():
+        if factor == 0.0:
+            raise ValueError(f".{name} = 0: must not be 0")
+    return sums
+
+
+class _Constraint(Parameters):
     """What all constraints have."""
 
-    body: str = quantity(description="Body that is constrained: NAME, or FILE/LINK")
-    to: str = quantity(WORLD, description="Body to which it is constrained: world, or NAME, or FILE/LINK")
     active: Annotated[tuple[Interval, ...], AfterValidator(_in_order)] | None = quantity(
         None,
         unit="s",
@@ -54,6 +59,13 @@ class _WorldConstraint(Parameters):
                     "of the interval before"
                 )
         return self
+
+
+class _WorldConstraint(_Constraint):
+    """A constraint of the relative pose of two bodies."""
+
+    body: str = quantity(description="Body that is constrained: NAME, or FILE/LINK")
+    to: str = quantity(WORLD, description="Body to which it is constrained: world, or NAME, or FILE/LINK")
 
 
 class _WithPoint(_WorldConstraint):
@@ -143,6 +155,26 @@ class RollingBallParameters(_WithPoint):
     point: Vector = quantity(ORIGIN, unit="m", description="A point of the plane, in the axes of `to`")
 
 
+class JointCouplingParameters(_Constraint):
+    """Positions of joints follow those of others: the sum of `joints` is a polynomial of that of `to`."""
+
+    type: Literal["joint_coupling"] = "joint_coupling"
+    joints: Annotated[dict[str, float], AfterValidator(_coefficients)] = quantity(
+        unit="rad, m",
+        description="Hinges and slides, BODY or FILE/JOINT, with the factor of the position of each in the sum that "
+        "follows, as {left: 1}",
+    )
+    to: Annotated[dict[str, float], AfterValidator(_coefficients)] = quantity(
+        {}, unit="rad, m", description="The same of the sum that is followed; left out: the first sum is constant"
+    )
+    polynomial: tuple[float, ...] = quantity(
+        (0.0, 1.0),
+        description="Coefficients of the polynomial of the sum that is followed, the constant one first",
+        min_length=1,
+        max_length=5,
+    )
+
+
 AnyWorldConstraintParameters = Annotated[
     PointOnPlaneParameters
     | PointOnSphereParameters
@@ -153,6 +185,7 @@ AnyWorldConstraintParameters = Annotated[
     | FrameOnFrameParameters
     | AxisThroughPointParameters
     | KnifeEdgeParameters
-    | RollingBallParameters,
+    | RollingBallParameters
+    | JointCouplingParameters,
     Field(discriminator="type"),
 ]

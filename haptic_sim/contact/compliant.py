@@ -273,8 +273,11 @@ def _act_passively(packed, count, period):
     """Let penalties that would add energy act implicitly, and apply friction that adds none, see `passivity`."""
     a = packed.arrays
     m, counts, law = a.method, a.counts, a.material.friction
-    start = (counts[NOW], counts[BONDS], a.amounts[STORED])
     rubs = law.model != NONE and not law.printed
+    if not rubs and not a.body.joints.nonsmooth and not _any_penalty(count, m.penalty_sharers):
+        _apply_friction(packed, count, period)  # nothing here can gain
+        return
+    start = (counts[NOW], counts[BONDS], a.amounts[STORED])
     _friction_and_gains(packed, count, period, rubs)
     some = False
     for g in range(m.implicitly.shape[0]):
@@ -289,6 +292,15 @@ def _act_passively(packed, count, period):
         keep_friction_passive(packed, count, period, 0.0)
     if some:
         _divide_implicit_impulses(packed, count, period)
+
+
+@kernel
+def _any_penalty(count, sharers):
+    """Whether some contact has a penalty, and not impulses only."""
+    some = False
+    for i in range(count):
+        some = some or sharers[i] > 0.0
+    return some
 
 
 @kernel

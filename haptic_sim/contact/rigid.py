@@ -204,9 +204,9 @@ def _bounce(packed, count, period, always):
     m, rows, bounce, rubs = a.method, a.rows, a.material.bounce, a.material.friction.model != NONE
     bounces = False
     for i in range(count):
-        v = contact_velocity(a.scaled, i, 0, m.u)
-        if v < -bounce and rows.separation[i] + period * v < 0.0 and rows.restitution[i] > 0.0:
-            bounces = True
+        if not bounces and rows.restitution[i] > 0.0:
+            v = contact_velocity(a.scaled, i, 0, m.u)
+            bounces = v < -bounce and rows.separation[i] + period * v < 0.0
     n = 0
     if bounces:
         for i in range(count):
@@ -375,10 +375,12 @@ def _remember(packed, count):
     closed = sliding = 0
     for i in range(count):
         now.id[i] = rows.id[i]
-        n, t = rows.normal[i], a.tangent[i]
-        for d in range(3):
-            j, k = (d + 1) % 3, (d + 2) % 3
-            now.world[i, d] = p[i, 0] * n[d] + p[i, 1] * t[d] + p[i, 2] * (n[j] * t[k] - n[k] * t[j])
+        nx, ny, nz = rows.normal[i, 0], rows.normal[i, 1], rows.normal[i, 2]
+        tx, ty, tz = a.tangent[i, 0], a.tangent[i, 1], a.tangent[i, 2]
+        p0, p1, p2 = p[i, 0], p[i, 1], p[i, 2]
+        now.world[i, 0] = p0 * nx + p1 * tx + p2 * (ny * tz - nz * ty)
+        now.world[i, 1] = p0 * ny + p1 * ty + p2 * (nz * tx - nx * tz)
+        now.world[i, 2] = p0 * nz + p1 * tz + p2 * (nx * ty - ny * tx)
         now.slides[i] = False
         if p[i, 0] > 0.0:
             x, y = contact_velocity(a.scaled, i, 1, m.after), contact_velocity(a.scaled, i, 2, m.after)

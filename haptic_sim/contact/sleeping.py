@@ -351,7 +351,7 @@ def _take_row(sleep, a, i, s):
 def _move_row(rows, i, n):
     """Let row n be what row i is, as a detector fills it."""
     rows.id[n], rows.wall[n], rows.separation[n] = rows.id[i], rows.wall[i], rows.separation[i]
-    rows.velocity[n], rows.restitution[n] = rows.velocity[i], rows.restitution[i]
+    rows.velocity[n], rows.restitution[n], rows.weight[n] = rows.velocity[i], rows.restitution[i], rows.weight[i]
     for d in range(2):
         rows.body[n, d], rows.friction[n, d] = rows.body[i, d], rows.friction[i, d]
     for d in range(3):

@@ -1,6 +1,6 @@
 """What a mesh collides as: itself where it is convex, its convex pieces, a decomposition into such, or its hull.
 
-`take` is the one place where this is chosen. Collision detection takes only convex shapes. trimesh and scipy.spatial
+`take` chooses it. Collision detection takes only convex shapes. trimesh and scipy.spatial
 take a third of a second to import, so they are imported only for worlds with meshes.
 """
 

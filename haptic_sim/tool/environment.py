@@ -189,9 +189,8 @@ class Environment:
         self._memory.give(snapshot)
         self._tool.refresh(self._command, self.state)
         self.configure(self._tool.contact.parameters)
-        self._detector.search()
         self._memory.give(snapshot)  # what has been found again is that of the state bit by bit
-        self._detector.forget()
+        self._detector.search()
 
     def prepare(self) -> None:
         """Find the contacts of the next step, which does so itself otherwise: they do not depend on its command."""

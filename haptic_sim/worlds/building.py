@@ -31,6 +31,7 @@ import pinocchio as pin
 from haptic_sim.constraints.bodies import ConstrainedMultibody
 from haptic_sim.constraints.errors import ConstraintError
 from haptic_sim.constraints.in_worlds import WorldConstraint
+from haptic_sim.constraints.parameters import AnyWorldConstraintParameters, JointCouplingParameters
 from haptic_sim.contact_rows import ContactRows
 from haptic_sim.dynamics.gravity import balance
 from haptic_sim.dynamics.joints import JointLaw
@@ -41,19 +42,22 @@ from haptic_sim.geometry.fields.distances import FieldError
 from haptic_sim.geometry.fields.field import CELLS, SolidField, fields_for
 from haptic_sim.geometry.mesh_files import MeshError
 from haptic_sim.geometry.meshes import Taken
-from haptic_sim.geometry.shapes import Solid, Vector, locate, placement, solid, uniform
+from haptic_sim.geometry.shapes import PlaneParameters, Solid, Vector, placement, solid, uniform
 from haptic_sim.hand.held import unholdable
 from haptic_sim.messages import ToolSizes
 from haptic_sim.motions.motion import Motion, Pull
 from haptic_sim.parameters import ParameterError, did_you_mean
 from haptic_sim.random_numbers import displaced
+from haptic_sim.rotations import from_roll_pitch_yaw
 from haptic_sim.spatial import planar_angle, quat_from_matrix
 from haptic_sim.worlds.constraints import build_constraints
+from haptic_sim.worlds.file_joints import listed
 from haptic_sim.worlds.file_trees import FileTree, ModelFileError
 from haptic_sim.worlds.model_files import load_trees
 from haptic_sim.worlds.motions import build_motions, build_pulls, without_friction
 from haptic_sim.worlds.parameters import (
     WORLD,
+    BallBodyParameters,
     FileParameters,
     FixedBodyParameters,
     FreeBodyParameters,
@@ -289,6 +293,7 @@ class _Link:
     laws: tuple[JointLaw, ...] = ()  # places in v and q are counted from the joint's first
     balanced: pin.Inertia = field(default_factory=pin.Inertia.Zero)  # what gravity does not pull at
     bare: bool = False  # between two joints of one body
+    armature: float = 0.0
     number: int = 0  # of the joint, once there
 
     @property
@@ -329,6 +334,7 @@ class _Plan:
     links: list[_Link] = field(default_factory=list)
     shapes: list[_Shape] = field(default_factory=list)
     meshes: list[MeshOfBody] = field(default_factory=list)
+    constraints: dict[str, AnyWorldConstraintParameters] = field(default_factory=dict)  # of files
     notes: list[str] = field(default_factory=list)
 
 
@@ -386,9 +392,11 @@ def build(
     )
     laws = without_friction(laws, motions)
     pulls = build_pulls(model, parameters.pulls, tool=held, prefix=prefix)
-    if parameters.constraints and (motions or pulls):
+    constraints = {**plan.constraints, **parameters.constraints}
+    if constraints and (motions or pulls):
         key = "motions" if motions else "pulls"
-        raise ParameterError([f"{prefix}{key}: support only worlds without exact constraints; leave out constraints"])
+        where = "leave out constraints" if parameters.constraints else f"{next(iter(constraints))} is one, of a file"
+        raise ParameterError([f"{prefix}{key}: support only worlds without exact constraints; {where}"])
     problems = list(_plane_problems(model, plan, ordered, q, parameters)) if parameters.planar else []
     problem = unholdable(model.inertias[model.frames[hand].parentJoint], parameters.planar)
     if problem:
@@ -423,7 +431,7 @@ def build(
         shape_bodies=shape_bodies,
         rank_tolerance=parameters.rank_tolerance,
         rank_fade=parameters.rank_fade,
-        constraints=build_constraints(model, parameters.constraints, prefix),
+        constraints=build_constraints(model, constraints, prefix),
         laws=laws,
         meshes=tuple(plan.meshes),
         notes=tuple(prefix + note for note in plan.notes),
@@ -618,13 +626,21 @@ def _bounds(shapes: Sequence[pin.GeometryObject], poses: Sequence[pin.SE3]) -> t
 
 def _add_files(plan: _Plan, parameters: WorldParameters, folder: Path) -> Iterator[str]:
     for name, file in parameters.files.items():
-        path = locate(file.path, folder)
+        path: str | Path = file.path
         try:
-            trees, unread = load_trees(path, file.meshes, free=file.base == "free")
+            source = file.source(folder)
+            path = source.path
+            trees, unread = load_trees(source, file.meshes, free=file.base == "free")
             trees = [replace(tree, laws=_counted(tree.laws, file)) for tree in trees]
+            if file.constraints == "none":
+                names = [one for tree in trees for one in tree.constraints]
+                unread = [*unread, f"constraints {listed(names)}"] if names else unread
+                trees = [replace(tree, constraints={}) for tree in trees]
             for tree in trees if file.limits != "all" else ():
                 tree.model.lowerEffortLimit[:], tree.model.upperEffortLimit[:] = -np.inf, np.inf
             states, moved = _file_states(file, trees)
+            for tree, (_, q, _) in zip(trees, states, strict=True):
+                tree.follow(q)
         except ModelFileError as error:
             yield from (f"files.{name}.path = {path}{problem}" for problem in error.problems)
         except ValueError as error:
@@ -778,12 +794,33 @@ def _add_tree(
         centre = X_CB.translation.copy()
         if carrier is not None and first[joint] == full[body]:
             centre = carrier.inertia.lever.copy()
-        plan.places[full[body]] = _Place(carrier, X_CB, centre, file, name, tree)
-    if full[WORLD] not in plan.places and any(shape.body == WORLD for shape in tree.shapes):
+        plan.places[full[body]] = _Place(carrier, X_CB, centre, _material(file, tree, body), name, tree)
+    plan.constraints |= {f"{name}/{one}": _of_file(name, given) for one, given in tree.constraints.items()}
+    bound = any(getattr(given, "to", "") == WORLD for given in tree.constraints.values())
+    if full[WORLD] not in plan.places and (bound or any(shape.body == WORLD for shape in tree.shapes)):
         plan.places[full[WORLD]] = _Place(None, X_WF, X_WF.translation.copy(), file, name)
     for i, shape in enumerate(tree.shapes):
         full_name = full[shape.body]
         plan.shapes.append(_Shape(full_name, f"{full_name}.{i}", X_CJ[shape.joint] * shape.pose, shape.geometry))
+
+
+def _of_file(file: str, given: AnyWorldConstraintParameters) -> AnyWorldConstraintParameters:
+    """A constraint of a file with the names that its bodies and joints have in the world."""
+    if isinstance(given, JointCouplingParameters):
+        sums = {
+            key: {f"{file}/{joint}": factor for joint, factor in getattr(given, key).items()}
+            for key in ("joints", "to")
+        }
+        return given.model_copy(update=sums)
+    return given.model_copy(update={"body": f"{file}/{given.body}", "to": f"{file}/{given.to}"})
+
+
+def _material(file: FileParameters, tree: FileTree, body: str) -> Material:
+    """What the surface of a link is like: as the keys of the file say, else as the file itself does."""
+    restitution, friction = tree.materials.get(body, (None, None))
+    own = {"restitution": restitution, "friction_static": friction, "friction_kinetic": friction}
+    given = {key: value for key in own if (value := getattr(file, key)) is not None}
+    return Material(**own | given) if tree.materials else file
 
 
 def _to_centre(inertia: pin.Inertia) -> pin.SE3:
@@ -834,13 +871,16 @@ def _add_bodies(plan: _Plan, parameters: WorldParameters, folder: Path) -> Itera
         X_JB = pin.SE3.Identity()  # body in its joint
         link = None
         if isinstance(body, FixedBodyParameters):
-            X_JB = body.pose
+            link, X_JB = _fixed(plan, body)
         else:
             inertia = _inertia(body, solids[name])
             link, X_JB = _link(plan, name, body, inertia)
             plan.links.append(link)
-        centre = link.inertia.lever.copy() if link is not None else X_JB.translation.copy()
+        moves = link is not None and not isinstance(body, FixedBodyParameters)
+        centre = link.inertia.lever.copy() if link is not None and moves else X_JB.translation.copy()
         plan.places[name] = _Place(link, X_JB, centre, body)
+        if link is not None and not moves and any(isinstance(shape, PlaneParameters) for shape in body.shapes):
+            yield f"bodies.{name}.shapes: a plane must be of a body that does not move, and its parent does"
     # Shapes in the order of the experiment, whatever hangs on what.
     for name, of_body in solids.items():
         numbers = itertools.count()
@@ -851,6 +891,14 @@ def _add_bodies(plan: _Plan, parameters: WorldParameters, folder: Path) -> Itera
             plan.shapes += [
                 _Shape(name, f"{name}.{next(numbers)}", pose, geometry, one.field) for geometry in one.geometry
             ]
+
+
+def _fixed(plan: _Plan, body: FixedBodyParameters) -> tuple[_Link | None, pin.SE3]:
+    """The joint that a body is fixed to, and its pose in the joint's axes; none: the world."""
+    if body.parent == WORLD:
+        return None, body.pose
+    place = plan.places[body.parent]
+    return place.link, place.pose * body.pose
 
 
 def _parents_first(plan: _Plan, parameters: WorldParameters) -> tuple[list[str], list[str]]:
@@ -880,6 +928,8 @@ def _parent(parameters: WorldParameters, name: str) -> str:
 
 def _inertia(body: Any, pieces: list[Solid]) -> pin.Inertia:
     """Inertia of a moving body in its axes."""
+    if getattr(body, "bare", False):
+        return pin.Inertia.Zero()
     shapes = uniform(pieces)
     planar = isinstance(body, PlanarBodyParameters)
     if body.inertia is not None:
@@ -918,8 +968,11 @@ def _link(plan: _Plan, name: str, body: Any, inertia: pin.Inertia) -> tuple[_Lin
         if body.parent != WORLD:
             place = plan.places[body.parent]
             parent, pose = place.link, place.pose * body.pose
-        axis = np.array(body.axis) / np.linalg.norm(body.axis)
-        if isinstance(body, RevoluteBodyParameters):
+        axis = np.array(getattr(body, "axis", (0.0, 0.0, 1.0)))
+        axis = axis / np.linalg.norm(axis)
+        if isinstance(body, BallBodyParameters):
+            joint, q = pin.JointModelSpherical(), [*from_roll_pitch_yaw(*body.turn)]
+        elif isinstance(body, RevoluteBodyParameters):
             joint, q = pin.JointModelRevoluteUnaligned(axis), [body.angle]
         else:
             joint, q = pin.JointModelPrismaticUnaligned(axis), [body.travel]
@@ -935,23 +988,33 @@ def _link(plan: _Plan, name: str, body: Any, inertia: pin.Inertia) -> tuple[_Lin
         planar=isinstance(body, PlanarBodyParameters),
         balanced=inertia if body.gravity_compensation else pin.Inertia.Zero(),
         parent_body=getattr(body, "parent", None),
-        laws=() if isinstance(body, PlanarBodyParameters) else (_law(name, body),),
+        laws=() if isinstance(body, PlanarBodyParameters) else _laws(name, body),
+        armature=getattr(body, "armature", 0.0),
+        bare=getattr(body, "bare", False),
     )
     return link, X_JB
 
 
-def _law(name: str, body: RevoluteBodyParameters | PrismaticBodyParameters) -> JointLaw:
+def _laws(
+    name: str, body: RevoluteBodyParameters | PrismaticBodyParameters | BallBodyParameters
+) -> tuple[JointLaw, ...]:
+    if isinstance(body, BallBodyParameters):
+        return tuple(JointLaw(name, velocity=k, damping=body.damping) for k in range(3))
     lower, upper = body.range or (-np.inf, np.inf)
-    return JointLaw(
+    law = JointLaw(
         name,
         velocity=0,
         position=0,
         lower=lower,
         upper=upper,
+        speed=body.speed_limit or np.inf,
         damping=body.damping,
         friction=body.friction,
+        stiffness=body.stiffness,
+        reference=body.rest,
         restitution=body.limit_restitution,
     )
+    return (law,)
 
 
 # Model
@@ -966,6 +1029,10 @@ def _name_problems(plan: _Plan, parameters: WorldParameters, hands: Sequence[Hol
     if not plan.links:
         free = " or ".join(f"files.{name}.base=free" for name in parameters.files)
         yield "bodies: none of them moves" + (f"; set {free} to let the whole of the file move" if free else "")
+    parents = {id(link.parent) for link in plan.links}
+    for link in plan.links:
+        if link.bare and id(link) not in parents:
+            yield f"bodies.{link.name}.bare: no body with mass hangs on it; give it mass, or name it as a parent"
     count = sum(len(link.v) for link in plan.links)
     if count > MAX_COORDINATES:
         yield f"bodies: they have {count} velocities together: must be at most {MAX_COORDINATES}"
@@ -978,7 +1045,7 @@ def _name_problems(plan: _Plan, parameters: WorldParameters, hands: Sequence[Hol
             f"most {PINOCCHIO_COORDINATES}"
         )
     for key in ("constraints", "motions", "pulls"):
-        if getattr(parameters, key):
+        if getattr(parameters, key) or (key == "constraints" and plan.constraints):
             yield (
                 f"{key}: support only worlds with at most {PINOCCHIO_COORDINATES} velocities, and this one has "
                 f"{count}; leave bodies out"
@@ -1023,6 +1090,8 @@ def _assemble(
         model.appendBodyToJoint(link.number, link.inertia, pin.SE3.Identity())
         if link.source is not None:
             _copy_limits(*link.source, model, link.number)
+        if link.armature > 0.0:
+            model.armature[model.idx_vs[link.number]] = link.armature
         first_v, first_q = model.idx_vs[link.number], model.idx_qs[link.number]
         for law in link.laws:
             position = law.position + first_q if law.position >= 0 else -1

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 import pinocchio as pin
@@ -15,6 +16,7 @@ from haptic_sim.constraints.parameters import (
     AxisAlongParameters,
     AxisThroughPointParameters,
     FrameOnFrameParameters,
+    JointCouplingParameters,
     KnifeEdgeParameters,
     PointFixedParameters,
     PointOnCircleParameters,
@@ -47,7 +49,22 @@ def build_constraints(
     }
     places[WORLD] = (0, pin.SE3.Identity())
     problems, constraints = [], []
+    singles = {model.names[j]: j for j in range(1, model.njoints) if (model.nqs[j], model.nvs[j]) == (1, 1)}
     for name, given in parameters.items():
+        if isinstance(given, JointCouplingParameters):
+            unknown = [
+                f"constraints.{name}.{key}.{joint}: must be a hinge or a slide with one coordinate"
+                f"{did_you_mean(joint, singles)}"
+                for key, joints in (("joints", given.joints), ("to", given.to))
+                for joint in joints
+                if joint not in singles
+            ]
+            if not given.joints:
+                unknown.append(f"constraints.{name}.joints: must have at least one joint")
+            if not unknown:
+                constraints.append(_coupling(name, given, singles))
+            problems += unknown
+            continue
         wrong = [
             f"constraints.{name}.{key} = {body}: unknown body{did_you_mean(body, places)}"
             for key, body in (("body", given.body), ("to", given.to))
@@ -65,9 +82,25 @@ def build_constraints(
     return tuple(constraints)
 
 
-def _constraint(
-    name: str, given: AnyWorldConstraintParameters, joints: tuple[int, int], X_A: pin.SE3, X_B: pin.SE3
-) -> WorldConstraint:
+def _coupling(name: str, given: JointCouplingParameters, joints: Mapping[str, int]) -> WorldConstraint:
+    """Joints by name become joints by number."""
+    left, right = ({joints[joint]: factor for joint, factor in part.items()} for part in (given.joints, given.to))
+    return WorldConstraint(
+        name=name,
+        kind=in_worlds.JOINT_COUPLING,
+        joints=(0, 0),
+        p_A=np.zeros(3),
+        p_B=np.zeros(3),
+        R_A=_AXES,
+        R_B=_AXES,
+        active=given.active,
+        fade=given.fade,
+        sums=(left, right),
+        polynomial=given.polynomial,
+    )
+
+
+def _constraint(name: str, given: Any, joints: tuple[int, int], X_A: pin.SE3, X_B: pin.SE3) -> WorldConstraint:
     """Points and axes of the bodies become those of their joints."""
     at = getattr(given, "at", (0.0, 0.0, 0.0))
     point, axes_A, axes_B, radius = (0.0, 0.0, 0.0), _AXES, _AXES, 1.0

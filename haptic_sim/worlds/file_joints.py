@@ -14,7 +14,18 @@ from haptic_sim.dynamics.joints import JointLaw
 from haptic_sim.inputs import LARGEST, InputError, number, shown
 from haptic_sim.worlds.file_trees import ModelFileError
 
-_APPEARANCE = {"material", "visual", "statistic", "custom", "asset", "default", "compiler", "worldbody", "size"}
+_APPEARANCE = {
+    "material",
+    "visual",
+    "statistic",
+    "custom",
+    "asset",
+    "default",
+    "compiler",
+    "worldbody",
+    "size",
+    "equality",
+}
 _CONTACT = {"contype", "conaffinity", "condim", "friction", "solref", "solimp", "solmix", "margin", "gap", "priority"}
 _SOFT = {"solreflimit", "solimplimit", "solreffriction", "solimpfriction", "margin"}
 _NUMERICS = {"timestep", "integrator", "cone", "jacobian", "solver", "iterations", "tolerance", "impratio", "apirate"}
@@ -111,10 +122,9 @@ def urdf_notes(root: ElementTree.Element) -> list[str]:
     """What a URDF file says that is not simulated."""
     others = Counter(child.tag for child in root if child.tag not in {"link", "joint", "material"})
     notes = [_times(f"<{tag}>", count) for tag, count in sorted(others.items())]
-    for tag, what in (("mimic", "<mimic>"), ("safety_controller", "<safety_controller>")):
-        names = [joint.get("name", "") for joint in root.findall("joint") if joint.find(tag) is not None]
-        if names:
-            notes.append(f"{what} of {listed(names)}")
+    names = [joint.get("name", "") for joint in root.findall("joint") if joint.find("safety_controller") is not None]
+    if names:
+        notes.append(f"<safety_controller> of {listed(names)}")
     planar = [j.get("name", "") for j in root.findall("joint") if j.get("type") in ("planar", "floating")]
     held = [
         name
@@ -146,6 +156,9 @@ def mjcf_notes(root: ElementTree.Element) -> list[str]:
     soft = sorted({key for joint in root.iter("joint") for key in set(joint.attrib) & _SOFT})
     if soft:
         notes.append(f"{', '.join(soft)} of joints")
+    equalities = [one for section in root.findall("equality") for one in section]
+    if soft := sorted({key for one in equalities for key in set(one.attrib) & {"solref", "solimp"}}):
+        notes.append(f"{', '.join(soft)} of equality constraints, which are exact here")
     if any("mocap" in body.attrib for body in root.iter("body")):
         notes.append("mocap of bodies")
     return sorted(set(notes), key=notes.index)

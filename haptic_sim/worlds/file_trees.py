@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Literal
 
 import coal
 import numpy as np
 import pinocchio as pin
 
+from haptic_sim.constraints.parameters import AnyWorldConstraintParameters, JointCouplingParameters
 from haptic_sim.dynamics.joints import JointLaw
 from haptic_sim.errors import HapticsError
 
@@ -23,6 +24,7 @@ class ModelFileError(HapticsError, ValueError):
         super().__init__("\n".join(problems))
 
 
+FOLLOWERS = 10  # of joints that follow joints that follow others, of which the start is found
 Meshes = Literal["either", "automatic", "hull", "pieces"]
 """How meshes of a file are taken: see `files.NAME.meshes`."""
 
@@ -54,6 +56,8 @@ class FileTree:
         laws: limits, damping, friction and springs of its joints.
         start: configuration that the file shows; empty: the neutral one.
         balanced: what gravity does not pull at, mass and centre of mass of each joint in its axes; empty: nothing.
+        constraints: exact constraints that the file has, by name, between its links and joints by their names in it.
+        materials: restitution and friction of links by name; None: the file does not say it.
     """
 
     model: pin.Model
@@ -62,6 +66,8 @@ class FileTree:
     laws: tuple[JointLaw, ...] = ()
     start: tuple[float, ...] = ()
     balanced: tuple[pin.Inertia, ...] = ()
+    constraints: dict[str, AnyWorldConstraintParameters] = field(default_factory=dict)
+    materials: dict[str, tuple[float | None, float | None]] = field(default_factory=dict)
 
     def single_joints(self) -> dict[str, int]:
         """Numbers of the hinges and slides, by name."""
@@ -82,6 +88,19 @@ class FileTree:
                 q[joint.idx_q : joint.idx_q + joint.nq] = (
                     position if whole else (math.cos(position), math.sin(position))
                 )
+
+    def follow(self, q: np.ndarray) -> None:
+        """Set the coordinates (nq,) of joints that follow others of this tree alone to what the others have."""
+        singles, model = self.single_joints(), self.model
+        couplings = [one for one in self.constraints.values() if isinstance(one, JointCouplingParameters)]
+        for given in couplings * min(len(couplings), FOLLOWERS):  # those of followers, too
+            if len(given.joints) != 1:
+                continue
+            ((name, factor),) = given.joints.items()
+            if {name, *given.to} <= singles.keys() and given.active is None:
+                total = sum(part * q[model.idx_qs[singles[joint]]] for joint, part in given.to.items())
+                value = np.polynomial.polynomial.polyval(total, given.polynomial)
+                q[model.idx_qs[singles[name]]] = value / factor
 
     def configuration(self) -> np.ndarray:
         """The configuration that the file shows (nq,)."""
@@ -106,3 +125,11 @@ class FileTree:
                     above = self.model.frames[above.parentFrame]
                 return above.name if above.type == pin.FrameType.BODY else None
         return None
+
+
+def attach(trees: Sequence[FileTree], constraints: Mapping[str, AnyWorldConstraintParameters]) -> None:
+    """Give constraints to the trees of a file: to that which has the joint that follows others, or to the first."""
+    for name, given in constraints.items():
+        joint = next(iter(given.joints)) if isinstance(given, JointCouplingParameters) else None
+        owner = next((tree for tree in trees if joint is not None and joint in tree.single_joints()), trees[0])
+        owner.constraints[name] = given

@@ -20,7 +20,8 @@ from haptic_sim.geometry.meshes import convex_shape, hull_would_do, take
 from haptic_sim.geometry.sampling import on_sphere
 from haptic_sim.parameters import ParameterError
 from haptic_sim.worlds.compiled import CompiledTree, body_names, library, pose_of
-from haptic_sim.worlds.file_trees import FileShape, FileTree, Meshes, ModelFileError
+from haptic_sim.worlds.file_trees import FileShape, FileTree, Meshes, ModelFileError, attach
+from haptic_sim.worlds.mjcf_equality import INSTEAD, equality_constraints
 from haptic_sim.worlds.parameters import WORLD
 
 PLANE, HFIELD, SPHERE, CAPSULE, ELLIPSOID, CYLINDER, BOX, MESH = range(8)
@@ -56,6 +57,9 @@ def load_mjcf(path: Path, meshes: Meshes) -> tuple[list[FileTree], list[str]]:
             tree = CompiledTree(model, data, bodies, names, free_joints=False)
             trees.append(_file_tree(model, tree, bodies, names, meshes))
             ignored += tree.ignored
+    attach(trees, equality_constraints(model, names))
+    inactive = int(model.neq - np.count_nonzero(model.eq_active0))
+    ignored += [f"equality constraints that are not active ({inactive})"] if inactive else []
     return trees, ignored
 
 
@@ -68,15 +72,12 @@ def _located(text: str) -> str:
 
 def _problems(model: Any) -> Iterator[str]:
     """What worlds do not have, and values that no joint has."""
-    instead = "take it out, or let MuJoCo simulate the world (scene.type = mujoco)"
     if model.nflex:
-        yield f": <flex>: worlds have no deformable bodies; {instead}"
-    if model.eq_active0.any():
-        yield f": <equality>: worlds have no equality constraints; {instead}"
+        yield f": <flex>: worlds have no deformable bodies; {INSTEAD}"
     forces = ("stiffness", "damping", "frictionloss", "armature", "limited")
     for i in range(model.ntendon):
         if any(getattr(model, f"tendon_{force}")[i] for force in forces):
-            yield f": <tendon> {model.tendon(i).name or i}: worlds have no tendons with forces of their own; {instead}"
+            yield f": <tendon> {model.tendon(i).name or i}: worlds have no tendons with forces of their own; {INSTEAD}"
     for i in range(model.njnt):
         v, (lower, upper) = int(model.jnt_dofadr[i]), model.jnt_range[i]
         if lower > upper:

@@ -25,8 +25,9 @@ from haptic_sim.geometry.shapes import (
 )
 from haptic_sim.motions.parameters import FileTrajectoryParameters, MotionParameters, PullParameters
 from haptic_sim.parameters import NotNegativePair, Parameters, quantity
-from haptic_sim.scenes import SceneParameters
+from haptic_sim.scenes import ModelSource, SceneParameters
 from haptic_sim.worlds.file_trees import Meshes
+from haptic_sim.worlds.packages import ROBOT, described
 
 WORLD = "world"  # the parent of bodies that hang on nothing else; no body has this name
 
@@ -44,9 +45,14 @@ class _Body(Material):
 
 
 class FixedBodyParameters(Placed, _Body):
-    """A body that never moves."""
+    """A body that is fixed to the world, or to another one, of which it is a part."""
 
     joint: Literal["fixed"] = "fixed"
+    parent: str = quantity(
+        WORLD,
+        description="Body to which this one is fixed, whose mass includes that of this one: NAME, or FILE/LINK; world: "
+        "it never moves",
+    )
 
 
 class _MovingBody(_Body):
@@ -62,6 +68,14 @@ class _MovingBody(_Body):
 
     @model_validator(mode="after")
     def _enough_and_not_too_much(self) -> Any:
+        if getattr(self, "bare", False):
+            if given := [
+                key for key in ("mass", "density", "inertia", "centre_of_mass") if getattr(self, key) is not None
+            ]:
+                raise ValueError(f".{given[0]}: a bare body has none; leave it out, or leave out bare")
+            if self.shapes:
+                raise ValueError(".shapes: a bare body has none; leave them out, or leave out bare")
+            return self
         inertia = getattr(self, "inertia", None)
         centre = getattr(self, "centre_of_mass", None)
         if any(isinstance(shape, PlaneParameters) for shape in self.shapes):
@@ -169,6 +183,11 @@ class _LinkedBody(Placed, _SpatialBody):
     limit_restitution: float = quantity(
         0.0, description="Coefficient of restitution at the limits of the joint", ge=0.0, le=1.0
     )
+    bare: bool = quantity(
+        False,
+        description="Whether the body has no mass and no shapes, and is there for its joint alone, between its parent "
+        "and the bodies that hang on it",
+    )
 
 
 class RevoluteBodyParameters(_LinkedBody):
@@ -182,6 +201,14 @@ class RevoluteBodyParameters(_LinkedBody):
     )
     damping: float = quantity(0.0, unit="N m s/rad", description="Viscous damping of the joint", ge=0.0, le=1e9)
     friction: float = quantity(0.0, unit="N m", description="Dry friction of the joint", ge=0.0, le=1e9)
+    stiffness: float = quantity(0.0, unit="N m/rad", description="Stiffness of a spring in the joint", ge=0.0, le=1e9)
+    rest: float = quantity(0.0, unit="rad", description="Angle at which the spring in the joint is at rest")
+    armature: float = quantity(
+        0.0, unit="kg m^2", description="Inertia of the drive at the joint, beside that of the bodies", ge=0.0, le=1e6
+    )
+    speed_limit: float | None = quantity(
+        None, unit="rad/s", description="Limit of the joint's angular velocity; left out: none", gt=0.0
+    )
 
     @model_validator(mode="after")
     def _starts_in_range(self) -> Any:
@@ -199,23 +226,57 @@ class PrismaticBodyParameters(_LinkedBody):
     )
     damping: float = quantity(0.0, unit="N s/m", description="Viscous damping of the joint", ge=0.0, le=1e9)
     friction: float = quantity(0.0, unit="N", description="Dry friction of the joint", ge=0.0, le=1e9)
+    stiffness: float = quantity(0.0, unit="N/m", description="Stiffness of a spring in the joint", ge=0.0, le=1e9)
+    rest: float = quantity(0.0, unit="m", description="Travel at which the spring in the joint is at rest")
+    armature: float = quantity(
+        0.0, unit="kg", description="Inertia of the drive at the joint, beside that of the bodies", ge=0.0, le=1e6
+    )
+    speed_limit: float | None = quantity(
+        None, unit="m/s", description="Limit of the joint's velocity; left out: none", gt=0.0
+    )
 
     @model_validator(mode="after")
     def _starts_in_range(self) -> Any:
         return _in_range(self, "travel", "m")
 
 
+class BallBodyParameters(Placed, _SpatialBody):
+    """A body on a ball joint at its origin."""
+
+    joint: Literal["ball"] = "ball"
+    parent: str = quantity(WORLD, description="Body to which the joint attaches this body: NAME, or FILE/LINK")
+    turn: Vector = quantity(ORIGIN, unit="rad", description="Roll, pitch and yaw of the joint at the start")
+    velocity: Vector = quantity(
+        ORIGIN, unit="rad/s", description="Angular velocity of the joint at the start, in the axes of the body"
+    )
+    damping: float = quantity(0.0, unit="N m s/rad", description="Viscous damping of the joint", ge=0.0, le=1e9)
+
+
 AnyBodyParameters = Annotated[
-    FixedBodyParameters | FreeBodyParameters | PlanarBodyParameters | RevoluteBodyParameters | PrismaticBodyParameters,
+    FixedBodyParameters
+    | FreeBodyParameters
+    | PlanarBodyParameters
+    | RevoluteBodyParameters
+    | PrismaticBodyParameters
+    | BallBodyParameters,
     Field(discriminator="joint"),
 ]
 
 
 class FileParameters(Placed, Material):
-    """Bodies and joints from a URDF or MJCF file; its links are bodies named FILE/LINK."""
+    """Bodies and joints from a URDF, MJCF, SDF or xacro file; its links are bodies named FILE/LINK."""
 
     path: str = quantity(
-        description="Model file, .urdf (URDF) or .xml (MJCF), in the working directory or in the experiment's folder"
+        description="Model file, .urdf (URDF), .xml (MJCF), .xacro, .sdf or .world (SDF), in the working directory or "
+        "in the experiment's folder; or robot://NAME, a robot of the package robot_descriptions"
+    )
+    args: dict[str, bool | int | float | str] = quantity(
+        {}, description="Values of the arguments of a xacro file by name, as {ur_type: ur5e}"
+    )
+    packages: tuple[str, ...] = quantity(
+        (),
+        description="Folders in which the packages and models that the file names (package://, model://, $(find)) are "
+        "looked for first: those that hold them, or they themselves",
     )
     base: Literal["fixed", "free"] = quantity(
         "fixed", description="Whether the root of the file's model is fixed, or free to move"
@@ -233,6 +294,11 @@ class FileParameters(Placed, Material):
     )
     limit_restitution: float = quantity(
         0.0, description="Coefficient of restitution at the position limits of the file's joints", ge=0.0, le=1.0
+    )
+    constraints: Literal["exact", "none"] = quantity(
+        "exact",
+        description="Whether joints that follow others (mimic), closed loops and equality constraints of the file are "
+        "exact constraints, or left out",
     )
     joints: dict[str, float] = quantity(
         {},
@@ -254,6 +320,15 @@ class FileParameters(Placed, Material):
     gravity_compensation: bool = quantity(
         False, description="Whether the weight of all links of the file is balanced, so that they do not fall"
     )
+
+    def source(self, folder: Path) -> ModelSource:
+        """The file and what it is read with; `folder` is where paths start from.
+
+        Raises:
+            ModelFileError: a robot by name cannot be provided.
+        """
+        path = described(self.path) or locate(self.path, folder)
+        return ModelSource(path, self.args, tuple(locate(one, folder) for one in self.packages))
 
 
 TOOL_BALANCED = (
@@ -391,7 +466,11 @@ class WorldParameters(SceneParameters):
                 for shape in body.shapes
             )
             bodies[name] = body.model_copy(update={"shapes": shapes})
-        files = {name: file.model_copy(update={"path": absolute(file.path)}) for name, file in self.files.items()}
+        files = {}
+        for name, file in self.files.items():
+            path = file.path if file.path.startswith(ROBOT) else absolute(file.path)
+            packages = tuple(absolute(one) for one in file.packages)
+            files[name] = file.model_copy(update={"path": path, "packages": packages})
         return self.model_copy(update={"bodies": bodies, "files": files}).with_files(absolute)
 
     def with_files(self, place: Callable[[str], str | Path]) -> WorldParameters:
@@ -404,6 +483,6 @@ class WorldParameters(SceneParameters):
             motions[name] = motion.model_copy(update={"trajectory": path})
         return self.model_copy(update={"motions": motions}) if motions else self
 
-    def model_files(self) -> dict[str, str]:
-        """Paths of model files whose links may have visual meshes, by name."""
-        return {name: file.path for name, file in self.files.items()}
+    def model_files(self) -> dict[str, ModelSource]:
+        """Model files whose links may have visual meshes, by name."""
+        return {name: file.source(Path()) for name, file in self.files.items()}

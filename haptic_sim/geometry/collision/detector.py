@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from typing import NamedTuple
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
 
 import numpy as np
 import pinocchio as pin
@@ -21,7 +21,7 @@ from haptic_sim.geometry.collision.planar import deepen
 from haptic_sim.geometry.collision.regions import ManifoldMemory
 from haptic_sim.geometry.collision.sink import Pairs, Sink, write_rows
 from haptic_sim.geometry.fields.field import SolidField, without_meshes
-from haptic_sim.kernels import kernel
+from haptic_sim.kernels import bind, kernel
 from haptic_sim.packed import Packed
 from haptic_sim.records import allocate, array, part, record, shared, value
 
@@ -182,7 +182,8 @@ class CollisionDetector:
         self.search()
 
     def search(self) -> None:
-        """Search all shells in the next detection, as after `state` has been given back."""
+        """Search everything in the next detection: shapes, those that rest too, have been moved."""
+        self._arrays.bounded[:] = False
         memory = self._arrays.field_memory
         memory.cell_due[:] = memory.leaf_due[:] = -np.inf
         memory.fresh[:] = True
@@ -212,10 +213,6 @@ class CollisionDetector:
         """Joint of each shape, (shapes,)."""
         return self._arrays.shapes.body
 
-    def forget(self) -> None:
-        """Forget where shapes are that rest: they have been moved."""
-        self._arrays.bounded[:] = False
-
     def detect(self, data: pin.Data, margin: float, rows: ContactRows, q: np.ndarray | None = None) -> None:
         """Fill `rows` with the contacts whose separation is less than `margin` [m].
 
@@ -227,13 +224,15 @@ class CollisionDetector:
         """
         if rows is not self._rows:
             self._rows, self._sink = rows, allocate(Sink, {"contacts": rows.capacity})
-            self._packed = self._pack(self._sink, rows, self._arrays.cluster)
-        rows.count = self._find(data, margin, self._packed, q)
+            self._packed = packed = self._pack(self._sink, rows, self._arrays.cluster)
+            self._bound = bind(_search, packed, 0.0), bind(_write, packed, 0, 0.0)
+        rows.count = self._find(data, float(margin), self._packed, q, *self._bound)
 
     def deepest_overlap(self, data: pin.Data) -> Overlap | None:
         """The two shapes that overlap most, None if none do; no body is loose."""
         rows = ContactRows(1)  # the deepest contact is kept
-        if not self._find(data, 0.0, self._pack(allocate(Sink, {"contacts": 1}), rows, 0.0)):
+        packed = self._pack(allocate(Sink, {"contacts": 1}), rows, 0.0)
+        if not self._find(data, 0.0, packed, None, _search, _write):
             return None
         first, second = self._arrays.pairs.objects[rows.wall[0]]
         return Overlap(-float(rows.separation[0]), self._names[first], self._names[second])
@@ -256,25 +255,36 @@ class CollisionDetector:
         found = self._single if cluster > 0.0 else sink
         return Packed(self._arrays._replace(cluster=cluster, found=found, sink=sink, rows=rows.arrays))
 
-    def _find(self, data: pin.Data, margin: float, packed: Packed, q: np.ndarray | None = None) -> int:
-        """Broad phase, coal where shapes are near that it measures, manifolds; returns the number of contacts."""
+    def _find(
+        self,
+        data: pin.Data,
+        margin: float,
+        packed: Packed,
+        q: np.ndarray | None,
+        search: Callable[..., Any],
+        write: Callable[..., Any],
+    ) -> int:
+        """Broad phase, coal where shapes are near that it measures, manifolds; returns the number of contacts.
+
+        `search` and `write` are the kernels of these names, or their compiled code for arguments of these types.
+        """
         narrow = self._narrow
         narrow.place(data)
         if self._is_loose:
             assert q is not None
             _place_loose(packed, q)
             narrow.take_placements()
-        near, changes, measured, count = _search(packed, float(margin))
+        near, changes, measured, count = search(packed, margin)
         if changes:
             for pair in self._arrays.changed[:changes].tolist():
                 narrow.switch(pair, bool(self._arrays.active[pair]))
             if narrow.witness is not self._arrays.witness:
                 placement, witness = narrow.placement, narrow.witness
                 self._arrays, self._rows = self._arrays._replace(placement=placement, witness=witness), None
-                packed = Packed(packed.lent._replace(placement=placement, witness=witness))
+                packed, write = Packed(packed.lent._replace(placement=placement, witness=witness)), _write
         if measured:
             narrow.measure()
-            count = _write(packed, near, float(margin))
+            count = write(packed, near, margin)
         return count
 
 

@@ -16,7 +16,8 @@ to the body: contacts neither merge nor split, and the identity of a row is that
 contacts by their present positions: there clusters change, and normals and points with them.)
 
 **Where the gradient is small**, in the middle of a thin part, the shell's own normal takes its place:
-n_i = g + max(0, 1 - |g|) m, with the gradient g and the normal m into the shell's body.
+n_i = g + max(0, 1 - |g|) m, with the gradient g and the normal m into the shell's body. Where normals cancel, the
+weight of the row vanishes with |f|.
 
 **Thin parts and fast motion.** A point that enters the body is *held* from there on: the nearest point of the surface
 and the normal there are remembered, and follow the point as long as the gradient agrees with the normal. Beyond the
@@ -51,6 +52,7 @@ from haptic_sim.vectors import act, along, corner, cross, dot, length, minus, ti
 BUDGET = 4096  # leaves that a tick visits of one shell
 STEEPEST = 1.25  # of a distance between samples, per path
 FLAT = 1e-3  # of a sum of normals that has no direction
+FADING = 2.0  # times such a sum is the weight of its row, up to 1
 HELD = 512  # points of a shell that are held at most
 AGREE = 0.9  # cosine between the gradient at a point and the normal where it has entered, up to which this follows
 SHORT = 0.25  # spacings of samples: a path along which nothing is passed
@@ -491,27 +493,28 @@ def smooth_minimum(distance, weight, count, delta):
 def _put_row(scene, query, base, cell, count, delta):
     """The contact of a cell."""
     m = scene.field_memory
-    weight = m.weight
-    s = smooth_minimum(m.distance, weight, count, delta)
+    part = m.weight
+    s = smooth_minimum(m.distance, part, count, delta)
     if not s < query.margin:
         return
     x = (0.0, 0.0, 0.0)
     f = (0.0, 0.0, 0.0)
     for i in range(count):
-        x = along(x, weight[i], triple(m.point, i))
-        f = along(f, weight[i], triple(m.normal, i))
+        x = along(x, part[i], triple(m.point, i))
+        f = along(f, part[i], triple(m.normal, i))
     size = length(f)
     if not size > FLAT:
         return
     moment = (0.0, 0.0, 0.0)
     radius = 0.0
     for i in range(count):
-        if weight[i] > 0.0:
+        if part[i] > 0.0:
             d = minus(triple(m.point, i), x)
             radius = max(radius, dot(d, d))
-            moment = along(moment, weight[i], cross(d, triple(m.normal, i)))
+            moment = along(moment, part[i], cross(d, triple(m.normal, i)))
     shift = times(1.0 / (size * size), cross(f, moment))
     far = dot(shift, shift)
     x = along(x, math.sqrt(radius / far) if far > radius else 1.0, shift)
     n = times(1.0 / size, f)
-    put(scene, query, turn(scene.placement, base, n), act(scene.placement, base, x), s, FACE, VERTEX + cell)
+    weight = min(1.0, FADING * size)
+    put(scene, query, turn(scene.placement, base, n), act(scene.placement, base, x), s, FACE, VERTEX + cell, weight)

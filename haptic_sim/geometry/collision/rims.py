@@ -238,7 +238,8 @@ def _on_chord(y):
 
 @kernel(error_model="numpy")
 def _cut(work, m):
-    """Fill `part` of the m edges and `weight` of the points of the rim."""
+    """Fill `part` of the m edges and `weight` of the points of the rim; whether a part of an edge is within it."""
+    some = False
     for j in range(POINTS):
         work.weight[j] = 0.0
     for k in range(m):
@@ -248,19 +249,18 @@ def _cut(work, m):
         least = min(square, LONG * LONG)
         work.part[k, 0], work.part[k, 1], work.part[k, 2] = low, high, 0.0
         if low <= high:
+            some = True
             work.part[k, 2] = min(1.0, (high - low) * (high - low) * square / least) if least > 0.0 else 1.0
         for j in range(POINTS):
             work.weight[j] += _beside(_quarter(u, j), _quarter(v, j), low, high)
     for j in range(POINTS):
         work.weight[j] = shown(abs(work.weight[j]) / SEGMENT)
+    return some
 
 
 @kernel(error_model="numpy")
 def _nearest_above(work, m, j):
-    """Whether point j of the rim is not above the face, and the nearest point of an edge within the rim, in radii.
-
-    The third is whether there is one.
-    """
+    """Whether point j of the rim is not above the face, and the nearest point of the edges within the rim, in radii."""
     y = _quarter((1.0, 0.0), (POINTS - j) % POINTS)
     turned = 0.0
     for k in range(m):
@@ -281,7 +281,7 @@ def _nearest_above(work, m, j):
         distance = _square((y[0] - z[0], y[1] - z[1]))
         if distance < least:
             least, nearest = distance, z
-    return outside, nearest, least < math.inf
+    return outside, nearest
 
 
 @kernel(error_model="numpy")
@@ -309,7 +309,7 @@ def face_and_cap(scene, query, g, face, c, end, cap_is_reference, n, part, more)
         x = minus(corner(work.polygon, 0, k), centre)
         u = along(x, -slope * dot(x, cap), n)
         work.polygon[1, k, 0], work.polygon[1, k, 1] = dot(u, across) / radius, dot(u, aside) / radius
-    _cut(work, m)
+    cut = _cut(work, m)
     found = 0
     before = work.part[m - 1, 2]
     for k in range(m):
@@ -345,10 +345,8 @@ def face_and_cap(scene, query, g, face, c, end, cap_is_reference, n, part, more)
         if not whole > 0.0:
             continue
         y = rim_point(shapes, placement, c, end, up if cap_is_reference else n, j)
-        outside, u, some = _nearest_above(work, m, j)
+        outside, u = _nearest_above(work, m, j) if cut else (False, (0.0, 0.0))
         if outside:
-            if not some:
-                break
             y = along(along(centre, radius * u[0], across), radius * u[1], aside)
         h = -dot(minus(y, corner(work.polygon, 0, 0)), up) / steep  # y + h n on the face
         reference, incident = FACE + face - shapes.first[g, 1], rim_code(query, end, j)

@@ -1,0 +1,562 @@
+"""Worlds and models of SDF documents (Gazebo), from version 1.4 on, as trees of links.
+
+A link that no joint moves is free, unless its model is static or a joint fixes it to the world. A second joint of a
+link closes a loop: it is an exact constraint. Links without <inertial> have 1 kg and 1 kg m^2, as in Gazebo.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+from xml.etree.ElementTree import Element
+
+import coal
+import numpy as np
+import pinocchio as pin
+
+from haptic_sim.constraints.parameters import (
+    AnyWorldConstraintParameters,
+    AxisAlongParameters,
+    FrameOnFrameParameters,
+    JointCouplingParameters,
+    PointFixedParameters,
+)
+from haptic_sim.dynamics.joints import JointLaw
+from haptic_sim.geometry.meshes import convex_shape
+from haptic_sim.geometry.sampling import on_sphere
+from haptic_sim.geometry.shapes import impossible
+from haptic_sim.inputs import DATA, LARGEST, InputError, number, shown
+from haptic_sim.scenes import ModelSource
+from haptic_sim.worlds.file_joints import listed
+from haptic_sim.worlds.file_trees import FileShape, FileTree, Meshes, ModelFileError, attach
+from haptic_sim.worlds.packages import Packages
+from haptic_sim.worlds.parameters import WORLD
+from haptic_sim.worlds.sdf_frames import Scope, flag, pose_of, read_scopes, values
+from haptic_sim.worlds.urdf import mesh_shapes
+from haptic_sim.worlds.xml_files import at
+
+CORNERS = 200  # of the polytope in an ellipsoid, and of those in a cone's base
+KINDS = ("revolute", "continuous", "prismatic", "fixed", "ball", "universal", "revolute2", "screw")
+_READ = {
+    "world": {"model", "include", "frame", "joint", "gravity", "name", "light", "scene", "gui"},
+    "model": {"model", "include", "frame", "joint", "link", "pose", "static", "name"},
+    "link": {"pose", "inertial", "collision", "visual", "gravity", "name"},
+    "joint": {"pose", "parent", "child", "axis", "axis2", "screw_thread_pitch", "thread_pitch", "name"},
+    "axis": {"xyz", "limit", "dynamics", "mimic", "use_parent_model_frame", "initial_position"},
+    "limit": {"lower", "upper", "effort", "velocity"},
+}
+_READ["axis2"] = _READ["axis"]
+
+
+@dataclass
+class _Link:
+    """A link: where it is, its inertia in its axes, its shapes, and the joint that moves it."""
+
+    name: str
+    element: Element
+    scope: Scope
+    pose: pin.SE3
+    inertia: pin.Inertia
+    static: bool
+    weightless: bool
+    joint: _Joint | None = None
+
+
+@dataclass
+class _Joint:
+    """A joint between two links (None: the world); its pose, and its axes in its frame."""
+
+    name: str
+    element: Element
+    kind: str
+    parent: str | None
+    child: str
+    pose: pin.SE3
+    axes: list[np.ndarray]
+    pitch: float = 0.0
+
+
+@dataclass
+class _File:
+    links: dict[str, _Link] = field(default_factory=dict)
+    joints: list[_Joint] = field(default_factory=list)
+    unread: Counter[str] = field(default_factory=Counter)
+    hulls: list[str] = field(default_factory=list)
+    plain: list[str] = field(default_factory=list)  # links without <inertial>
+
+
+def load_sdf(source: ModelSource, root: Element, meshes: Meshes | None) -> tuple[list[FileTree], list[str]]:
+    """The trees of a document, that of what is fixed first, and what of it is not simulated.
+
+    Args:
+        source: the file.
+        root: of its document.
+        meshes: how meshes are taken, see `FileParameters.meshes`; None: there are no shapes.
+
+    Raises:
+        ModelFileError: it describes what cannot be.
+    """
+    packages = Packages(source.path, source.packages)
+    tops = read_scopes(root, source.path, packages)
+    file = _File()
+    gravity = None
+    for top in tops:
+        if top.is_world:
+            gravity = top.element.find("gravity")
+        for scope in top.scopes():
+            _read(scope, file)
+    for joint in file.joints:
+        link = file.links[joint.child]
+        if link.joint is None and not link.static and not _goes_around(file, joint):
+            link.joint = joint
+    if not file.links:
+        raise ModelFileError(": has no <link>")
+    trees = [_tree(file, roots, packages, meshes, source) for roots in _components(file)]
+    closing = [joint for joint in file.joints if file.links[joint.child].joint is not joint]
+    constraints = {name: one for joint in closing for name, one in _closed(file, joint)}
+    constraints |= {f"{joint.name}_mimic": one for joint in file.joints for one in _mimics(file, joint)}
+    attach(trees, constraints)
+    return trees, [*_notes(file, closing), *_gravity_notes(gravity)]
+
+
+def _notes(file: _File, closing: list[_Joint]) -> Iterator[str]:
+    for what, count in sorted(file.unread.items()):
+        yield f"<{what}>" if count == 1 else f"<{what}> ({count})"
+    if file.hulls:
+        yield f"dents of the meshes of {listed(file.hulls)}, whose hulls collide"
+    if limited := [joint.name for joint in closing if joint.element.find("axis/limit") is not None]:
+        yield f"limits of {listed(limited)}, which close loops"
+    if file.plain:
+        yield f"mass and inertia but 1 kg and 1 kg m^2 of {listed(file.plain)}, without <inertial>"
+
+
+def _gravity_notes(gravity: Element | None) -> Iterator[str]:
+    found = values(gravity, 3, (0.0, 0.0, -9.81))
+    if np.abs(np.array(found) - (0.0, 0.0, -9.81)).max() > 0.02:
+        yield f"<gravity> {' '.join(f'{value:g}' for value in found)}: set scene.gravity"
+
+
+def _read(scope: Scope, file: _File) -> None:
+    """Add the links and joints of a scope."""
+    X_FS = scope.in_file()
+    _count_unread(scope.element, file)
+    for name, element in scope.named.items():
+        if element.tag == "link":
+            full = scope.full(name)
+            if full in file.links:
+                raise ModelFileError(f"{at(element)}link {full}: another link has this name")
+            inertia = _inertia(element, file, full, scope.static)
+            weightless = not flag(element, "gravity", True)
+            pose = X_FS * scope.pose(name)
+            file.links[full] = _Link(full, element, scope, pose, inertia, scope.static, weightless)
+    for name, element in scope.named.items():
+        if element.tag == "joint":
+            file.joints += _joint(scope, name, element, X_FS)
+
+
+def _count_unread(element: Element, file: _File) -> None:
+    """Count what is not read below an element that is."""
+    for child in element:
+        known = _READ.get(str(element.tag))
+        if known is not None and child.tag not in known and ":" not in str(child.tag):
+            file.unread[str(child.tag)] += 1
+        elif child.tag in _READ and child.tag not in ("model", "include", "world"):
+            _count_unread(child, file)
+
+
+def _inertia(link: Element, file: _File, name: str, static: bool) -> pin.Inertia:
+    """The inertia of a link in its axes; of one that is static, none."""
+    if static:
+        return pin.Inertia.Zero()
+    given = link.find("inertial")
+    if given is None:
+        file.plain.append(name)
+        return pin.Inertia(1.0, np.zeros(3), np.eye(3))
+    if given.get("auto", "") in ("1", "true"):
+        density = values(given.find("density"), 1, (1000.0,))[0]
+        return _filled(link, density, name, given)
+    (mass,) = values(given.find("mass"), 1, (1.0,))
+    if not mass >= 0.0:
+        raise ModelFileError(f"{at(given)}link {name}: mass = {mass:g} kg: must be >= 0")
+    tensor = given.find("inertia")
+    part = {key: _value(tensor, key, 1.0 if key in ("ixx", "iyy", "izz") else 0.0) for key in _MOMENTS}
+    moments = np.array([[part[_MOMENTS[3 * i + k]] for k in range(3)] for i in range(3)])
+    X_LC = pose_of(given.find("pose"))
+    if mass > 0.0 and (reason := impossible(moments)):
+        raise ModelFileError(f"{at(given)}link {name}: no body has this inertia: {reason}")
+    return X_LC.act(pin.Inertia(mass, np.zeros(3), moments))
+
+
+_MOMENTS = ("ixx", "ixy", "ixz", "ixy", "iyy", "iyz", "ixz", "iyz", "izz")
+
+
+def _value(element: Element | None, key: str, default: float) -> float:
+    """A number in a child element."""
+    return values(None if element is None else element.find(key), 1, (default,))[0]
+
+
+def _filled(link: Element, density: float, name: str, given: Element) -> pin.Inertia:
+    """The inertia of the shapes of a link, filled uniformly."""
+    total = pin.Inertia.Zero()
+    for collision in link.findall("collision"):
+        rho = _value(collision, "density", density)
+        X = pose_of(collision.find("pose"))
+        for shape in _primitive(collision.find("geometry"), name):
+            volume = shape.computeVolume()
+            centre = np.array(shape.computeCOM())
+            moments = np.array(shape.computeMomentofInertiaRelatedToCOM())
+            total += X.act(pin.Inertia(rho * volume, centre, rho * moments))
+    if not total.mass > 0.0:
+        raise ModelFileError(
+            f"{at(given)}link {name}: auto: it has no shapes with volume, but meshes perhaps; give mass"
+        )
+    return total
+
+
+def _joint(scope: Scope, name: str, element: Element, X_FS: pin.SE3) -> Iterator[_Joint]:
+    full, kind = scope.full(name), element.get("type", "")
+    where = f"{at(element)}joint {full}: "
+    if kind not in KINDS:
+        raise ModelFileError(f"{where}type = {shown(kind)}: must be one of {', '.join(KINDS)}")
+    ends = []
+    for key in ("parent", "child"):
+        given = (element.findtext(key) or "").strip()
+        if not given:
+            raise ModelFileError(f"{where}needs <{key}>")
+        found = scope.body(given, element)
+        ends.append(None if found is None else found[0].full(found[1]))
+    parent, child = ends
+    if parent == child:
+        raise ModelFileError(f"{where}its parent and its child are the same link, {parent or WORLD}")
+    X_FJ = X_FS * scope.pose(name)
+    axes = [_axis(scope, element.find(key), X_FS.inverse() * X_FJ, where) for key in ("axis", "axis2")]
+    if kind in ("fixed", "ball"):
+        axes = []
+    elif kind not in ("universal", "revolute2"):
+        axes = axes[:1]
+    if child is None:  # the world: the other way round
+        if parent is None:
+            return
+        child, parent, axes = parent, None, [-axis for axis in reversed(axes)]
+    pitch = 0.0
+    if kind == "screw":  # travel [m] of a turn; before 1.10 as radians a metre, left-handed
+        old = element.find("thread_pitch")
+        pitch = _value(element, "screw_thread_pitch", 0.0 if old is not None else 1.0)
+        if element.find("screw_thread_pitch") is None and old is not None:
+            pitch = -2.0 * math.pi / (_value(element, "thread_pitch", 1.0) or math.inf)
+    yield _Joint(full, element, kind, parent, child, X_FJ, axes, pitch)
+
+
+def _axis(scope: Scope, element: Element | None, X_SJ: pin.SE3, where: str) -> np.ndarray:
+    """Direction of an axis in the frame of its joint, of length 1."""
+    xyz = None if element is None else element.find("xyz")
+    axis = np.array(values(xyz, 3, (0.0, 0.0, 1.0)))
+    if not np.any(axis):
+        raise ModelFileError(f"{where}axis = 0 0 0: must not be zero")
+    frame = "" if xyz is None else xyz.get("expressed_in", "")
+    if frame:
+        axis = X_SJ.rotation.T @ scope.pose(frame).rotation @ axis
+    elif element is not None and (scope.version < (1, 5) or flag(element, "use_parent_model_frame")):
+        axis = X_SJ.rotation.T @ axis
+    return axis / np.linalg.norm(axis)
+
+
+def _goes_around(file: _File, joint: _Joint) -> bool:
+    """Whether a joint would make a link carry itself."""
+    name = joint.parent
+    while name is not None and name != joint.child:
+        above = file.links[name].joint
+        name = None if above is None else above.parent
+    return name is not None
+
+
+def _root(file: _File, name: str) -> _Link | None:
+    """The link that carries a link and that no joint moves; None if it is the world."""
+    while True:
+        link = file.links[name]
+        if link.joint is None:
+            return link
+        if link.joint.parent is None:
+            return None
+        name = link.joint.parent
+
+
+def _components(file: _File) -> list[list[_Link]]:
+    """The links of each tree, parents first: what is fixed, what hangs on the world by a joint, free ones."""
+    fixed = [link for link in file.links.values() if link.joint is None and link.static]
+    children: dict[str | None, list[_Link]] = {}
+    for link in file.links.values():
+        if link.joint is not None:
+            children.setdefault(link.joint.parent, []).append(link)
+    found = [fixed] if fixed else []
+
+    def below(roots: list[_Link]) -> list[_Link]:
+        order, stack = [], list(reversed(roots))
+        while stack:
+            link = stack.pop()
+            order.append(link)
+            stack += reversed(children.get(link.name, []))
+        return order
+
+    found += [below([link]) for link in children.get(None, [])]
+    found += [below([link]) for one in fixed for link in children.get(one.name, [])]
+    found += [below([link]) for link in file.links.values() if link.joint is None and not link.static]
+    return found
+
+
+def _tree(file: _File, links: list[_Link], packages: Packages, meshes: Meshes | None, source: ModelSource) -> FileTree:
+    """One tree; what is fixed to its root belongs to joint 0."""
+    root = links[0]
+    free = root.joint is None and not root.static
+    model, frames, places = pin.Model(), dict[str, int](), dict[str, tuple[int, pin.SE3]]()
+    laws: list[JointLaw] = []
+    shapes: list[FileShape] = []
+    weightless = [pin.Inertia.Zero()]
+    for link in links:
+        joint, above = 0, 0
+        X = link.pose
+        if link.joint is not None:
+            parent = link.joint.parent
+            if parent in places:
+                joint, X_P = places[parent]
+                above = frames[parent]
+                X = X_P * file.links[parent].pose.inverse() * link.pose
+            X_LJ = link.pose.inverse() * link.joint.pose
+            for k, made in enumerate(_pin_joints(link.joint)):
+                name = link.joint.name if k == 0 else f"{link.joint.name}.{k}"
+                joint = model.addJoint(joint, made, X * X_LJ, name)
+                weightless.append(pin.Inertia.Zero())
+                above = model.addFrame(pin.Frame(name, joint, above, pin.SE3.Identity(), pin.FrameType.JOINT), False)
+                X = X_LJ.inverse()  # both axes of two go through the frame of the joint
+                _add_law(model, joint, link.joint, "axis2" if k else "axis", laws)
+        frames[link.name] = model.addFrame(pin.Frame(link.name, joint, above, X, pin.FrameType.BODY), False)
+        places[link.name] = joint, X
+        model.appendBodyToJoint(joint, link.inertia, X)
+        if link.weightless:
+            weightless[joint] += X.act(pin.Inertia(link.inertia.mass, link.inertia.lever, np.zeros((3, 3))))
+        if meshes is not None:
+            for X_LS, shape in _collisions(file, link, packages, meshes, source):
+                shapes.append(FileShape(link.name, joint, X * X_LS, shape))
+    balanced = tuple(weightless) if any(link.weightless for link in links) else ()
+    materials = {link.name: found for link in links if (found := _material(link.element)) != (None, None)}
+    return FileTree(model, free, tuple(shapes), tuple(laws), (), balanced, materials=materials)
+
+
+def _pin_joints(joint: _Joint) -> Iterator[pin.JointModel]:
+    match joint.kind:
+        case "ball":
+            yield pin.JointModelSpherical()
+        case "prismatic":
+            yield pin.JointModelPrismaticUnaligned(joint.axes[0])
+        case "screw":
+            yield pin.JointModelHelicalUnaligned(joint.axes[0], joint.pitch / (2.0 * math.pi))
+        case _:
+            for axis in joint.axes:
+                yield pin.JointModelRevoluteUnaligned(axis)
+
+
+def _limit(element: Element | None, key: str, default: float) -> float:
+    """A limit; what is infinite, or larger than anything, stands for none."""
+    found = None if element is None else element.find(f"limit/{key}")
+    text = "" if found is None else (found.text or "").strip()
+    if not text:
+        return default
+    try:
+        value = number(text)
+    except InputError as error:
+        try:
+            value = float(text)
+        except ValueError:
+            value = math.nan
+        if not abs(value) > LARGEST:
+            assert found is not None
+            raise ModelFileError(f"{at(found)}<{key}> {shown(text)}: {error}") from error
+    return math.copysign(math.inf, value) if abs(value) >= LARGEST else value
+
+
+def _add_law(model: pin.Model, number_of: int, joint: _Joint, key: str, laws: list[JointLaw]) -> None:
+    """Limits, damping, friction and spring of a coordinate."""
+    if joint.kind == "ball":
+        return
+    element = joint.element.find(key)
+    dynamics = None if element is None else element.find("dynamics")
+    lower, upper = _limit(element, "lower", -math.inf), _limit(element, "upper", math.inf)
+    if joint.kind == "continuous":
+        lower, upper = -math.inf, math.inf
+    if not lower <= upper:
+        raise ModelFileError(
+            f"{at(joint.element)}joint {joint.name}: its lower limit, {lower:g}, is above its upper one, {upper:g}"
+        )
+    speed, effort = _limit(element, "velocity", -1.0), _limit(element, "effort", -1.0)
+    v, q = model.idx_vs[number_of], model.idx_qs[number_of]
+    if 0.0 <= effort < math.inf:
+        model.lowerEffortLimit[v], model.upperEffortLimit[v] = -effort, effort
+    law = JointLaw(
+        model.names[number_of],
+        velocity=v,
+        position=q,
+        lower=lower,
+        upper=upper,
+        speed=speed if speed > 0.0 else math.inf,
+        damping=_value(dynamics, "damping", 0.0),
+        friction=_value(dynamics, "friction", 0.0),
+        stiffness=_value(dynamics, "spring_stiffness", 0.0),
+        reference=_value(dynamics, "spring_reference", 0.0),
+    )
+    for name in ("damping", "friction", "stiffness"):
+        if not getattr(law, name) >= 0.0:
+            raise ModelFileError(
+                f"{at(joint.element)}joint {joint.name}: {name} = {getattr(law, name):g}: must be >= 0"
+            )
+    if not law.idle:
+        laws.append(law)
+
+
+# Shapes
+
+
+def _primitive(geometry: Element | None, link: str) -> list[coal.CollisionGeometry]:
+    """The convex shapes of a geometry without meshes; the only shape of a mesh is none."""
+    shapes = [] if geometry is None else [child for child in geometry if ":" not in str(child.tag)]
+    if not shapes or shapes[0].tag in ("empty", "mesh"):
+        return []
+    shape = shapes[0]
+    where = f"{at(shape)}link {link}: <{shape.tag}>"
+
+    def size(key: str, default: float) -> float:
+        value = _value(shape, key, default)
+        if not value > 0.0:
+            raise ModelFileError(f"{where} {key} = {value:g} m: must be > 0")
+        return value
+
+    match shape.tag:
+        case "box":
+            sides = values(shape.find("size"), 3, (1.0, 1.0, 1.0))
+            if not min(sides) > 0.0:
+                raise ModelFileError(f"{where} size = {' '.join(f'{side:g}' for side in sides)} m: must be > 0")
+            return [coal.Box(*sides)]
+        case "sphere":
+            return [coal.Sphere(size("radius", 1.0))]
+        case "cylinder":
+            return [coal.Cylinder(size("radius", 1.0), size("length", 1.0))]
+        case "capsule":
+            return [coal.Capsule(size("radius", 0.5), size("length", 1.0))]
+        case "ellipsoid":
+            radii = values(shape.find("radii"), 3, (1.0, 1.0, 1.0))
+            if not min(radii) > 0.0:
+                raise ModelFileError(f"{where} radii = {' '.join(f'{one:g}' for one in radii)} m: must be > 0")
+            return [convex_shape(on_sphere(CORNERS) * np.array(radii))]
+        case "cone":
+            radius, half = size("radius", 0.5), 0.5 * size("length", 1.0)
+            turn = 2.0 * np.pi * np.arange(64) / 64
+            base = np.stack([radius * np.cos(turn), radius * np.sin(turn), np.full(64, -half)], axis=1)
+            return [convex_shape(np.vstack([base, [[0.0, 0.0, half]]]))]
+        case "plane":
+            normal = np.array(values(shape.find("normal"), 3, (0.0, 0.0, 1.0)))
+            if not np.linalg.norm(normal) > 0.0:
+                raise ModelFileError(f"{where} normal = 0 0 0: must not be zero")
+            return [coal.Halfspace(normal / np.linalg.norm(normal), 0.0)]
+    known = "box, sphere, cylinder, capsule, cone, ellipsoid, plane or mesh"
+    raise ModelFileError(f"{where}: must be a {known}; make it a mesh, or take its collision out")
+
+
+def _collisions(
+    file: _File, link: _Link, packages: Packages, meshes: Meshes, source: ModelSource
+) -> Iterator[tuple[pin.SE3, coal.CollisionGeometry]]:
+    """The convex shapes of a link and their poses in its axes."""
+    for collision in link.element.findall("collision"):
+        pose = collision.find("pose")
+        relative = "" if pose is None else pose.get("relative_to", "")
+        X_LS = pose_of(pose)
+        if relative:
+            X_LS = link.pose.inverse() * link.scope.in_file() * link.scope.pose(relative) * X_LS
+        mesh = collision.find("geometry/mesh")
+        if mesh is None:
+            for shape in _primitive(collision.find("geometry"), link.name):
+                yield X_LS, shape
+            continue
+        uri = (mesh.findtext("uri") or "").strip()
+        path = packages.locate(uri) or (link.scope.folder / uri if "://" not in uri else None)
+        where = f"{at(mesh)}link {link.name}: mesh {shown(uri)}"
+        if path is None or not uri or not path.is_file():
+            raise ModelFileError(f"{where}: not found; {packages.searched()}")
+        if path.stat().st_size > DATA:
+            raise ModelFileError(f"{where}: has {path.stat().st_size} bytes: must have at most {DATA}")
+        if mesh.find("submesh") is not None:
+            file.unread["submesh"] += 1
+        scale = np.array(values(mesh.find("scale"), 3, (1.0, 1.0, 1.0)))
+        try:
+            loaded = coal.MeshLoader().load(str(path), scale)
+        except (ValueError, RuntimeError) as error:  # how exceptions of C++ arrive
+            raise ModelFileError(f"{where}: cannot be read as a mesh; export it again, as STL, OBJ or DAE") from error
+        shapes, hull = mesh_shapes(loaded, meshes, link.name, uri)
+        if hull and link.name not in file.hulls:
+            file.hulls.append(link.name)
+        for shape in shapes:
+            yield X_LS, shape
+
+
+def _material(link: Element) -> tuple[float | None, float | None]:
+    """Restitution and friction of a link: the greatest of its shapes; None where none has one."""
+    restitution = [
+        values(found, 1, (0.0,))[0] for found in link.findall("collision/surface/bounce/restitution_coefficient")
+    ]
+    friction = [values(found, 1, (1.0,))[0] for found in link.findall("collision/surface/friction/ode/mu")]
+    return (
+        min(1.0, max(restitution, default=0.0)) if restitution else None,
+        max(0.0, *friction) if friction else None,
+    )
+
+
+# Loops and couplings
+
+
+def _closed(file: _File, joint: _Joint) -> Iterator[tuple[str, AnyWorldConstraintParameters]]:
+    """The constraints of a joint whose child another joint moves already."""
+    ends: dict[str, Any] = {"body": joint.child, "to": joint.parent or WORLD}
+    X_B = file.links[joint.child].pose.inverse() * joint.pose
+    X_A = joint.pose if joint.parent is None else file.links[joint.parent].pose.inverse() * joint.pose
+    if file.links[joint.child].static:
+        raise ModelFileError(f"{at(joint.element)}joint {joint.name}: its child {joint.child} is static")
+    at_B, point = tuple(X_B.translation), tuple(X_A.translation)
+    along: dict[str, Any] = {}
+    if joint.axes:
+        along = {"axis": tuple(X_B.rotation @ joint.axes[0]), "direction": tuple(X_A.rotation @ joint.axes[0])}
+    match joint.kind:
+        case "fixed":
+            rpy = [tuple(pin.rpy.matrixToRpy(X.rotation)) for X in (X_B, X_A)]
+            yield (
+                joint.name,
+                FrameOnFrameParameters(**ends, at=at_B, point=point, rotation=rpy[0], point_rotation=rpy[1]),
+            )
+        case "ball":
+            yield joint.name, PointFixedParameters(**ends, at=at_B, point=point)
+        case "revolute" | "continuous":
+            yield joint.name, PointFixedParameters(**ends, at=at_B, point=point)
+            yield f"{joint.name}_axis", AxisAlongParameters(**ends, **along)
+        case _:
+            raise ModelFileError(
+                f"{at(joint.element)}joint {joint.name}: closes a loop: must be fixed, ball, revolute or continuous"
+            )
+
+
+def _mimics(file: _File, joint: _Joint) -> Iterator[JointCouplingParameters]:
+    """The coupling of a joint that follows another one."""
+    for element in joint.element.findall("axis/mimic"):
+        leader = element.get("joint", "")
+        scope = file.links[joint.child].scope
+        names = [scope.full(leader), leader]
+        known = {one.name for one in file.joints if file.links[one.child].joint is one}
+        found = next((name for name in names if name in known), None)
+        if found is None or joint.name not in known:
+            raise ModelFileError(
+                f"{at(element)}joint {joint.name}: <mimic> joint {shown(leader)}: there is no such joint"
+            )
+        multiplier, offset = _value(element, "multiplier", 1.0), _value(element, "offset", 0.0)
+        reference = _value(element, "reference", 0.0)
+        yield JointCouplingParameters(
+            joints={joint.name: 1.0}, to={found: 1.0}, polynomial=(offset - multiplier * reference, multiplier)
+        )
