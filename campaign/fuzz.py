@@ -81,7 +81,7 @@ def _model(data: bytes, folder: Path) -> None:
 
 
 def _mesh(data: bytes, folder: Path) -> None:
-    from haptic_sim.geometry.meshes import read_mesh  # watched by atheris from here on
+    from haptic_sim.geometry.mesh_files import read_mesh  # watched by atheris from here on
 
     path = folder / ("one.stl" if data[:1] in b"s\0" else "one.ply" if data[:1] == b"p" else "one.obj")
     path.write_bytes(data)

@@ -1,6 +1,7 @@
 """Drawings of a scene for reports: as it is at an instant, and a short animation that repeats; each one SVG of its own.
 
-The projection is parallel; convex shapes are drawn by the faces that are seen, those with many faces by their outline.
+The projection is parallel; convex shapes are drawn by the faces that are seen, those with many faces by their outline,
+and meshes that are not convex by the triangles of a coarser mesh that are seen, the farthest first.
 An animation has the same number of points in all its pictures, between which the browser interpolates (SMIL). What
 moves is there a second time, as it is at the end: that is shown to who wants less motion, on paper, and where the page
 around it stops the motion (report.css).
@@ -12,6 +13,7 @@ import contextlib
 import itertools
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from html import escape
 
 import numpy as np
@@ -27,6 +29,7 @@ MARGIN = 14.0  # [px] around what is shown
 LIGHT = np.array([0.3, -0.4, 0.86])
 FACES = 12  # of a shape; one with more is drawn by its outline
 OUTLINE = 28  # points
+TRIANGLES = {False: 600, True: 150}  # of a mesh that is not convex, in a picture and in an animation
 PICTURES = 60  # of an animation
 POINTS = 9000  # of an animation; one with more has fewer pictures
 LOOP = 4.0  # [s] for a repetition of an animation
@@ -195,7 +198,11 @@ class _Outline:
 
     def __init__(self, shape: Shape):
         self._shape = shape
-        self._faces = [] if shape.smooth or not shape.convex else _polygons(shape)
+        if _has_dents(shape):
+            self._shape = _coarser(shape, TRIANGLES[True])
+            self._faces = list(self._shape.faces)
+        else:
+            self._faces = [] if shape.smooth or not shape.convex else _polygons(shape)
         self.points = sum(map(len, self._faces)) or OUTLINE
         turns = (np.arange(OUTLINE) + 0.5) * 2.0 * math.pi / OUTLINE  # none across a rod, where both its ends would do
         self._turns = turns
@@ -218,6 +225,30 @@ class _Outline:
             front = _normal(placed[face]) @ eye.away > 1e-9
             parts.append(_closed(polygon if front else np.tile(polygon.mean(axis=0), (len(polygon), 1))))
         return "".join(parts)
+
+
+def _has_dents(shape: Shape) -> bool:
+    return not (shape.convex or shape.smooth or shape.hollow or shape.ground)
+
+
+def _coarser(shape: Shape, most: int) -> Shape:
+    """A mesh with at most so many triangles, its vertices joined within the cells of a grid."""
+    if len(shape.faces) <= most:
+        return shape
+    low, extent = shape.vertices.min(axis=0), float(np.ptp(shape.vertices, axis=0).max())
+    for cells in (96, 64, 48, 32, 24, 20, 16, 12, 10, 8, 6, 4, 3, 2):
+        cell = np.floor((shape.vertices - low) / extent * cells).astype(int)
+        _, joined, counts = np.unique(cell, axis=0, return_inverse=True, return_counts=True)
+        joined = joined.ravel()
+        faces = joined[shape.faces]
+        faces = faces[(faces != np.roll(faces, 1, axis=1)).all(axis=1)]
+        least = np.take_along_axis(faces, (np.argmin(faces, axis=1)[:, None] + np.arange(3)) % 3, axis=1)
+        faces = np.unique(least, axis=0)
+        if len(faces) <= most:
+            break
+    vertices = np.zeros((len(counts), 3))
+    np.add.at(vertices, joined, shape.vertices)
+    return replace(shape, vertices=vertices / counts[:, None], faces=faces)
 
 
 def _polygons(shape: Shape) -> list[np.ndarray]:
@@ -263,6 +294,8 @@ def _bodies_at(scene: Scene, frame: Frame, eye: _Eye) -> list[str]:
         edge = f'stroke="{EDGE}" stroke-width="0.7" stroke-linejoin="round"'
         if shape.hollow:
             parts.append(f'<path fill="none" stroke="{EDGE}" stroke-width="1.2" d="{outline.path(pose, eye)}"/>')
+        elif _has_dents(shape) and not scene.planar:
+            parts += _triangles_at(_coarser(shape, TRIANGLES[False]), pose, colour, eye)
         elif shape.smooth or not shape.convex or scene.planar or not (faces := _polygons(shape)):
             parts.append(f'<path fill="{colour}" {edge} d="{outline.path(pose, eye)}"/>')
         else:
@@ -273,6 +306,19 @@ def _bodies_at(scene: Scene, frame: Frame, eye: _Eye) -> list[str]:
                 if normal @ eye.away > 1e-9:
                     light = float(normal @ LIGHT / np.linalg.norm(normal))
                     parts.append(f'<path fill="{_shaded(colour, light)}" {edge} d="{_closed(seen[face])}"/>')
+    return parts
+
+
+def _triangles_at(shape: Shape, pose: np.ndarray, colour: str, eye: _Eye) -> list[str]:
+    """The triangles of a mesh that are seen, the farthest first."""
+    corners = at(pose, shape.vertices)[shape.faces]
+    normals = np.cross(corners[:, 1] - corners[:, 0], corners[:, 2] - corners[:, 0])
+    normals /= np.maximum(np.linalg.norm(normals, axis=1, keepdims=True), 1e-300)
+    seen = np.flatnonzero(normals @ eye.away > 1e-9)
+    parts = []
+    for i in seen[np.argsort(corners[seen].mean(axis=1) @ eye.away)]:
+        shade = _shaded(colour, float(normals[i] @ LIGHT))
+        parts.append(f'<path fill="{shade}" stroke="{shade}" stroke-width="0.5" d="{_closed(eye(corners[i]))}"/>')
     return parts
 
 

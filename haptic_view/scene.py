@@ -334,11 +334,19 @@ def _holding(name: str, world: WorldSetup, frame: int, joints: list[int], X_JB: 
 
 
 def _shapes_of_world(world: WorldSetup, names: tuple[str, ...], X_JB: list[pin.SE3]) -> Iterator[Shape]:
-    """The collision shapes of a world."""
-    for name, geometry in zip(world.shape_bodies, world.geometry.geometryObjects, strict=True):
+    """The shapes of a world as they collide, but meshes themselves in place of their convex pieces."""
+    meshes = {mesh.first: mesh.taken for mesh in world.meshes if mesh.taken.chosen == "pieces"}
+    others = {mesh.first + k for mesh in world.meshes if mesh.first in meshes for k in range(1, mesh.count)}
+    for i, (name, geometry) in enumerate(zip(world.shape_bodies, world.geometry.geometryObjects, strict=True)):
+        if i in others:
+            continue
         body = names.index(name)
         X_BS = X_JB[body].inverse() * geometry.placement
-        yield moved(shape_of_coal(body, geometry.geometry), X_BS.homogeneous)
+        if i in meshes:
+            shape = Shape(body, meshes[i].vertices, meshes[i].faces, convex=False)
+        else:
+            shape = shape_of_coal(body, geometry.geometry)
+        yield moved(shape, X_BS.homogeneous)
 
 
 def _sticks(

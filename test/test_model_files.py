@@ -340,5 +340,5 @@ def test_a_mesh_of_too_many_triangles_is_refused(tmp_path: Path) -> None:
         load_trees(tmp_path / "x.urdf", "pieces")
     assert str(caught.value) == (
         f": link arm: mesh {tmp_path / 'm.stl'} has 81920 triangles: must have at most 50000 triangles; "
-        "set meshes: hull to take its convex hull"
+        "simplify it; set meshes: hull to take its convex hull"
     )

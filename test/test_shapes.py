@@ -17,16 +17,17 @@ from pydantic import TypeAdapter
 from scipy.spatial import ConvexHull
 from scipy.spatial.transform import Rotation
 
-from haptic_sim.geometry.meshes import CONVEX_TOLERANCE, MeshError, convex_pieces, convex_shape, hull_mass, read_mesh
-from haptic_sim.geometry.shapes import AnyShapeParameters, impossible, placement, solids, uniform
+from haptic_sim.geometry.mesh_files import MeshError, read_mesh
+from haptic_sim.geometry.meshes import CONVEX_TOLERANCE, convex_shape, hull_mass, take
+from haptic_sim.geometry.shapes import AnyShapeParameters, Solid, impossible, placement, solid, uniform
 
 HERE = Path(__file__).parent / "data"
 SHAPE: TypeAdapter[Any] = TypeAdapter(AnyShapeParameters)
 POSE = {"position": [0.3, -0.2, 0.5], "rotation": [0.7, -0.4, 1.1]}
 
 
-def pieces_of(folder: Path = HERE, **shape: Any) -> list[Any]:
-    return solids(SHAPE.validate_python(shape), folder)
+def built(folder: Path = HERE, **shape: Any) -> Solid:
+    return solid(SHAPE.validate_python(shape), folder)
 
 
 def export(folder: Path, mesh: trimesh.Trimesh, name: str = "mesh.stl") -> str:
@@ -75,7 +76,7 @@ BALL, ROD = 4.0 / 3.0 * np.pi * R**3, np.pi * R**2 * L
     ids=lambda value: value["type"] if isinstance(value, dict) else "",
 )
 def test_inertia_in_closed_form_at_a_general_pose(shape: dict[str, Any], volume: float, moments: np.ndarray) -> None:
-    total = uniform(pieces_of(**shape, **POSE))
+    total = uniform([built(**shape, **POSE)])
     turn = Rotation.from_euler("xyz", POSE["rotation"]).as_matrix()
     assert total is not None and total.mass == pytest.approx(volume, rel=1e-12)
     np.testing.assert_allclose(total.lever, POSE["position"], atol=1e-15)
@@ -83,7 +84,7 @@ def test_inertia_in_closed_form_at_a_general_pose(shape: dict[str, Any], volume:
 
 
 def test_inertia_of_a_mesh_is_that_of_the_prism() -> None:
-    (piece,) = pieces_of(type="mesh", path="wedge.obj")
+    piece = built(type="mesh", path="wedge.obj")
     a, b, h = 0.1, 0.06, 0.04  # legs of the right triangle, thickness
     m = a * b * h / 2
     np.testing.assert_allclose(piece.inertia.mass, m, rtol=1e-12)
@@ -95,12 +96,12 @@ def test_inertia_of_a_mesh_is_that_of_the_prism() -> None:
 
 
 def test_a_box_of_two_halves_is_the_box() -> None:
-    whole = uniform(pieces_of(type="box", size=[1.0, 0.4, 0.2], **POSE))
+    whole = uniform([built(type="box", size=[1.0, 0.4, 0.2], **POSE)])
     X = placement(tuple(POSE["position"]), tuple(POSE["rotation"]))
     halves = []
     for x in (-0.25, 0.25):
         p = X.act(np.array([x, 0.0, 0.0]))
-        halves += pieces_of(type="box", size=[0.5, 0.4, 0.2], position=list(p), rotation=POSE["rotation"])
+        halves.append(built(type="box", size=[0.5, 0.4, 0.2], position=list(p), rotation=POSE["rotation"]))
     both = uniform(halves)
     assert whole is not None and both is not None and both.isApprox(whole, 1e-12)
 
@@ -129,13 +130,13 @@ def test_the_hull_of_random_points_weighs_what_its_tetrahedra_weigh(seed: int) -
 
 
 def test_a_plane_is_solid_below_and_has_no_mass() -> None:
-    (piece,) = pieces_of(type="plane", normal=[0, 0, 2], offset=0.3)
+    piece = built(type="plane", normal=[0, 0, 2], offset=0.3)
     assert uniform([piece]) is None
     ball, result = coal.Sphere(0.1), coal.DistanceResult()
     at = coal.Transform3s(np.eye(3), np.array([0.0, 0.0, 1.0]))
-    assert coal.distance(piece.geometry, coal.Transform3s(), ball, at, coal.DistanceRequest(), result) == pytest.approx(
-        1.0 - 0.3 - 0.1
-    )
+    assert coal.distance(
+        piece.geometry[0], coal.Transform3s(), ball, at, coal.DistanceRequest(), result
+    ) == pytest.approx(1.0 - 0.3 - 0.1)
 
 
 def test_shapes_for_collisions_have_the_extents_of_the_parameters() -> None:
@@ -147,13 +148,13 @@ def test_shapes_for_collisions_have_the_extents_of_the_parameters() -> None:
         ({"type": "capsule", "radius": R, "length": L}, (R, R, L / 2 + R)),
         ({"type": "mesh", "path": "wedge.obj", "scale": [10, 10, -10]}, (1.0, 0.6, 0.0)),
     ]:
-        (piece,) = pieces_of(**shape)  # type: ignore[arg-type]
+        piece = built(**shape)  # type: ignore[arg-type]
         for axis, reach in enumerate(extent):
             normal = np.zeros(3)
             normal[axis] = -1.0  # solid beyond 3 m along the axis
             wall, result = coal.Halfspace(normal, -3.0), coal.DistanceResult()
             distance = coal.distance(
-                wall, coal.Transform3s(), piece.geometry, coal.Transform3s(), coal.DistanceRequest(), result
+                wall, coal.Transform3s(), piece.geometry[0], coal.Transform3s(), coal.DistanceRequest(), result
             )
             assert distance == pytest.approx(3.0 - reach, abs=1e-9)
 
@@ -164,8 +165,8 @@ def test_shapes_for_collisions_have_the_extents_of_the_parameters() -> None:
 @pytest.mark.parametrize("name", ["mesh.stl", "mesh.obj", "mesh.ply", "mesh.off"])
 def test_meshes_are_read_in_several_formats(tmp_path: Path, name: str) -> None:
     export(tmp_path, trimesh.creation.icosphere(subdivisions=1, radius=0.2), name)
-    (piece,) = pieces_of(tmp_path, type="mesh", path=name)
-    assert piece.geometry.num_points == 42
+    piece = built(tmp_path, type="mesh", path=name)
+    assert piece.geometry[0].num_points == 42
 
 
 def test_each_connected_piece_is_convex_by_itself(tmp_path: Path) -> None:
@@ -174,22 +175,23 @@ def test_each_connected_piece_is_convex_by_itself(tmp_path: Path) -> None:
         for x in (0, 3)
     ]
     name = export(tmp_path, trimesh.util.concatenate(cubes))
-    found = pieces_of(tmp_path, type="mesh", path=name, convex=False)
-    assert sorted(piece.inertia.lever[0] for piece in found) == pytest.approx([0.0, 3.0])
-    total = uniform(found)
+    found = built(tmp_path, type="mesh", path=name)
+    assert found.taken is not None and found.taken.said == "2 convex pieces"
+    assert sorted(float(np.mean(piece.points(), axis=0)[0]) for piece in found.geometry) == pytest.approx([0.0, 3.0])
+    total = uniform([found])
     assert total is not None and total.mass == pytest.approx(2.0)
     assert total.inertia[2, 2] == pytest.approx(2 * (1 / 6 + 1.5**2))
 
 
 def test_the_hull_is_taken_where_asked() -> None:
-    (hull,) = convex_pieces(l_shape(), "hull")
+    (hull,) = take(l_shape(), "hull").corners
     assert hull_mass(hull)[0] == pytest.approx(3.5)  # four unit cubes less half of one
     assert convex_shape(hull).num_points == 10
     whole = l_shape()
-    (again,) = convex_pieces(trimesh.Trimesh(whole.vertices, whole.faces[:-3]), "hull")  # it need not be closed
+    (again,) = take(trimesh.Trimesh(whole.vertices, whole.faces[:-3]), "hull").corners  # it need not be closed
     np.testing.assert_array_equal(again, hull)
     with pytest.raises(MeshError, match=r"^has no volume$"):
-        convex_pieces(trimesh.Trimesh([[0, 0, 0], [1, 0, 0], [0, 1, 0]], [[0, 1, 2]]), "hull")
+        take(trimesh.Trimesh([[0, 0, 0], [1, 0, 0], [0, 1, 0]], [[0, 1, 2]]), "hull")
 
 
 @pytest.mark.parametrize("factor", [0.5, 20.0])
@@ -204,21 +206,21 @@ def test_a_dent_counts_from_the_tolerance_on(factor: float) -> None:
     faces += [[corners[i], corners[(i + 1) % 4], 8] for i in range(4)]
     dented = trimesh.Trimesh(np.vstack([cube.vertices, [0, 0, 0.5 - depth]]), faces)
     if factor < 1:
-        assert len(convex_pieces(dented, "convex")) == 1
+        assert take(dented, "connected").chosen == "itself"
     else:
         # the surface above the dented triangles is one third in at their centroids, which bounds three times that
         with pytest.raises(MeshError, match=re.escape(f"its surface lies up to {depth:.3g} m inside its hull")):
-            convex_pieces(dented, "convex")
+            take(dented, "connected")
 
 
 def test_a_mesh_with_more_neighbours_than_coal_can_count_gets_fewer_corners(tmp_path: Path) -> None:
     """A cone of 300 sides: its tip stays, and its rim is cut by less than 1 - cos(360 deg / 200)."""
     name = export(tmp_path, trimesh.creation.cone(radius=1.0, height=1.0, sections=300))
-    (solid,) = pieces_of(tmp_path, type="mesh", path=name)
-    points = np.array(solid.geometry.points())
+    cone = built(tmp_path, type="mesh", path=name)
+    points = np.array(cone.geometry[0].points())
     assert 50 <= len(points) <= 200
     assert points[:, 2].max() == pytest.approx(1.0)
-    assert solid.inertia.mass == pytest.approx(np.pi / 3, rel=1e-3)  # of the whole mesh
+    assert cone.inertia is not None and cone.inertia.mass == pytest.approx(np.pi / 3, rel=1e-3)  # of the whole mesh
 
 
 @pytest.mark.parametrize("scale", [(1.0, 1.0, 1.0), (1.0, 0.1, 0.02)])
@@ -235,16 +237,23 @@ def test_a_fine_mesh_has_few_corners_near_its_surface(scale: tuple[float, float,
 
 def test_the_hull_of_a_mesh_can_be_taken(tmp_path: Path) -> None:
     name = export(tmp_path, l_shape())
-    (solid,) = pieces_of(tmp_path, type="mesh", path=name, hull=True)
-    assert solid.geometry.num_points == 10
+    hull = built(tmp_path, type="mesh", path=name, **{"as": "hull"})
+    assert hull.geometry[0].num_points == 10
+    assert hull.taken is not None and hull.taken.said == "its hull"
 
 
-HULL = "; set hull: true to take its convex hull"
+@pytest.mark.parametrize("key", ["hull", "convex"])
+def test_keys_that_were_replaced_name_the_new_one(key: str) -> None:
+    with pytest.raises(ValueError, match=rf"\.{key}: is replaced by as; "):
+        built(type="mesh", path="wedge.obj", **{key: True})
+
+
+HULL = "; set as: hull to take its convex hull"
 
 
 def said(folder: Path, path: str, **more: Any) -> str:
     with pytest.raises(MeshError) as caught:
-        pieces_of(folder, type="mesh", path=path, **more)
+        built(folder, type="mesh", path=path, **more)
     return str(caught.value)
 
 
@@ -265,19 +274,6 @@ def test_bad_meshes_are_named_with_the_reason(tmp_path: Path) -> None:
     flat = trimesh.Trimesh([[0, 0, 0], [1, 0, 0], [0, 1, 0]], [[0, 1, 2], [0, 2, 1]], process=False)
     export(tmp_path, flat)
     assert said(tmp_path, "mesh.stl") == start + "has no volume"
-
-    export(tmp_path, l_shape())
-    for more in ({}, {"convex": False}):
-        # the middle of the hull's slanted side is 1/sqrt(2) from the inner edge; the bound is not far above
-        message = said(tmp_path, "mesh.stl", **more)
-        assert message.startswith(start + "is not convex: its surface lies up to ")
-        depth = float(message.removesuffix(f" m inside its hull{HULL}").rpartition(" ")[2])
-        assert np.sqrt(0.5) <= depth <= 3 * np.sqrt(0.5)
-
-    export(tmp_path, trimesh.util.concatenate([box, trimesh.creation.box(bounds=[[2, 2, 2], [3, 3, 3]])]))
-    assert said(tmp_path, "mesh.stl") == (
-        start + "is not convex: it has 2 separate pieces; set convex: false to take each by itself" + HULL
-    )
 
     (tmp_path / "nan.obj").write_text((HERE / "wedge.obj").read_text().replace("v 0.1 0 0\n", "v nan 0 0\n"))
     assert said(tmp_path, "nan.obj") == f".path = {tmp_path / 'nan.obj'}: has vertices that are not finite"

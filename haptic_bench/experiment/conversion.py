@@ -13,7 +13,7 @@ import yaml
 
 from haptic_bench.experiment.loading import name_of
 from haptic_bench.experiment.system import VIEWED, find_world_file
-from haptic_sim.geometry.meshes import MeshError
+from haptic_sim.geometry.mesh_files import MeshError
 from haptic_sim.parameters import ParameterError
 from haptic_sim.scenes import ModelSource
 from haptic_sim.worlds.building import build

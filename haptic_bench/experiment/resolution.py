@@ -129,6 +129,21 @@ class Trial:
         return (*world.notes, *unused, *soft, *experiment.local_model.notes(context))
 
     @property
+    def meshes(self) -> list[dict[str, Any]]:
+        """What the meshes of bodies collide as, as it stands in summary.json."""
+        world = self.start.world
+        return [
+            {
+                "body": mesh.body,
+                "as": mesh.taken.chosen,
+                "triangles": len(mesh.taken.faces),
+                "pieces": mesh.count,
+                "error": mesh.taken.error,
+            }
+            for mesh in (() if world is None else world.meshes)
+        ]
+
+    @property
     def tool_sizes(self) -> ToolSizes:
         """Sizes of the virtual tool's messages."""
         return tool_sizes(isolate_tool(self.world) if self.experiment.asynchronous else self.start)

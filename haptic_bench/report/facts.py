@@ -28,6 +28,8 @@ def facts(trial: Trial, guard: Mapping[str, Any], joule: tuple[str, float] | Non
     yield "Contact", _method(experiment)
     if experiment.relayed:
         yield "Relay", _relay(experiment)
+    if meshes := [_mesh(mesh) for mesh in trial.meshes if mesh["as"] != "itself"]:
+        yield "Meshes", "; ".join(meshes)
     yield "Operator", "; ".join([experiment.operator.type, *experiment.operator.facts()])
     yield from _device(experiment)
     for part in experiment.parts:
@@ -54,6 +56,12 @@ def scale(experiment: Experiment) -> Iterator[Fact]:
     yield "Architecture", architecture
     yield "Servo rate", f"{experiment.rate:g} Hz"
     yield "Duration", f"{experiment.duration:g} s planned"
+
+
+def _mesh(mesh: Mapping[str, Any]) -> str:
+    """What a mesh collides as."""
+    text = f"{mesh['body']}: its hull" if mesh["as"] == "hull" else f"{mesh['body']}: {mesh['pieces']} convex pieces"
+    return text if mesh["error"] is None else f"{text}, largest error {1e3 * mesh['error']:.2g} mm"
 
 
 def _relay(experiment: Experiment) -> str:

@@ -293,6 +293,7 @@ def close(trial: Trial, mode: str, directory: Path, outcome: Outcome) -> dict[st
         "complete": False,
         **({"namespace": outcome.namespace} if outcome.namespace else {}),
         **({"notes": list(trial.notes)} if trial.notes else {}),
+        **({"meshes": meshes} if (meshes := trial.meshes) else {}),
         "seed": trial.experiment.seed,
         "random": list(trial.experiment.random),
         "ticks": ticks,

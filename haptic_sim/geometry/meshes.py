@@ -1,21 +1,25 @@
-"""Meshes: read, checked, and split into convex pieces, because collision detection takes only convex shapes.
+"""What a mesh collides as: itself where it is convex, its convex pieces, a decomposition into such, or its hull.
 
-trimesh and scipy.spatial take a third of a second to import, so they are imported only for worlds with meshes.
+`take` chooses it. Collision detection takes only convex shapes. trimesh and scipy.spatial
+take a third of a second to import, so they are imported only for worlds with meshes.
 """
 
 from __future__ import annotations
 
 import re
-import stat
-from pathlib import Path
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
 import coal
 import numpy as np
 
-from haptic_sim.errors import HapticsError
+from haptic_sim.geometry import decomposition, soundness
 from haptic_sim.geometry.fields.triangles import close_holes
-from haptic_sim.inputs import DATA
+from haptic_sim.geometry.mesh_files import MeshError, check_count
+from haptic_sim.geometry.sampling import on_sphere
+from haptic_sim.kept import digest_of, kept
 
 if TYPE_CHECKING:
     import trimesh
@@ -23,103 +27,180 @@ if TYPE_CHECKING:
 
 CONVEX_TOLERANCE = 1e-4  # of the diagonal: how far the surface may lie inside the hull
 MOST_TRIANGLES = 50_000  # to be looked at for convexity, which takes some seconds then
-MOST_TRIANGLES_OF_HULL = 2_000_000
 FLAT = 1e-9  # of the cube of the diagonal: less volume is none
 
 MOST_CORNERS = 500  # of a convex shape: contacts look at all of them in each step
 MOST_NEIGHBOURS = 200  # of a corner; coal counts to 255
+LARGE = 10.0  # [m]; of a mesh that is larger it is asked whether it is in millimetres
 
-Taken = Literal["convex", "pieces", "hull"]
-"""A mesh as a whole, which must be convex; as connected pieces that must be; or its hull, whatever it is like."""
+As = Literal["automatic", "hull", "pieces"]
+"""What a mesh collides as: see `take`."""
+Mass = tuple[float, np.ndarray, np.ndarray]
+"""Volume [m^3], centroid (3,) [m] and inertia about it (3, 3) for unit density [m^5]."""
 
 
-class MeshError(HapticsError, ValueError):
-    """A mesh that cannot be used; the text gives the reason and goes after the name of the mesh."""
+@dataclass(frozen=True)
+class Taken:
+    """What a mesh collides as.
+
+    Attributes:
+        chosen: itself, connected pieces, hull or pieces.
+        corners: of each convex piece [m], (C, 3).
+        mass: volume, centroid and inertia.
+        vertices, faces: the mesh itself [m], (V, 3) and (F, 3), turned the right way.
+        error: largest distance of the surface of the pieces from that of the mesh, either way [m]; None: not measured,
+            as it is less than CONVEX_TOLERANCE of the diagonal, or only the hull was asked for.
+        seconds: that the decomposition took; 0: none was needed.
+        kept: whether it was kept from before.
+        notes: what was changed of the mesh, and questions about it.
+    """
+
+    chosen: Literal["itself", "connected pieces", "hull", "pieces"]
+    corners: tuple[np.ndarray, ...]
+    mass: Mass
+    vertices: np.ndarray
+    faces: np.ndarray
+    error: float | None = None
+    seconds: float = 0.0
+    kept: bool = False
+    notes: tuple[str, ...] = ()
+
+    @property
+    def said(self) -> str:
+        """What was chosen, in one line; empty where the mesh is its own shape."""
+        found = []
+        if self.chosen != "itself":
+            count = len(self.corners)
+            found.append("its hull" if self.chosen == "hull" else f"{count} convex piece{'s' * (count > 1)}")
+        if self.error is not None:
+            found.append(f"largest error {self.error:.2g} m")
+        if self.seconds:
+            found.append("kept from before" if self.kept else f"{self.seconds:.1f} s, kept for later")
+        return "; ".join(filter(None, [", ".join(found), *self.notes]))
 
 
 def hull_would_do(error: Exception) -> bool:
     """Whether a mesh that was refused has a hull that would not be."""
-    return re.search("not closed|not convex|must have at most .* triangles", str(error)) is not None
+    return re.search("not closed|not convex|must have at most .* triangles|cannot be met|shell", str(error)) is not None
 
 
-def read_mesh(path: Path, scale: tuple[float, float, float] = (1.0, 1.0, 1.0)) -> trimesh.Trimesh:
-    """A triangle mesh, its equal vertices merged.
+def take(mesh: trimesh.Trimesh, how: As | Literal["connected"] = "automatic", error: float | None = None) -> Taken:
+    """What a mesh collides as.
 
     Args:
-        path: STL, OBJ, PLY, OFF or what else trimesh reads.
-        scale: factors along x, y and z; to metres.
+        mesh: with merged vertices.
+        how: automatic: itself where it is convex, or its connected pieces where these are, else pieces; hull: its
+            convex hull, whatever it is like; pieces: as automatic, as what is convex needs no decomposition; connected:
+            as automatic, but never a decomposition.
+        error: largest distance of the surface of the pieces from that of the mesh that is wanted [m]; None: any.
 
     Raises:
-        MeshError: missing, not a mesh, empty or not finite.
+        MeshError: not closed, without volume, too large; or the error cannot be met.
     """
-    import trimesh
-
+    if how == "hull":
+        check_count(len(mesh.faces))
+        corners = mesh.vertices[_hull(mesh.vertices).vertices]
+        size = float(np.ptp(corners, axis=0).max())
+        return Taken("hull", (corners,), hull_mass(corners), *_arrays(mesh), notes=_questions(size))
+    if len(mesh.faces) > MOST_TRIANGLES:
+        raise MeshError(f"has {len(mesh.faces)} triangles: must have at most {MOST_TRIANGLES} triangles; simplify it")
+    sound, notes = soundness.mended(mesh)
+    notes = (*notes, *_questions(float(np.ptp(sound.vertices, axis=0).max())))
     try:
-        found = path.stat()
-    except (OSError, ValueError) as error:
-        reason = error.strerror if isinstance(error, OSError) else str(error)
-        raise MeshError(f"cannot be read: {reason}") from error
-    if not stat.S_ISREG(found.st_mode):
-        raise MeshError("cannot be read: must be a file")
-    if found.st_size > DATA:
-        raise MeshError(f"has {found.st_size} bytes: must have at most {DATA}")
-    try:
-        mesh = trimesh.load_mesh(path, process=False)
-    except Exception as error:  # the parsers of trimesh's formats raise whatever they stumble over
-        raise MeshError(f"cannot be read as a mesh: {str(error).splitlines()[0] if str(error) else error!r}") from error
-    if not isinstance(mesh, trimesh.Trimesh) or len(mesh.faces) == 0:
-        raise MeshError("cannot be read as a mesh: it has no triangles")
-    return merged(mesh.vertices * np.asarray(scale), mesh.faces)
+        pieces = convex_pieces(sound)
+    except NotConvexError:
+        if how == "connected":
+            raise
+        return replace(_decomposed(sound, error), notes=notes)
+    return Taken(
+        "itself" if len(pieces) == 1 else "connected pieces",
+        tuple(pieces),
+        sum_of_masses([hull_mass(piece) for piece in pieces]),
+        *_arrays(sound),
+        notes=notes,
+    )
 
 
-def merged(vertices: np.ndarray, faces: np.ndarray) -> trimesh.Trimesh:
-    """A mesh from vertices (n, 3) [m] and triangles (m, 3), equal vertices merged.
+class NotConvexError(MeshError):
+    """A closed mesh that is not convex, or has a piece that is not."""
+
+
+def _arrays(mesh: trimesh.Trimesh) -> tuple[np.ndarray, np.ndarray]:
+    return np.array(mesh.vertices, float), np.array(mesh.faces, np.int64)
+
+
+def _questions(size: float) -> tuple[str, ...]:
+    if not size > LARGE:
+        return ()
+    return (f"it is {size:.3g} m long: if it is in millimetres, set scale: [0.001, 0.001, 0.001]",)
+
+
+def _decomposed(mesh: trimesh.Trimesh, error: float | None) -> Taken:
+    """A closed mesh as the pieces of its decomposition, which are kept."""
+    vertices, faces = _arrays(mesh)
+
+    def build() -> Mapping[str, np.ndarray]:
+        start = time.perf_counter()
+        found = decomposition.decompose(vertices, faces, error)
+        pieces = [fewer_corners(piece, MOST_CORNERS) for piece in found.pieces]
+        crossing = soundness.self_intersections(vertices, faces)
+        return {
+            "corners": np.concatenate(pieces),
+            "counts": np.array([len(piece) for piece in pieces]),
+            "error": np.array(found.error),
+            "crossing": np.array(crossing),
+            "seconds": np.array(time.perf_counter() - start),
+        }
+
+    found, was_kept = kept("pieces", digest_of(vertices, faces, error, decomposition.version()), build)
+    pieces = np.split(found["corners"], np.cumsum(found["counts"])[:-1])
+    notes: tuple[str, ...] = ()
+    mass = _mass_of(mesh)
+    if crossing := int(found["crossing"]):
+        mass = sum_of_masses([hull_mass(piece) for piece in pieces])
+        notes = (f"{crossing} pairs of its triangles intersect: its mass is that of the pieces",)
+    return Taken(
+        "pieces",
+        tuple(pieces),
+        mass,
+        vertices,
+        faces,
+        float(found["error"]),
+        float(found["seconds"]),
+        was_kept,
+        notes,
+    )
+
+
+def _mass_of(mesh: trimesh.Trimesh) -> Mass:
+    """Of the inside of a closed mesh."""
+    properties = mesh.mass_properties
+    return float(properties.volume), np.array(properties.center_mass), np.array(properties.inertia)
+
+
+def sum_of_masses(parts: list[Mass]) -> Mass:
+    """Volume, centroid and inertia of several together; what overlaps counts twice."""
+    if len(parts) == 1:
+        return parts[0]
+    volume = sum(part[0] for part in parts)
+    centre = sum((part[0] * part[1] for part in parts), np.zeros(3)) / volume
+    total = np.zeros((3, 3))
+    for mass, at, inertia in parts:
+        d = at - centre
+        total += inertia + mass * (d @ d * np.eye(3) - np.outer(d, d))
+    return volume, centre, total
+
+
+def convex_pieces(mesh: trimesh.Trimesh) -> list[np.ndarray]:
+    """Vertices [m] of each connected piece of a closed mesh, which must be convex.
+
+    A piece counts as convex if its surface lies on its hull to within CONVEX_TOLERANCE of its diagonal.
 
     Raises:
-        MeshError: not finite.
+        NotConvexError: one is not convex.
+        MeshError: one has no volume.
     """
-    import trimesh
-
-    if not np.all(np.isfinite(vertices)):
-        raise MeshError("has vertices that are not finite")
-    mesh = trimesh.Trimesh(vertices, faces, process=False)
-    mesh.merge_vertices(merge_tex=True, merge_norm=True)
-    mesh.update_faces(mesh.nondegenerate_faces(height=0.0))
-    return mesh
-
-
-def check_size(triangles: int, taken: Taken) -> None:
-    """Refuse a mesh that would take minutes.
-
-    Raises:
-        MeshError: it has too many triangles.
-    """
-    most = MOST_TRIANGLES_OF_HULL if taken == "hull" else MOST_TRIANGLES
-    if triangles > most:
-        raise MeshError(f"has {triangles} triangles: must have at most {most} triangles")
-
-
-def convex_pieces(mesh: trimesh.Trimesh, taken: Taken) -> list[np.ndarray]:
-    """Vertices [m] of each convex piece of a mesh.
-
-    The mesh must be closed, unless its hull is asked for. Pieces are what hangs together by edges. A piece counts as
-    convex if its surface lies on its hull to within CONVEX_TOLERANCE of its diagonal.
-
-    Raises:
-        MeshError: not closed, without volume, or not convex as `taken` demands.
-    """
-    check_size(len(mesh.faces), taken)
-    if taken == "hull":
-        return [mesh.vertices[_hull(mesh.vertices).vertices]]
-    edges, uses = np.unique(mesh.edges_sorted, axis=0, return_counts=True)
-    wrong = int(np.count_nonzero(uses != 2))
-    if wrong or len(edges) == 0:
-        raise MeshError(f"is not closed: {wrong} of its {len(edges)} edges do not have a triangle on both sides")
     pieces = mesh.split(only_watertight=False)
-    if taken == "convex" and len(pieces) > 1:
-        raise MeshError(
-            f"is not convex: it has {len(pieces)} separate pieces; set convex: false to take each by itself"
-        )
     corners = []
     for i, piece in enumerate(pieces):
         which = f"piece {i} of {len(pieces)} " if len(pieces) > 1 else ""
@@ -129,7 +210,9 @@ def convex_pieces(mesh: trimesh.Trimesh, taken: Taken) -> list[np.ndarray]:
             raise MeshError(f"{which}{error}") from error
         dent = _dent(hull, piece.triangles_center)
         if dent > CONVEX_TOLERANCE * _diagonal(piece.vertices):
-            raise MeshError(f"{which}is not convex: its surface lies up to {dent:.3g} m inside its hull")
+            raise NotConvexError(f"{which}is not convex: its surface lies up to {dent:.3g} m inside its hull")
+        if soundness.volume(piece) < 0.0:
+            raise NotConvexError(f"{which}is not convex: it is a cavity")
         corners.append(piece.vertices[hull.vertices])
     return corners
 
@@ -200,15 +283,7 @@ def fewer_corners(vertices: np.ndarray, most: int) -> np.ndarray:
     return vertices[np.unique(np.argmax(heights, axis=0))]
 
 
-def on_sphere(count: int) -> np.ndarray:
-    """Points spread evenly over the unit sphere (count, 3), along a spiral."""
-    k = np.arange(count) + 0.5
-    height, turn = 1.0 - 2.0 * k / count, np.pi * (1.0 + np.sqrt(5.0)) * k
-    radius = np.sqrt(1.0 - height**2)
-    return np.stack([radius * np.cos(turn), radius * np.sin(turn), height], axis=1)
-
-
-def mesh_mass(mesh: trimesh.Trimesh) -> tuple[float, np.ndarray, np.ndarray]:
+def mesh_mass(mesh: trimesh.Trimesh) -> Mass:
     """Volume [m^3], centroid [m] and inertia about it for unit density [m^5] of a mesh, its holes closed.
 
     Raises:
@@ -223,7 +298,7 @@ def mesh_mass(mesh: trimesh.Trimesh) -> tuple[float, np.ndarray, np.ndarray]:
     return float(properties.volume), np.array(properties.center_mass), np.array(properties.inertia)
 
 
-def hull_mass(vertices: np.ndarray) -> tuple[float, np.ndarray, np.ndarray]:
+def hull_mass(vertices: np.ndarray) -> Mass:
     """Volume [m^3], centroid [m] and inertia about it for unit density [m^5] of the convex hull of points."""
     import trimesh
 

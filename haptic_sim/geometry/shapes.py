@@ -5,26 +5,19 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import coal
 import numpy as np
 import pinocchio as pin
-from pydantic import AfterValidator, Field
+from pydantic import AfterValidator, Field, create_model, model_validator
 
 from haptic_sim.geometry.fields.distances import FieldError
 from haptic_sim.geometry.fields.field import SolidField, build_field, triangle_mesh
-from haptic_sim.geometry.meshes import (
-    MeshError,
-    Taken,
-    convex_pieces,
-    convex_shape,
-    hull_mass,
-    hull_would_do,
-    mesh_mass,
-    read_mesh,
-)
-from haptic_sim.parameters import Parameters, _positive, quantity
+from haptic_sim.geometry.generate import SHAPES, numbers_of
+from haptic_sim.geometry.mesh_files import MeshError, merged, read_mesh
+from haptic_sim.geometry.meshes import As, Taken, convex_shape, hull_would_do, mesh_mass, take
+from haptic_sim.parameters import Parameters, _positive, did_you_mean, quantity
 from haptic_sim.rotations import from_roll_pitch_yaw
 
 Vector = tuple[float, float, float]
@@ -114,85 +107,182 @@ class PlaneParameters(Placed):
     offset: float = quantity(0.0, unit="m", description="Distance of the plane from the origin along its normal")
 
 
-class MeshParameters(Placed):
-    """A closed mesh."""
+class _Surface(Placed):
+    """A surface of triangles."""
 
-    type: Literal["mesh"] = "mesh"
-    path: str = quantity(
-        description="Mesh file (STL, OBJ, PLY or OFF), in the working directory or in the experiment's folder"
+    error: float | None = quantity(
+        None,
+        unit="m",
+        description="Largest distance of the surface of the convex pieces of a mesh from its own that is wanted; left "
+        "out: that of the coarsest pieces",
+        gt=0.0,
     )
-    scale: Scale = quantity((1.0, 1.0, 1.0), description="Factors of the mesh along x, y and z, to metres")
-    convex: bool = quantity(
-        True, description="Whether the mesh is convex; if false, each piece that is connected by edges is"
-    )
-    hull: bool = quantity(False, description="Whether the convex hull stands for the mesh, whatever it is like")
     field: float | None = quantity(
         None,
         unit="m",
-        description="Accuracy of a signed distance field, by which a mesh of any shape collides; left out: as it is "
-        "where it is convex",
+        description="Accuracy of a signed distance field, by which a mesh of any shape collides; left out: as the key "
+        "`as` says",
         gt=0.0,
     )
 
+    @model_validator(mode="before")
+    @classmethod
+    def _replaced(cls, given: Any) -> Any:
+        """Name the key that has replaced others."""
+        for key, now in _REPLACED.items():
+            if isinstance(given, dict) and key in given:
+                raise ValueError(f".{key}: {now}")
+        return given
+
+    @property
+    def how(self) -> As:
+        """The key `as`, which is a word of Python."""
+        found: As = getattr(self, "as")
+        return found
+
+
+_REPLACED = {
+    "hull": "is replaced by as; for the convex hull, set as: hull",
+    "convex": "is replaced by as; automatic takes a mesh, or each of its pieces, as it is where that is convex",
+}
+# A class body cannot declare a field that is named by a word of Python.
+_AS: dict[str, Any] = {
+    "as": (
+        As,
+        quantity(
+            "automatic",
+            description="What the mesh collides as. automatic: itself where it is convex, its connected pieces where "
+            "these are, else pieces; pieces: a decomposition into convex pieces; hull: its convex hull",
+        ),
+    )
+}
+_Mesh: Any = create_model("_Mesh", __base__=_Surface, **_AS)
+
+
+class MeshParameters(_Mesh):
+    """A closed mesh from a file."""
+
+    type: Literal["mesh"] = "mesh"
+    path: str = quantity(
+        description="Mesh file (STL, OBJ, PLY, OFF, glTF or DAE), in the working directory or in the experiment's "
+        "folder"
+    )
+    scale: Scale = quantity((1.0, 1.0, 1.0), description="Factors of the mesh along x, y and z, to metres")
+
+    def triangles(self, folder: Path) -> Any:
+        """The mesh; `folder` is where its path starts from.
+
+        Raises:
+            MeshError: it cannot be read; the text goes after `named`.
+        """
+        return read_mesh(locate(self.path, folder), self.scale)
+
+    def named(self, folder: Path) -> str:
+        """Where it is from, as messages name it."""
+        return f"path = {locate(self.path, folder)}"
+
+
+class GeneratedParameters(_Mesh):
+    """A closed mesh that is generated from a few numbers (docs/shapes.md)."""
+
+    type: Literal["generated"] = "generated"
+    shape: Literal["mug", "hook", "gear", "bolt", "nut", "bone"] = quantity(description="Which shape is generated")
+    numbers: dict[str, float] = quantity(
+        {}, description="Numbers of the shape that differ from its defaults, as {teeth: 18}; lengths in metres"
+    )
+
+    @model_validator(mode="after")
+    def _known(self) -> Any:
+        known = numbers_of(self.shape)
+        for key, value in self.numbers.items():
+            if key not in known:
+                raise ValueError(f".numbers.{key}: unknown number of {self.shape}{did_you_mean(key, known)}")
+            if isinstance(known[key], int) and value != int(value):
+                raise ValueError(f".numbers.{key} = {value:g}: must be a whole number")
+        return self
+
+    def triangles(self, folder: Path) -> Any:
+        """The mesh.
+
+        Raises:
+            MeshError: its numbers contradict each other; the text goes after `named`.
+        """
+        numbers = {key: type(known)(self.numbers.get(key, known)) for key, known in numbers_of(self.shape).items()}
+        return merged(*SHAPES[self.shape](**numbers))
+
+    def named(self, folder: Path) -> str:
+        """Where it is from, as messages name it."""
+        return f"shape = {self.shape}"
+
 
 AnyShapeParameters = Annotated[
-    BoxParameters | SphereParameters | CylinderParameters | CapsuleParameters | PlaneParameters | MeshParameters,
+    BoxParameters
+    | SphereParameters
+    | CylinderParameters
+    | CapsuleParameters
+    | PlaneParameters
+    | MeshParameters
+    | GeneratedParameters,
     Field(discriminator="type"),
 ]
 
 
 @dataclass(frozen=True)
 class Solid:
-    """A convex piece of a body.
+    """A shape of a body, as convex geometry.
 
     Attributes:
-        geometry: coal shape.
+        geometry: coal shapes; all together are the shape.
         pose: of the shape in the body's axes.
         inertia: for a density of 1 kg/m^3, in the shape's axes; None for a half-space.
+        taken: what was made of a mesh; None for other shapes.
+        source: of a mesh: where it is from.
         field: what contacts are found from, where the geometry is not convex: a mesh of triangles.
     """
 
-    geometry: coal.CollisionGeometry
+    geometry: tuple[coal.CollisionGeometry, ...]
     pose: pin.SE3
     inertia: pin.Inertia | None
+    taken: Taken | None = None
+    source: str = ""
     field: SolidField | None = None
 
 
-def solids(shape: AnyShapeParameters, folder: Path) -> list[Solid]:
-    """The convex pieces of a shape; `folder` is where paths of meshes start from.
+def solid(shape: AnyShapeParameters, folder: Path) -> Solid:
+    """A shape as convex geometry; `folder` is where paths of meshes start from.
 
     Raises:
         MeshError: the mesh cannot be used; the text goes after the key of the shape.
     """
     pose = shape.pose
     if isinstance(shape, BoxParameters):
-        return [Solid(coal.Box(*shape.size), pose, pin.Inertia.FromBox(float(np.prod(shape.size)), *shape.size))]
+        return Solid((coal.Box(*shape.size),), pose, pin.Inertia.FromBox(float(np.prod(shape.size)), *shape.size))
     if isinstance(shape, SphereParameters):
         volume = 4.0 / 3.0 * np.pi * shape.radius**3
-        return [Solid(coal.Sphere(shape.radius), pose, pin.Inertia.FromSphere(volume, shape.radius))]
+        return Solid((coal.Sphere(shape.radius),), pose, pin.Inertia.FromSphere(volume, shape.radius))
     if isinstance(shape, CylinderParameters):
         volume = np.pi * shape.radius**2 * shape.length
         inertia = pin.Inertia.FromCylinder(volume, shape.radius, shape.length)
-        return [Solid(coal.Cylinder(shape.radius, shape.length), pose, inertia)]
+        return Solid((coal.Cylinder(shape.radius, shape.length),), pose, inertia)
     if isinstance(shape, CapsuleParameters):
         volume = np.pi * shape.radius**2 * (shape.length + 4.0 / 3.0 * shape.radius)
         inertia = pin.Inertia.FromCapsule(volume, shape.radius, shape.length)
-        return [Solid(coal.Capsule(shape.radius, shape.length), pose, inertia)]
+        return Solid((coal.Capsule(shape.radius, shape.length),), pose, inertia)
     if isinstance(shape, PlaneParameters):
         normal = np.array(shape.normal) / np.linalg.norm(shape.normal)
-        return [Solid(coal.Halfspace(normal, shape.offset), pose, None)]
-    path = locate(shape.path, folder)
+        return Solid((coal.Halfspace(normal, shape.offset),), pose, None)
+    source = shape.named(folder)
     try:
+        mesh = shape.triangles(folder)
         if shape.field is not None:
-            mesh = read_mesh(path, shape.scale)
             field = build_field(mesh.vertices, mesh.faces, shape.field)
-            return [Solid(triangle_mesh(mesh.vertices, mesh.faces), pose, pin.Inertia(*mesh_mass(mesh)), field)]
-        taken: Taken = "hull" if shape.hull else "convex" if shape.convex else "pieces"
-        pieces = convex_pieces(read_mesh(path, shape.scale), taken)
-        return [Solid(convex_shape(piece), pose, pin.Inertia(*hull_mass(piece))) for piece in pieces]
+            triangles = (triangle_mesh(mesh.vertices, mesh.faces),)
+            return Solid(triangles, pose, pin.Inertia(*mesh_mass(mesh)), source=source, field=field)
+        taken = take(mesh, shape.how, shape.error)
     except (MeshError, FieldError) as error:
-        advice = "; set hull: true to take its convex hull" if hull_would_do(error) else ""
-        raise MeshError(f".path = {path}: {error}{advice}") from error
+        advice = "; set as: hull to take its convex hull" if hull_would_do(error) else ""
+        raise MeshError(f".{source}: {error}{advice}") from error
+    return Solid(tuple(map(convex_shape, taken.corners)), pose, pin.Inertia(*taken.mass), taken, source)
 
 
 def locate(path: str, folder: Path) -> Path:
@@ -202,7 +292,7 @@ def locate(path: str, folder: Path) -> Path:
 
 
 def uniform(pieces: list[Solid]) -> pin.Inertia | None:
-    """Inertia of all pieces together for 1 kg/m^3, in the body's axes; None without volume. Overlaps count twice."""
+    """Inertia of all shapes together for 1 kg/m^3, in the body's axes; None without volume. Overlaps count twice."""
     parts = [piece.pose.act(piece.inertia) for piece in pieces if piece.inertia is not None]
     if not parts:
         return None

@@ -40,8 +40,9 @@ from haptic_sim.dynamics.multibody import Multibody, SurveyedMultibody, coordina
 from haptic_sim.geometry.collision import CollisionDetector
 from haptic_sim.geometry.fields.distances import FieldError
 from haptic_sim.geometry.fields.field import CELLS, SolidField, fields_for
-from haptic_sim.geometry.meshes import MeshError
-from haptic_sim.geometry.shapes import PlaneParameters, Solid, Vector, placement, solids, uniform
+from haptic_sim.geometry.mesh_files import MeshError
+from haptic_sim.geometry.meshes import Taken
+from haptic_sim.geometry.shapes import PlaneParameters, Solid, Vector, placement, solid, uniform
 from haptic_sim.hand.held import unholdable
 from haptic_sim.messages import ToolSizes
 from haptic_sim.motions.motion import Motion, Pull
@@ -78,6 +79,22 @@ MAX_COORDINATES = 6000  # velocities: solvers have tables of their square, 0.3 G
 
 
 @dataclass(frozen=True)
+class MeshOfBody:
+    """A mesh of a body, and which shapes of the world's geometry stand for it.
+
+    Attributes:
+        body: its name.
+        first, count: the shapes, which have the pose of the mesh.
+        taken: the mesh, and what was chosen.
+    """
+
+    body: str
+    first: int
+    count: int
+    taken: Taken
+
+
+@dataclass(frozen=True)
 class WorldSetup:
     """A multibody world at its start.
 
@@ -97,7 +114,9 @@ class WorldSetup:
         rank_tolerance, rank_fade: when the hand is blocked in a direction, see `haptic_sim.hand`.
         constraints: exact ones, which q and v meet.
         laws: limits, damping, friction and springs of joints, which q meets.
-        notes: what files say that is not simulated, and what was changed to use them; one line a file.
+        meshes: of bodies, with what they collide as.
+        notes: what meshes collide as, what files say that is not simulated, and what was changed to use them; one line
+            a file.
         elsewhere: names of bodies that move and that surroundings alone simulate; their frames are on joint 0.
         pairs: names of the two bodies of each pair of shapes, the tool's the second, as surroundings number them; left
             out: the collision pairs of `geometry`.
@@ -124,6 +143,7 @@ class WorldSetup:
     rank_fade: float = 0.0
     constraints: tuple[WorldConstraint, ...] = ()
     laws: tuple[JointLaw, ...] = ()
+    meshes: tuple[MeshOfBody, ...] = ()
     notes: tuple[str, ...] = ()
     elsewhere: tuple[str, ...] = ()
     pairs: tuple[tuple[str, str], ...] | None = None
@@ -313,6 +333,7 @@ class _Plan:
     places: dict[str, _Place] = field(default_factory=dict)
     links: list[_Link] = field(default_factory=list)
     shapes: list[_Shape] = field(default_factory=list)
+    meshes: list[MeshOfBody] = field(default_factory=list)
     constraints: dict[str, AnyWorldConstraintParameters] = field(default_factory=dict)  # of files
     notes: list[str] = field(default_factory=list)
 
@@ -412,6 +433,7 @@ def build(
         rank_fade=parameters.rank_fade,
         constraints=build_constraints(model, constraints, prefix),
         laws=laws,
+        meshes=tuple(plan.meshes),
         notes=tuple(prefix + note for note in plan.notes),
         further=further,
         motions=motions,
@@ -826,17 +848,20 @@ def _free_link(name: str, inertia: pin.Inertia, X_WB: pin.SE3, velocity: np.ndar
 
 
 def _add_bodies(plan: _Plan, parameters: WorldParameters, folder: Path) -> Iterator[str]:
-    pieces: dict[str, list[tuple[int, Solid]]] = {}
+    solids: dict[str, list[Solid]] = {}
     for name, body in parameters.bodies.items():
-        pieces[name] = []
+        solids[name] = []
         for i, shape in enumerate(body.shapes):
             try:
-                pieces[name] += [(i, solid) for solid in solids(shape, folder)]
+                solids[name].append(found := solid(shape, folder))
             except MeshError as error:
                 yield f"bodies.{name}.shapes[{i}]{error}"
+                continue
+            if found.taken is not None and (said := found.taken.said):
+                plan.notes.append(f"bodies.{name}.shapes[{i}].{found.source}: {said}")
         if name in parameters.files:
             yield f"bodies.{name}: a file has this name too"
-    broken = {name for name, body in parameters.bodies.items() if len(body.shapes) > len({i for i, _ in pieces[name]})}
+    broken = {name for name, body in parameters.bodies.items() if len(body.shapes) > len(solids[name])}
     order, problems = _parents_first(plan, parameters)
     yield from problems
     if broken or problems:
@@ -848,7 +873,7 @@ def _add_bodies(plan: _Plan, parameters: WorldParameters, folder: Path) -> Itera
         if isinstance(body, FixedBodyParameters):
             link, X_JB = _fixed(plan, body)
         else:
-            inertia = _inertia(body, [solid for _, solid in pieces[name]])
+            inertia = _inertia(body, solids[name])
             link, X_JB = _link(plan, name, body, inertia)
             plan.links.append(link)
         moves = link is not None and not isinstance(body, FixedBodyParameters)
@@ -857,10 +882,15 @@ def _add_bodies(plan: _Plan, parameters: WorldParameters, folder: Path) -> Itera
         if link is not None and not moves and any(isinstance(shape, PlaneParameters) for shape in body.shapes):
             yield f"bodies.{name}.shapes: a plane must be of a body that does not move, and its parent does"
     # Shapes in the order of the experiment, whatever hangs on what.
-    for name, solids_of_body in pieces.items():
-        for k, (_, solid) in enumerate(solids_of_body):
-            pose = plan.places[name].pose * solid.pose
-            plan.shapes.append(_Shape(name, f"{name}.{k}", pose, solid.geometry, solid.field))
+    for name, of_body in solids.items():
+        numbers = itertools.count()
+        for one in of_body:
+            if one.taken is not None:
+                plan.meshes.append(MeshOfBody(name, len(plan.shapes), len(one.geometry), one.taken))
+            pose = plan.places[name].pose * one.pose
+            plan.shapes += [
+                _Shape(name, f"{name}.{next(numbers)}", pose, geometry, one.field) for geometry in one.geometry
+            ]
 
 
 def _fixed(plan: _Plan, body: FixedBodyParameters) -> tuple[_Link | None, pin.SE3]:

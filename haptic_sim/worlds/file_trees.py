@@ -25,7 +25,7 @@ class ModelFileError(HapticsError, ValueError):
 
 
 FOLLOWERS = 10  # of joints that follow joints that follow others, of which the start is found
-Meshes = Literal["pieces", "hull", "either"]
+Meshes = Literal["either", "automatic", "hull", "pieces"]
 """How meshes of a file are taken: see `files.NAME.meshes`."""
 
 

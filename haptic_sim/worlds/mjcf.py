@@ -15,16 +15,9 @@ import coal
 import numpy as np
 import pinocchio as pin
 
-from haptic_sim.geometry.meshes import (
-    MeshError,
-    Taken,
-    check_size,
-    convex_pieces,
-    convex_shape,
-    hull_would_do,
-    merged,
-    on_sphere,
-)
+from haptic_sim.geometry.mesh_files import MeshError, merged
+from haptic_sim.geometry.meshes import convex_shape, hull_would_do, take
+from haptic_sim.geometry.sampling import on_sphere
 from haptic_sim.parameters import ParameterError
 from haptic_sim.worlds.compiled import CompiledTree, body_names, library, pose_of
 from haptic_sim.worlds.file_trees import FileShape, FileTree, Meshes, ModelFileError, attach
@@ -174,12 +167,11 @@ def _of_mesh(model: Any, mesh: int, body: str, meshes: Meshes) -> list[coal.Coll
     """The convex shapes of a mesh, in the axes that MuJoCo gives it."""
     first, count = int(model.mesh_vertadr[mesh]), int(model.mesh_vertnum[mesh])
     face, faces = int(model.mesh_faceadr[mesh]), int(model.mesh_facenum[mesh])
-    taken: Taken = "hull" if meshes == "either" else meshes  # as MuJoCo takes it
     try:
-        check_size(faces, taken)
         vertices = np.array(model.mesh_vert[first : first + count], float)
-        pieces = convex_pieces(merged(vertices, model.mesh_face[face : face + faces]), taken)
-        return [convex_shape(piece) for piece in pieces]
+        triangles = merged(vertices, model.mesh_face[face : face + faces])
+        taken = take(triangles, "hull" if meshes == "either" else meshes)  # as MuJoCo takes it
+        return [convex_shape(corners) for corners in taken.corners]
     except MeshError as error:
         advice = "; set meshes: hull to take its convex hull" if hull_would_do(error) else ""
         raise ModelFileError(f": link {body}: mesh {model.mesh(mesh).name} {error}{advice}") from error

@@ -56,7 +56,7 @@ def load_trees(
 
     Args:
         source: the file, URDF, MJCF, SDF, or a xacro file of URDF or SDF.
-        meshes: how meshes are taken, see `convex_pieces`; None: the shapes of a URDF are left out.
+        meshes: how meshes are taken, see `FileParameters.meshes`; None: the shapes of a URDF are left out.
         free: whether what the file fixes to the world is free.
 
     Raises:

@@ -26,6 +26,7 @@ from haptic_sim.geometry.shapes import (
 from haptic_sim.motions.parameters import FileTrajectoryParameters, MotionParameters, PullParameters
 from haptic_sim.parameters import NotNegativePair, Parameters, quantity
 from haptic_sim.scenes import ModelSource, SceneParameters
+from haptic_sim.worlds.file_trees import Meshes
 from haptic_sim.worlds.packages import ROBOT, described
 
 WORLD = "world"  # the parent of bodies that hang on nothing else; no body has this name
@@ -280,11 +281,11 @@ class FileParameters(Placed, Material):
     base: Literal["fixed", "free"] = quantity(
         "fixed", description="Whether the root of the file's model is fixed, or free to move"
     )
-    meshes: Literal["pieces", "hull", "either"] = quantity(
+    meshes: Meshes = quantity(
         "either",
-        description="Collision shape of a mesh. pieces: each connected piece, which must be convex; hull: the convex "
-        "hull of the whole mesh; either: pieces where they are convex, else the hull, which is said at the start; of "
-        "MJCF the hull, as MuJoCo takes it",
+        description="Collision shape of a mesh. either: itself or its connected pieces where these are convex, else "
+        "its convex hull, which is said at the start, and of MJCF the hull, as MuJoCo takes it; automatic, pieces and "
+        "hull: as the key `as` of a mesh of a body",
     )
     limits: Literal["all", "position", "none"] = quantity(
         "all",

@@ -25,7 +25,8 @@ from haptic_sim.constraints.parameters import (
     PointFixedParameters,
 )
 from haptic_sim.dynamics.joints import JointLaw
-from haptic_sim.geometry.meshes import convex_shape, on_sphere
+from haptic_sim.geometry.meshes import convex_shape
+from haptic_sim.geometry.sampling import on_sphere
 from haptic_sim.geometry.shapes import impossible
 from haptic_sim.inputs import DATA, LARGEST, InputError, number, shown
 from haptic_sim.scenes import ModelSource
@@ -93,7 +94,7 @@ def load_sdf(source: ModelSource, root: Element, meshes: Meshes | None) -> tuple
     Args:
         source: the file.
         root: of its document.
-        meshes: how meshes are taken, see `convex_pieces`; None: there are no shapes.
+        meshes: how meshes are taken, see `FileParameters.meshes`; None: there are no shapes.
 
     Raises:
         ModelFileError: it describes what cannot be.

@@ -12,7 +12,8 @@ import numpy as np
 import pinocchio as pin
 
 from haptic_sim.constraints.parameters import JointCouplingParameters
-from haptic_sim.geometry.meshes import MeshError, Taken, check_size, convex_pieces, convex_shape, hull_would_do, merged
+from haptic_sim.geometry.mesh_files import MeshError, merged
+from haptic_sim.geometry.meshes import convex_shape, hull_would_do, take
 from haptic_sim.inputs import InputError, number, shown
 from haptic_sim.parameters import did_you_mean
 from haptic_sim.worlds.file_joints import listed, placed, urdf_laws, urdf_notes
@@ -28,7 +29,7 @@ def load_urdf(path: Path, root: Element, meshes: Meshes | None) -> tuple[list[Fi
     Args:
         path: of the file.
         root: of the document, with absolute paths of meshes.
-        meshes: how they are taken, see `convex_pieces`; None: there are no shapes.
+        meshes: how they are taken, see `FileParameters.meshes`; None: there are no shapes.
 
     Raises:
         ModelFileError: it describes what cannot be.
@@ -230,18 +231,16 @@ def mesh_shapes(mesh: coal.BVHModelBase, meshes: Meshes, body: str, name: str) -
 
 
 def _of_mesh(mesh: coal.BVHModelBase, meshes: Meshes) -> tuple[list[coal.Convex], bool]:
-    """The convex shapes of a mesh, and whether its hull is taken because its pieces cannot be."""
-    check_size(int(mesh.num_tris), "hull" if meshes == "either" else meshes)
+    """The convex shapes of a mesh, and whether its hull is taken because its pieces are not convex."""
     faces = np.array([[mesh.tri_indices(i)[k] for k in range(3)] for i in range(mesh.num_tris)], int)
     triangles = merged(np.array(mesh.vertices()), faces)
-    ways: tuple[Taken, ...] = ("pieces", "hull") if meshes == "either" else (meshes,)
-    for taken in ways:
-        try:
-            return [convex_shape(piece) for piece in convex_pieces(triangles, taken)], taken != ways[0]
-        except MeshError as error:
-            if taken == ways[-1] or not hull_would_do(error):
-                raise
-    raise AssertionError
+    try:
+        taken = take(triangles, "connected" if meshes == "either" else meshes)
+    except MeshError as error:
+        if meshes != "either" or not hull_would_do(error):
+            raise
+        return [convex_shape(corners) for corners in take(triangles, "hull").corners], True
+    return [convex_shape(corners) for corners in taken.corners], False
 
 
 def _extent(geometry: coal.CollisionGeometry) -> float:

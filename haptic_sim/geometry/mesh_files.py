@@ -1,0 +1,251 @@
+"""Files of meshes: STL, OBJ, PLY, OFF, glTF and DAE, read within bounds, in metres.
+
+A file is read as a whole, and only then given to trimesh's parsers, which neither open a file nor follow a reference:
+materials and pictures are not read, and of a glTF file only buffers in it or beside it. glTF is in metres; a DAE file
+says its unit, which counts. The axes are those of the file: its y may be what is up.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import struct
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from haptic_sim import inputs
+from haptic_sim.errors import HapticsError
+from haptic_sim.parameters import listed
+
+if TYPE_CHECKING:
+    import trimesh
+
+KINDS = {".stl": "STL", ".obj": "OBJ", ".ply": "PLY", ".off": "OFF", ".gltf": "glTF", ".glb": "glTF", ".dae": "DAE"}
+"""Kinds of files by their endings."""
+MOST_TRIANGLES_READ = 2_000_000
+_BEGINNINGS = {
+    b"\x89PNG": "a PNG picture",
+    b"\xff\xd8\xff": "a JPEG picture",
+    b"PK\x03\x04": "a ZIP archive",
+    b"\x1f\x8b": "a gzip archive",
+    b"%PDF": "a PDF document",
+    b"\x7fELF": "a program",
+    b"glTF": "a binary glTF file (.glb)",
+    b"ply\n": "a PLY file (.ply)",
+    b"ply\r": "a PLY file (.ply)",
+    b"OFF\n": "an OFF file (.off)",
+    b"OFF\r": "an OFF file (.off)",
+    b"ISO-10303": "a STEP file; export it as a mesh, to STL for example",
+    b"<?xml": "an XML document, as DAE is",
+    b"version https://git-lfs": "a pointer of Git LFS, not the file; run git lfs pull",
+}
+_OWN = {".glb": b"glTF", ".ply": b"ply", ".off": b"OFF", ".dae": b"<?xml"}
+_COMPRESSED = ("KHR_draco_mesh_compression", "EXT_meshopt_compression")
+
+
+class MeshError(HapticsError, ValueError):
+    """A mesh that cannot be used; the text gives the reason and goes after the name of the mesh."""
+
+
+def read_mesh(path: Path, scale: tuple[float, float, float] = (1.0, 1.0, 1.0)) -> trimesh.Trimesh:
+    """A triangle mesh, its equal vertices merged.
+
+    Args:
+        path: a file of one of KINDS.
+        scale: factors along x, y and z; to metres.
+
+    Raises:
+        MeshError: missing, of another kind, not a mesh, too large, empty or not finite.
+    """
+    import trimesh
+
+    if path.suffix.lower() not in KINDS:
+        raise MeshError(f"cannot be read as a mesh: its name must end in one of {listed(KINDS)}")
+    try:
+        content = inputs.read_bytes(path, inputs.DATA)
+    except inputs.InputError as error:
+        raise MeshError(str(error)) from error
+    kind = path.suffix.lower().removeprefix(".")
+    _check_beginning(content, path.suffix.lower())
+    if kind == "stl":
+        _check_stl(content)
+    if kind == "dae" and (b"<!DOCTYPE" in content or b"<!ENTITY" in content):
+        raise MeshError("cannot be read as a mesh: it defines entities of XML, which no program that writes DAE does")
+    beside: dict[str, bytes] = {}
+    if KINDS[path.suffix.lower()] == "glTF":
+        content, beside = _plain_gltf(content, path)
+    try:
+        found = trimesh.load_scene(
+            io.BytesIO(content), file_type=kind, resolver=beside, process=False, **_options(kind)
+        )
+        mesh = found.to_mesh()
+    except ImportError as error:
+        raise MeshError(f"cannot be read: {error.name} is missing; run pip install pycollada") from error
+    except Exception as error:  # the parsers of trimesh's formats raise whatever they stumble over
+        raise MeshError(f"cannot be read as a mesh: {_first_line(error)}") from error
+    if not isinstance(mesh, trimesh.Trimesh) or len(mesh.faces) == 0:
+        raise MeshError("cannot be read as a mesh: it has no triangles")
+    check_count(len(mesh.faces))
+    mirrored = np.prod(np.sign(scale)) < 0.0
+    return merged(mesh.vertices * (np.asarray(scale) * _unit(found)), mesh.faces[:, ::-1] if mirrored else mesh.faces)
+
+
+def merged(vertices: np.ndarray, faces: np.ndarray) -> trimesh.Trimesh:
+    """A mesh from vertices (n, 3) [m] and triangles (m, 3), equal vertices merged.
+
+    Raises:
+        MeshError: not finite, or a triangle names a vertex that is not there.
+    """
+    import trimesh
+
+    if not np.all(np.isfinite(vertices)):
+        raise MeshError("has vertices that are not finite")
+    if len(faces) and not 0 <= np.min(faces) <= np.max(faces) < len(vertices):
+        raise MeshError("has triangles with vertices that are not there")
+    mesh = trimesh.Trimesh(vertices, faces, process=False)
+    mesh.merge_vertices(merge_tex=True, merge_norm=True)
+    mesh.update_faces(mesh.nondegenerate_faces(height=0.0))
+    return mesh
+
+
+def check_count(triangles: int) -> None:
+    """Refuse a mesh that is too large to be looked at.
+
+    Raises:
+        MeshError: it has too many triangles.
+    """
+    if triangles > MOST_TRIANGLES_READ:
+        raise MeshError(
+            f"has {triangles} triangles: must have at most {MOST_TRIANGLES_READ} triangles; simplify it, with MeshLab "
+            "or Blender for example"
+        )
+
+
+def _first_line(error: Exception) -> str:
+    return inputs.shown(str(error).splitlines()[0] if str(error) else repr(error))
+
+
+def _options(kind: str) -> dict[str, Any]:
+    """What the parser of a kind is asked for."""
+    return {"skip_materials": True, "maintain_order": True} if kind == "obj" else {}
+
+
+def _unit(scene: Any) -> float:
+    """Length of a file's unit [m]; only DAE has one that is not a metre, as "0.0254 * meters"."""
+    text = str(scene.units or "").partition(" * meters")
+    unit = float(text[0]) if text[1] else 1.0
+    if not 0.0 < unit < np.inf:
+        raise MeshError(f"<unit meter> = {unit:g}: must be > 0")
+    return unit
+
+
+def _check_beginning(content: bytes, ending: str) -> None:
+    """Refuse content that is of another kind than the name says."""
+    own = _OWN.get(ending, b"")
+    for beginning, kind in _BEGINNINGS.items():
+        if content.startswith(beginning) and not (own and beginning.startswith(own)):
+            raise MeshError(f"cannot be read as a mesh: its name ends in {ending}, but it is {kind}")
+    if ending in (".glb", ".ply") and not content.startswith(own):
+        raise MeshError(f"cannot be read as a mesh: it does not begin as {KINDS[ending]} does")
+
+
+def _check_stl(content: bytes) -> None:
+    """Refuse a binary STL file whose length does not go with the number of triangles that it says."""
+    if content[:5].lower() == b"solid" and b"facet" in content[:1000].lower():
+        return
+    if len(content) < 84:
+        raise MeshError("cannot be read as a mesh: it is neither text nor binary STL")
+    (count,) = struct.unpack_from("<I", content, 80)
+    check_count(count if len(content) >= 84 + 50 * count else 0)
+    if len(content) < 84 + 50 * count:
+        raise MeshError(
+            f"cannot be read as a mesh: it says {count} triangles and has {(len(content) - 84) // 50}: it is cut off, "
+            "or not STL"
+        )
+
+
+def _plain_gltf(content: bytes, path: Path) -> tuple[bytes, dict[str, bytes]]:
+    """A glTF file without materials and pictures, and the buffers beside it that it names, by name.
+
+    Raises:
+        MeshError: malformed, compressed, or with a buffer that is elsewhere or too large.
+    """
+    binary = path.suffix.lower() == ".glb"
+    text, rest = content, b""
+    if binary:
+        if len(content) < 20:
+            raise MeshError("cannot be read as a mesh: it is cut off")
+        _, version, total, length, chunk = struct.unpack_from("<4sIIII", content)
+        if version != 2 or chunk != 0x4E4F534A or total > len(content) or 20 + length > total:
+            raise MeshError("cannot be read as a mesh: it is cut off, or not glTF 2.0")
+        text, rest = content[20 : 20 + length], content[20 + length : total]
+    try:
+        tree = inputs.read_json(text.decode())
+    except (UnicodeDecodeError, inputs.InputError) as error:
+        raise MeshError(f"cannot be read as a mesh: {_first_line(error)}") from error
+    if not isinstance(tree, dict):
+        raise MeshError("cannot be read as a mesh: it is not glTF")
+    required = tree.get("extensionsRequired", [])
+    for one in _COMPRESSED:
+        if one in required:
+            raise MeshError(f"is compressed by {one}, which is not read; export it without compression")
+    _check_counts(tree)
+    beside, size = {}, 0
+    for buffer in tree.get("buffers", []):
+        length, uri = (buffer.get("byteLength"), buffer.get("uri")) if isinstance(buffer, Mapping) else (None, None)
+        if not isinstance(length, int) or length < 0:
+            raise MeshError(f"cannot be read as a mesh: byteLength = {inputs.shown(length)} of a buffer")
+        size += length
+        if size > inputs.DATA:
+            raise MeshError(f"has buffers of {size} bytes: must have at most {inputs.DATA}")
+        if isinstance(uri, str) and not uri.startswith("data:"):
+            beside[uri] = _buffer_beside(path, uri)
+    for key in ("materials", "textures", "images", "samplers", "animations", "skins", "cameras"):
+        tree.pop(key, None)
+    for mesh in tree.get("meshes", []):
+        for primitive in mesh.get("primitives", []) if isinstance(mesh, dict) else []:
+            if isinstance(primitive, dict):
+                primitive.pop("material", None)
+    text = json.dumps(tree).encode()
+    if not binary:
+        return text, beside
+    text += b" " * (-len(text) % 4)
+    head = struct.pack("<4sIIII", b"glTF", 2, 20 + len(text) + len(rest), len(text), 0x4E4F534A)
+    return head + text + rest, beside
+
+
+def _check_counts(tree: dict[str, Any]) -> None:
+    """Refuse a glTF file that names more triangles than can be looked at: a few bytes may stand for any number.
+
+    Raises:
+        MeshError: it does, or is malformed.
+    """
+    try:
+        counts = [int(accessor["count"]) for accessor in tree.get("accessors", [])]
+        meshes = [
+            sum(counts[one.get("indices", one["attributes"]["POSITION"])] for one in mesh["primitives"])
+            for mesh in tree.get("meshes", [])
+        ]
+        drawn = sum(meshes[node["mesh"]] for node in tree.get("nodes", []) if "mesh" in node)
+    except (KeyError, IndexError, TypeError, AttributeError, ValueError) as error:
+        raise MeshError(f"cannot be read as a mesh: it is not glTF: {_first_line(error)}") from error
+    check_count(max(drawn, *counts, 0) // 3)
+
+
+def _buffer_beside(path: Path, uri: str) -> bytes:
+    """A buffer that a glTF file names, which must be in its folder or below.
+
+    Raises:
+        MeshError: it is elsewhere, or cannot be read.
+    """
+    folder = path.resolve().parent
+    where = f"its buffer {inputs.shown(uri)}"
+    if ":" in uri or "\0" in uri or not (folder / uri).resolve().is_relative_to(folder):
+        raise MeshError(f"{where}: must be a file in the folder of the mesh")
+    try:
+        return inputs.read_bytes(folder / uri, inputs.DATA)
+    except inputs.InputError as error:
+        raise MeshError(f"{where}: {error}") from error

@@ -1,0 +1,216 @@
+"""What is wrong with a closed surface of triangles, and what of that can be mended without a guess.
+
+Mended, and said: triangles that are there twice, triangles that are turned the wrong way, a mesh that is inside out,
+small holes. Refused: large holes, edges with more than two triangles, a shell within another one that is turned as if
+it was solid. Triangles that intersect are counted.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import coal
+import numpy as np
+
+from haptic_sim.geometry.mesh_files import MeshError
+
+if TYPE_CHECKING:
+    import trimesh
+
+HOLE = 0.1  # of the diagonal: how large a hole is closed
+MOST_HOLES = 1000
+
+
+def mended(mesh: trimesh.Trimesh) -> tuple[trimesh.Trimesh, tuple[str, ...]]:
+    """A closed mesh, turned the right way, and what was changed.
+
+    Raises:
+        MeshError: it is not closed, or has shells of which it is not clear what is solid.
+    """
+    import trimesh
+
+    notes = []
+    faces = np.asarray(mesh.faces)
+    least = np.take_along_axis(faces, (np.argmin(faces, axis=1)[:, None] + np.arange(3)) % 3, axis=1)
+    _, first = np.unique(least, axis=0, return_index=True)
+    if len(first) < len(faces):
+        notes.append(f"{len(faces) - len(first)} triangles that it has twice are left out")
+        mesh = trimesh.Trimesh(mesh.vertices, faces[np.sort(first)], process=False)
+    edges, uses = np.unique(mesh.edges_sorted, axis=0, return_counts=True)
+    wrong = int(np.count_nonzero(uses != 2))
+    if len(edges) and wrong and uses.max() == 2 and (closed := _closed(mesh)) is not None:
+        mesh, holes, width = closed
+        notes.append(
+            f"{holes} hole{'s' * (holes > 1)} of at most {width:.2g} m across {'are' if holes > 1 else 'is'} closed"
+        )
+    elif len(edges) == 0 or (uses.max() <= 2 and wrong):
+        raise MeshError(f"is not closed: {wrong} of its {len(edges)} edges do not have a triangle on both sides")
+    elif wrong:
+        count = int(np.count_nonzero(uses > 2))
+        raise MeshError(f"is not closed: {count} of its {len(edges)} edges have more than two triangles")
+    if (wrong_way := _turned_wrong(np.asarray(mesh.faces))).any():
+        faces = np.where(wrong_way[:, None], mesh.faces[:, ::-1], mesh.faces)
+        mesh = trimesh.Trimesh(mesh.vertices, faces, process=False)
+        notes.append("triangles that were turned the wrong way are turned")
+    mesh, turned = _outward(mesh)
+    if turned:
+        notes.append("it was inside out, and is turned")
+    return mesh, tuple(notes)
+
+
+def _turned_wrong(faces: np.ndarray) -> np.ndarray:
+    """Which triangles of a closed surface have to be turned, so that each connected piece has one outside (F,).
+
+    Raises:
+        MeshError: a piece has one side only.
+    """
+    from scipy.sparse import coo_array
+    from scipy.sparse.csgraph import breadth_first_order, connected_components
+
+    count = len(faces)
+    directed = np.concatenate([faces[:, [0, 1]], faces[:, [1, 2]], faces[:, [2, 0]]])
+    order = np.lexsort(np.sort(directed, axis=1).T)  # the two triangles of an edge come one after the other
+    first, second = order[::2] % count, order[1::2] % count
+    against = directed[order[::2], 0] == directed[order[1::2], 0]
+    turned = np.zeros(count, bool)
+    if not against.any():
+        return turned
+    graph = coo_array((np.where(against, 2, 1), (first, second)), (count, count)).tocsr()
+    graph = graph + graph.T
+    pieces, labels = connected_components(graph, directed=False)
+    for piece in range(pieces):
+        start = int(np.argmax(labels == piece))
+        reached, before = breadth_first_order(graph, start, directed=False)
+        for face in reached[1:]:
+            turned[face] = turned[before[face]] ^ bool(graph[face, before[face]] == 2)
+    if np.any(turned[first] ^ turned[second] ^ against):
+        raise MeshError("is not closed: it has one side only, as a Moebius strip has")
+    return turned
+
+
+def _closed(mesh: trimesh.Trimesh) -> tuple[trimesh.Trimesh, int, float] | None:
+    """The mesh with its holes closed by fans, their number and largest width [m]; None if that cannot be done.
+
+    A hole is a loop of edges that have one triangle; at each of its corners exactly two such edges meet.
+    """
+    import trimesh
+
+    directed = np.concatenate([mesh.faces[:, [0, 1]], mesh.faces[:, [1, 2]], mesh.faces[:, [2, 0]]])
+    ordered = np.sort(directed, axis=1)
+    _, place, uses = np.unique(ordered, axis=0, return_inverse=True, return_counts=True)
+    rim = directed[uses[place.ravel()] == 1]
+    following = dict(rim[:, ::-1].tolist())  # around the hole the other way than around its triangles
+    if len(following) != len(rim) or set(following) != set(following.values()):
+        return None
+    vertices, faces = [np.asarray(mesh.vertices)], [np.asarray(mesh.faces)]
+    limit, widest, holes = HOLE * float(np.linalg.norm(np.ptp(mesh.vertices, axis=0))), 0.0, 0
+    while following:
+        loop = [next(iter(following))]
+        while (after := following.pop(loop[-1])) != loop[0]:
+            loop.append(after)
+        corners = mesh.vertices[loop]
+        width, holes = float(np.linalg.norm(np.ptp(corners, axis=0))), holes + 1
+        if width > limit or holes > MOST_HOLES or len(loop) < 3:
+            return None
+        widest = max(widest, width)
+        if len(loop) == 3:
+            faces.append(np.array([loop]))
+            continue
+        middle = sum(map(len, vertices))
+        vertices.append(corners.mean(axis=0)[None])
+        faces.append(np.array([[a, b, middle] for a, b in zip(loop, [*loop[1:], loop[0]], strict=True)]))
+    return trimesh.Trimesh(np.concatenate(vertices), np.concatenate(faces), process=False), holes, widest
+
+
+def _outward(mesh: trimesh.Trimesh) -> tuple[trimesh.Trimesh, bool]:
+    """The mesh with its outer shells turned outwards, and whether any was turned.
+
+    A shell is a connected piece. One that lies within another bounds a cavity of it, and has to be turned so.
+
+    Raises:
+        MeshError: a shell within another one is turned as that is.
+    """
+    import trimesh
+
+    shells = list(mesh.split(only_watertight=False)) if mesh.body_count > 1 else [mesh]
+    signs = [volume(shell) >= 0.0 for shell in shells]
+    bounds = np.array([shell.bounds for shell in shells])
+    outer = [_holder(shells, bounds, i) for i in range(len(shells))]
+    for i, around in enumerate(outer):
+        if around is not None and signs[i] == signs[around]:
+            raise MeshError(
+                f"has {len(shells)} shells, of which shell {i} lies within shell {around} and is turned as if both "
+                "were solid: turn the inner one inside out if it is a cavity, else remove it"
+            )
+    outwards: dict[int, bool] = {}
+    for i in sorted(range(len(shells)), key=lambda i: -abs(volume(shells[i]))):  # what holds others before them
+        around = outer[i]
+        outwards[i] = around is None or not outwards[around]
+    flip = [sign != outwards[i] for i, sign in enumerate(signs)]
+    if not any(flip):
+        return mesh, False
+    parts = [
+        (shell.vertices, shell.faces[:, ::-1] if turn else shell.faces)
+        for shell, turn in zip(shells, flip, strict=True)
+    ]
+    first = np.cumsum([0, *(len(vertices) for vertices, _ in parts)])
+    vertices = np.concatenate([vertices for vertices, _ in parts])
+    faces = np.concatenate([faces + start for (_, faces), start in zip(parts, first, strict=False)])
+    return trimesh.Trimesh(vertices, faces, process=False), True
+
+
+def _holder(shells: list[trimesh.Trimesh], bounds: np.ndarray, inner: int) -> int | None:
+    """The smallest shell that a shell lies within; None if there is none. `bounds` are their boxes (S, 2, 3) [m]."""
+    around = (bounds[:, 0] <= bounds[inner, 0]).all(axis=1) & (bounds[inner, 1] <= bounds[:, 1]).all(axis=1)
+    found: list[tuple[float, int]] = []
+    for i in np.flatnonzero(around).tolist():
+        if i != inner:
+            turns = winding_number(shells[i].vertices, shells[i].faces, shells[inner].vertices[0])
+            if abs(turns) > 0.5:
+                found.append((abs(volume(shells[i])), i))
+    return min(found)[1] if found else None
+
+
+def volume(mesh: trimesh.Trimesh) -> float:
+    """Volume within a closed surface [m^3], negative if it is inside out."""
+    a, b, c = np.moveaxis(np.asarray(mesh.triangles), 1, 0)
+    return float(np.einsum("ij,ij->", a, np.cross(b, c)) / 6.0)
+
+
+def winding_number(vertices: np.ndarray, faces: np.ndarray, point: np.ndarray) -> float:
+    """How often a surface goes around a point: 1 within a closed one that is turned outwards, 0 outside.
+
+    The solid angle of a triangle is that of Van Oosterom and Strackee (1983).
+    """
+    a, b, c = np.moveaxis(np.asarray(vertices)[faces] - point, 1, 0)
+    la, lb, lc = (np.linalg.norm(one, axis=1) for one in (a, b, c))
+    triple = np.einsum("ij,ij->i", a, np.cross(b, c))
+    dots = [np.einsum("ij,ij->i", *pair) for pair in ((a, b), (b, c), (c, a))]
+    angle = 2.0 * np.arctan2(triple, la * lb * lc + dots[0] * lc + dots[1] * la + dots[2] * lb)
+    return float(angle.sum() / (4.0 * np.pi))
+
+
+def triangles_of(vertices: np.ndarray, faces: np.ndarray) -> coal.BVHModelOBBRSS:
+    """A tree of the triangles of a mesh."""
+    tree = coal.BVHModelOBBRSS()
+    points, triangles = coal.StdVec_Vec3s(), coal.StdVec_Triangle()
+    for point in np.asarray(vertices, float):
+        points.append(point)
+    for face in np.asarray(faces).tolist():
+        triangles.append(coal.Triangle(*face))
+    tree.beginModel(len(faces), len(vertices))
+    tree.addSubModel(points, triangles)
+    tree.endModel()
+    return tree
+
+
+def self_intersections(vertices: np.ndarray, faces: np.ndarray) -> int:
+    """How many pairs of triangles that have no corner in common intersect."""
+    tree, result, request = triangles_of(vertices, faces), coal.CollisionResult(), coal.CollisionRequest()
+    request.num_max_contacts = 1000 * len(faces)
+    coal.collide(tree, coal.Transform3s(), tree, coal.Transform3s(), request, result)
+    pairs = np.array([(one.b1, one.b2) for one in result.getContacts()], np.int64).reshape(-1, 2)
+    pairs = np.unique(np.sort(pairs, axis=1), axis=0)
+    first, second = np.asarray(faces)[pairs[:, 0]], np.asarray(faces)[pairs[:, 1]]
+    separate = ~(first[:, :, None] == second[:, None, :]).any(axis=(1, 2))
+    return int(np.count_nonzero(separate))

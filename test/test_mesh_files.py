@@ -1,0 +1,148 @@
+"""Files of meshes: read in each format with its unit, and refused with the reason before anything starts."""
+
+from __future__ import annotations
+
+import base64
+import json
+import struct
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import trimesh
+
+from haptic_sim.geometry.mesh_files import MOST_TRIANGLES_READ, MeshError, read_mesh
+
+
+def said(path: Path) -> str:
+    with pytest.raises(MeshError) as caught:
+        read_mesh(path)
+    return str(caught.value)
+
+
+def cube() -> trimesh.Trimesh:
+    return trimesh.creation.box(extents=[0.1, 0.2, 0.3])
+
+
+@pytest.mark.parametrize("name", ["m.stl", "m.obj", "m.ply", "m.off", "m.glb", "m.gltf", "M.STL"])
+def test_formats(tmp_path: Path, name: str) -> None:
+    if name.endswith("gltf"):
+        for file, content in trimesh.exchange.gltf.export_gltf(trimesh.Scene(cube())).items():
+            (tmp_path / (name if file == "model.gltf" else file)).write_bytes(content)
+    else:
+        cube().export(tmp_path / name, file_type=name.lower().rpartition(".")[2])
+    found = read_mesh(tmp_path / name, (1.0, 1.0, 2.0))
+    np.testing.assert_allclose(np.ptp(found.vertices, axis=0), [0.1, 0.2, 0.6], rtol=1e-6)
+    assert found.is_watertight and len(found.faces) == 12
+
+
+def test_dae_has_its_unit(tmp_path: Path) -> None:
+    pytest.importorskip("collada")
+    text = trimesh.exchange.dae.export_collada(cube()).decode()
+    assert "<unit" not in text or 'meter="1' in text
+    unit = '<asset><unit name="inch" meter="0.0254"/></asset>'
+    start, _, rest = text.partition("<asset>")
+    (tmp_path / "m.dae").write_text(start + unit + rest.partition("</asset>")[2])
+    found = read_mesh(tmp_path / "m.dae")
+    np.testing.assert_allclose(np.ptp(found.vertices, axis=0), 0.0254 * np.array([0.1, 0.2, 0.3]), rtol=1e-6)
+
+
+def test_a_mirrored_mesh_is_still_turned_outwards(tmp_path: Path) -> None:
+    cube().export(tmp_path / "m.stl")
+    assert read_mesh(tmp_path / "m.stl", (1.0, 1.0, -1.0)).volume == pytest.approx(0.006)
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "reason"),
+    [
+        ("m.stl", b"\x89PNG\r\n\x1a\n" + bytes(100), "its name ends in .stl, but it is a PNG picture"),
+        ("m.obj", b"PK\x03\x04" + bytes(100), "its name ends in .obj, but it is a ZIP archive"),
+        ("m.stl", b"glTF" + bytes(100), "its name ends in .stl, but it is a binary glTF file (.glb)"),
+        ("m.ply", b"OFF\n0 0 0\n", "its name ends in .ply, but it is an OFF file (.off)"),
+        ("m.stl", b"ISO-10303-21;", "it is a STEP file; export it as a mesh"),
+        ("m.stl", b"version https://git-lfs.github.com/spec/v1\n", "run git lfs pull"),
+        ("m.step", b"ISO-10303-21;", "its name must end in one of .stl, .obj, .ply, .off, .gltf, .glb, .dae"),
+        ("m.stl", b"", "neither text nor binary STL"),
+        ("m.stl", bytes(80) + struct.pack("<I", 9) + bytes(100), "it says 9 triangles and has 2: it is cut off"),
+        ("m.obj", b"v 0 0 0\nv 1 0 0\nv 0 1 0\nf 1 2 9\n", ""),
+        ("m.glb", b"glTF" + struct.pack("<II", 2, 900) + bytes(20), "it is cut off"),
+        ("m.gltf", b"{}", "cannot be read as a mesh"),
+        ("m.gltf", b'{"buffers": 3', "not JSON"),
+        ("m.dae", b'<?xml version="1.0"?><!DOCTYPE a [<!ENTITY b "c">]><COLLADA/>', "defines entities of XML"),
+    ],
+    ids=lambda value: value if isinstance(value, str) and value.startswith("m.") else "",
+)
+def test_what_is_no_mesh(tmp_path: Path, name: str, content: bytes, reason: str) -> None:
+    (tmp_path / name).write_bytes(content)
+    assert reason in said(tmp_path / name)
+
+
+def test_files_that_are_cut_off(tmp_path: Path) -> None:
+    for name in ("m.stl", "m.ply", "m.off", "m.glb"):
+        trimesh.creation.icosphere(subdivisions=2).export(tmp_path / name)
+        content = (tmp_path / name).read_bytes()
+        (tmp_path / name).write_bytes(content[: len(content) // 2])
+        assert "cannot be read as a mesh" in said(tmp_path / name)
+
+
+def test_five_million_triangles_are_refused_by_their_number(tmp_path: Path) -> None:
+    count = 5_000_000
+    with (tmp_path / "m.stl").open("wb") as file:
+        file.write(bytes(80) + struct.pack("<I", count))
+        file.truncate(84 + 50 * count)  # sparse
+    assert said(tmp_path / "m.stl").startswith(
+        f"has {count} triangles: must have at most {MOST_TRIANGLES_READ} triangles; simplify it"
+    )
+
+
+def gltf(**changed: Any) -> dict[str, Any]:
+    """A triangle, with its buffer within."""
+    data = np.array([[0, 0, 0], [1, 0, 0], [0, 1, 0]], "<f4").tobytes()
+    accessor = {"bufferView": 0, "componentType": 5126, "count": 3, "type": "VEC3", "min": [0, 0, 0], "max": [1, 1, 0]}
+    return {
+        "asset": {"version": "2.0"},
+        "scenes": [{"nodes": [0]}],
+        "nodes": [{"mesh": 0}],
+        "meshes": [{"primitives": [{"attributes": {"POSITION": 0}}]}],
+        "accessors": [accessor],
+        "bufferViews": [{"buffer": 0, "byteLength": 36}],
+        "buffers": [
+            {"byteLength": 36, "uri": "data:application/octet-stream;base64," + base64.b64encode(data).decode()}
+        ],
+    } | changed
+
+
+def test_gltf_reads_no_file_elsewhere_and_nothing_that_grows(tmp_path: Path) -> None:
+    folder = tmp_path / "meshes"
+    folder.mkdir()
+    (tmp_path / "secret").write_bytes(bytes(36))
+    path = folder / "m.gltf"
+
+    def written(**changed: Any) -> str:
+        path.write_text(json.dumps(gltf(**changed)))
+        return said(path)
+
+    path.write_text(json.dumps(gltf(images=[{"uri": "../secret"}], materials=[{"name": "m"}])))
+    assert len(read_mesh(path).faces) == 1  # pictures are not looked at
+    for uri in ("../secret", str(tmp_path / "secret"), "http://example.org/b", "file:///etc/passwd"):
+        found = written(buffers=[{"byteLength": 36, "uri": uri}])
+        assert found.endswith("must be a file in the folder of the mesh"), found
+    (folder / "link").symlink_to(tmp_path / "secret")
+    assert "must be a file in the folder" in written(buffers=[{"byteLength": 36, "uri": "link"}])
+    assert "its buffer gone: cannot be read" in written(buffers=[{"byteLength": 36, "uri": "gone"}])
+    assert "has buffers of 3000000000 bytes" in written(buffers=[{"byteLength": 3_000_000_000, "uri": "gone"}])
+    many = [{"componentType": 5126, "count": 3_000_000_000, "type": "VEC3"}]
+    assert written(accessors=many).startswith("has 1000000000 triangles: must have at most")
+    drawn = gltf(nodes=[{"mesh": 0}] * 300)
+    drawn["accessors"][0]["count"] = 30_000
+    assert written(**drawn).startswith("has 3000000 triangles")
+    required = ["KHR_draco_mesh_compression"]
+    assert "is compressed by KHR_draco_mesh_compression" in written(extensionsRequired=required)
+
+
+def test_vertices_that_are_not_finite(tmp_path: Path) -> None:
+    mesh = cube()
+    mesh.vertices[3, 1] = np.nan
+    mesh.export(tmp_path / "m.stl")
+    assert said(tmp_path / "m.stl") == "has vertices that are not finite"

@@ -1,0 +1,191 @@
+"""What meshes collide as: sound or mended, taken apart where they have dents, with the error that closed forms say."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+import trimesh
+from test_shapes import l_shape
+
+from haptic_sim.geometry import decomposition, soundness
+from haptic_sim.geometry.decomposition import surface_error
+from haptic_sim.geometry.mesh_files import MeshError
+from haptic_sim.geometry.meshes import take
+
+
+def box(size: tuple[float, float, float], at: tuple[float, float, float] = (0.0, 0.0, 0.0)) -> trimesh.Trimesh:
+    found = trimesh.creation.box(extents=size)
+    found.apply_translation(at)
+    return found
+
+
+def corners_of(*boxes: trimesh.Trimesh) -> tuple[np.ndarray, ...]:
+    return tuple(np.array(one.vertices) for one in boxes)
+
+
+def turned(mesh: trimesh.Trimesh) -> trimesh.Trimesh:
+    return trimesh.Trimesh(mesh.vertices, mesh.faces[:, ::-1], process=False)
+
+
+# Mending
+
+
+def test_a_mesh_that_is_inside_out_is_turned() -> None:
+    taken = take(turned(l_shape()))
+    assert "it was inside out, and is turned" in taken.said
+    assert taken.mass[0] == pytest.approx(3.0)
+
+
+def test_triangles_that_are_turned_the_wrong_way_or_there_twice() -> None:
+    mesh = l_shape()
+    faces = mesh.faces.copy()
+    faces[[2, 7]] = faces[[2, 7]][:, ::-1]
+    found, notes = soundness.mended(trimesh.Trimesh(mesh.vertices, faces, process=False))
+    assert found.is_winding_consistent and found.volume == pytest.approx(3.0)
+    assert notes == ("triangles that were turned the wrong way are turned",)
+    twice = trimesh.Trimesh(mesh.vertices, np.concatenate([mesh.faces, mesh.faces[3:5, [1, 2, 0]]]), process=False)
+    found, notes = soundness.mended(twice)
+    assert len(found.faces) == len(mesh.faces) and notes == ("2 triangles that it has twice are left out",)
+
+
+def test_small_holes_are_closed_and_large_ones_refused() -> None:
+    ball = trimesh.creation.icosphere(subdivisions=4, radius=0.1)
+    around = [i for i, face in enumerate(ball.faces) if 40 in face]
+    holes = trimesh.Trimesh(ball.vertices, np.delete(ball.faces, [*around, 500], axis=0), process=False)
+    found, notes = soundness.mended(holes)
+    assert found.is_watertight and found.volume == pytest.approx(ball.volume, rel=2e-3)
+    assert len(notes) == 1 and re.fullmatch(r"2 holes of at most 0\.0\d+ m across are closed", notes[0])
+    half = trimesh.Trimesh(ball.vertices, ball.faces[: len(ball.faces) // 2], process=False)
+    with pytest.raises(MeshError, match=r"^is not closed: \d+ of its \d+ edges do not have a triangle on both sides$"):
+        take(half)
+
+
+def test_edges_with_three_triangles_and_surfaces_with_one_side() -> None:
+    fin = trimesh.util.concatenate([box((1, 1, 1)), trimesh.Trimesh([[0, 0, 2]], np.zeros((0, 3), int))])
+    faces = np.concatenate([fin.faces, [[*fin.faces[0][:2], 8]]])
+    with pytest.raises(MeshError, match="edges have more than two triangles"):
+        take(trimesh.Trimesh(fin.vertices, faces, process=False))
+    # a Klein bottle as a grid whose one end is joined the other way around
+    n = 6
+    grid = np.arange(n * n).reshape(n, n)
+    right = np.roll(grid, -1, axis=1)
+    up = np.roll(grid, -1, axis=0)
+    up[-1] = grid[0][-np.arange(n) % n]
+    corner = np.roll(up, -1, axis=1)
+    faces = np.concatenate([np.stack([grid, right, corner], -1), np.stack([grid, corner, up], -1)]).reshape(-1, 3)
+    points = np.random.default_rng(0).normal(size=(n * n, 3))
+    with pytest.raises(MeshError, match="has one side only"):
+        take(trimesh.Trimesh(points, faces, process=False))
+
+
+def test_shells_within_shells() -> None:
+    outer, inner = box((1, 1, 1)), box((0.5, 0.5, 0.5))
+    with pytest.raises(
+        MeshError, match=r"^has 2 shells, of which shell 1 lies within shell 0 and is turned as if both"
+    ):
+        take(trimesh.util.concatenate([outer, inner]))
+    found, notes = soundness.mended(trimesh.util.concatenate([outer, turned(inner)]))
+    assert not notes and found.volume == pytest.approx(1.0 - 0.125)
+    # within the cavity there may be something solid again
+    kernel = box((0.1, 0.1, 0.1))
+    found, notes = soundness.mended(trimesh.util.concatenate([outer, turned(inner), kernel]))
+    assert not notes and found.volume == pytest.approx(1.0 - 0.125 + 0.001)
+    with pytest.raises(MeshError, match=r"is not convex: it is a cavity"):
+        take(trimesh.util.concatenate([outer, turned(inner)]), "connected")
+
+
+def test_flat_meshes_and_single_triangles() -> None:
+    with pytest.raises(MeshError, match=r"is not closed: 3 of its 3 edges"):
+        take(trimesh.Trimesh([[0, 0, 0], [1, 0, 0], [0, 1, 0]], [[0, 1, 2]]))
+    flat = trimesh.Trimesh([[0, 0, 0], [1, 0, 0], [0, 1, 0]], [[0, 1, 2], [0, 2, 1]], process=False)
+    with pytest.raises(MeshError, match=r"^has no volume$"):
+        take(flat)
+
+
+def test_triangles_that_intersect_are_counted() -> None:
+    cross = trimesh.util.concatenate([box((3, 1, 1)), box((1, 3, 1.2))])
+    assert soundness.self_intersections(np.array(cross.vertices), np.array(cross.faces)) > 0
+    assert soundness.self_intersections(*map(np.array, (l_shape().vertices, l_shape().faces))) == 0
+
+
+def test_a_mug_of_90_metres_is_questioned() -> None:
+    taken = take(box((60.0, 60.0, 90.0)))
+    assert taken.said == "it is 90 m long: if it is in millimetres, set scale: [0.001, 0.001, 0.001]"
+    assert take(box((6.0, 6.0, 9.0))).said == ""
+
+
+def test_the_winding_number_counts_shells() -> None:
+    ball = trimesh.creation.icosphere(subdivisions=2)
+    for point, expected in (([0.1, 0.2, -0.3], 1.0), ([1.5, 0.2, 0.0], 0.0)):
+        assert soundness.winding_number(ball.vertices, ball.faces, np.array(point)) == pytest.approx(expected, abs=1e-9)
+
+
+# Error of pieces
+
+
+def test_pieces_that_are_the_mesh_have_no_error() -> None:
+    """A box in two and in three parts, one of them turned into the seam of the others."""
+    whole = box((2, 1, 1))
+    halves = corners_of(box((1, 1, 1), (-0.5, 0, 0)), box((1, 1, 1), (0.5, 0, 0)))
+    arrays = np.array(whole.vertices), np.array(whole.faces)
+    assert surface_error(*arrays, halves) < 1e-6
+    over = corners_of(box((1.5, 1, 1), (-0.25, 0, 0)), box((1.5, 1, 1), (0.25, 0, 0)), box((0.5, 0.5, 0.5)))
+    assert surface_error(*arrays, over) < 1e-6
+
+
+@pytest.mark.parametrize("shift", [-0.07, 0.07])
+def test_the_error_is_the_same_either_way(shift: float) -> None:
+    """A side of one of two halves that lies within the mesh, and one that sticks out."""
+    whole = box((2, 1, 1))
+    pieces = corners_of(box((1, 1, 1), (-0.5, 0, 0)), box((1 + shift, 1, 1), (0.5 + 0.5 * shift, 0, 0)))
+    found = surface_error(np.array(whole.vertices), np.array(whole.faces), pieces)
+    assert found == pytest.approx(abs(shift), rel=0.03)
+
+
+def test_the_error_of_a_hull_is_the_height_of_its_side_over_the_notch() -> None:
+    """The middle of the slanted side of the L's hull is half a side away from the mesh."""
+    mesh = l_shape()
+    found = surface_error(np.array(mesh.vertices), np.array(mesh.faces), (np.array(mesh.vertices),))
+    assert found == pytest.approx(0.5, rel=0.05)
+
+
+def test_a_mesh_with_dents_is_taken_apart(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("HAPTICS_CACHE_DIR", str(tmp_path))
+    taken = take(l_shape())
+    assert taken.chosen == "pieces" and len(taken.corners) == 2 and not taken.kept
+    assert taken.error is not None and taken.error < 0.02
+    assert taken.mass[0] == pytest.approx(3.0)  # of the mesh, not of its hull
+    np.testing.assert_allclose(taken.mass[1], [5 / 6, 5 / 6, 0.5])
+    assert re.fullmatch(r"2 convex pieces, largest error \S+ m, \S+ s, kept for later", taken.said)
+    again = take(l_shape())
+    assert again.kept and again.said.endswith("kept from before")
+    for one, other in zip(taken.corners, again.corners, strict=True):
+        np.testing.assert_array_equal(one, other)
+    with pytest.raises(MeshError, match="is not convex: its surface lies"):
+        take(l_shape(), "connected")
+
+
+def test_an_error_that_cannot_be_met_names_what_can(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("HAPTICS_CACHE_DIR", str(tmp_path))
+    monkeypatch.setattr(decomposition, "CONCAVITIES", (0.5, 0.3))
+    ring = trimesh.creation.annulus(r_min=0.5, r_max=1.0, height=0.2, sections=12)
+    with pytest.raises(MeshError, match=r"^error = 1e-09 m cannot be met: \d+ pieces reach \S+ m; ask for more, or"):
+        take(ring, "pieces", 1e-9)
+
+
+def test_without_coacd_it_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    def missing(name: str) -> str:
+        raise decomposition.metadata.PackageNotFoundError(name)
+
+    monkeypatch.setattr(decomposition.metadata, "version", missing)
+    with pytest.raises(MeshError, match=r"is not convex, and CoACD, .*; run pip install coacd$"):
+        take(l_shape())
+
+
+def test_a_failure_of_coacd_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(decomposition.sys, "executable", "/bin/false")
+    with pytest.raises(MeshError, match=r"CoACD fails with it \(status 1\); repair or simplify it"):
+        decomposition._run(np.zeros((3, 3)), np.array([[0, 1, 2]]), 0.05)
