@@ -788,7 +788,7 @@ stiffness [N/m] and state of that.
 
 @kernel
 def _lay_aside(packed, sleep, begin, end):
-    """See `Keeper`."""
+    """Take the memory of contacts of what falls asleep out of that of the step before (`Keeper.lay_aside`)."""
     a = packed.arrays
     m, springs = a.method, a.method.springs
     for s in range(begin, end):
@@ -835,7 +835,7 @@ def _lay_aside(packed, sleep, begin, end):
 
 @kernel
 def _take_up(packed, sleep, s, row):
-    """See `Keeper`."""
+    """Give the memory of a contact of what wakes to a row (`Keeper.take_up`)."""
     a = packed.arrays
     m, springs, memory = a.method, a.method.springs, sleep.memory[s]
     n = a.counts[REMEMBERED]

@@ -402,7 +402,7 @@ SLEPT = numbers("x", "y", "z", "slides")
 
 @kernel
 def _lay_aside(packed, sleep, begin, end):
-    """See `Keeper`."""
+    """Take the memory of contacts of what falls asleep out of that of the step before (`Keeper.lay_aside`)."""
     a = packed.arrays
     before = a.method.steps[a.counts[NOW]]
     n = 0
@@ -422,7 +422,7 @@ def _lay_aside(packed, sleep, begin, end):
 
 @kernel
 def _take_up(packed, sleep, s, row):
-    """See `Keeper`."""
+    """Give the memory of a contact of what wakes to a row (`Keeper.take_up`)."""
     a = packed.arrays
     before, n, memory = a.method.steps[a.counts[NOW]], a.counts[REMEMBERED], sleep.memory[s]
     if n < before.id.shape[0]:

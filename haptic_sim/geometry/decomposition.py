@@ -210,7 +210,7 @@ def _bounded() -> None:
 
 def main() -> None:
     """Read a mesh from standard input, write its pieces to standard output."""
-    import coacd  # type: ignore[import-untyped]  # it has no types
+    import coacd
 
     result = os.dup(1)
     os.dup2(2, 1)  # whatever CoACD prints is not the result

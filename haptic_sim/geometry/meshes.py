@@ -66,7 +66,7 @@ class Taken:
     notes: tuple[str, ...] = ()
 
     @property
-    def said(self) -> str:
+    def summary(self) -> str:
         """What was chosen, in one line; empty where the mesh is its own shape."""
         found = []
         if self.chosen != "itself":

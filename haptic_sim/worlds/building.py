@@ -857,8 +857,8 @@ def _add_bodies(plan: _Plan, parameters: WorldParameters, folder: Path) -> Itera
             except MeshError as error:
                 yield f"bodies.{name}.shapes[{i}]{error}"
                 continue
-            if found.taken is not None and (said := found.taken.said):
-                plan.notes.append(f"bodies.{name}.shapes[{i}].{found.source}: {said}")
+            if found.taken is not None and (summary := found.taken.summary):
+                plan.notes.append(f"bodies.{name}.shapes[{i}].{found.source}: {summary}")
         if name in parameters.files:
             yield f"bodies.{name}: a file has this name too"
     broken = {name for name, body in parameters.bodies.items() if len(body.shapes) > len(solids[name])}
