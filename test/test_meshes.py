@@ -35,7 +35,7 @@ def turned(mesh: trimesh.Trimesh) -> trimesh.Trimesh:
 
 def test_a_mesh_that_is_inside_out_is_turned() -> None:
     taken = take(turned(l_shape()))
-    assert "it was inside out, and is turned" in taken.said
+    assert "it was inside out, and is turned" in taken.summary
     assert taken.mass[0] == pytest.approx(3.0)
 
 
@@ -113,8 +113,8 @@ def test_triangles_that_intersect_are_counted() -> None:
 
 def test_a_mug_of_90_metres_is_questioned() -> None:
     taken = take(box((60.0, 60.0, 90.0)))
-    assert taken.said == "it is 90 m long: if it is in millimetres, set scale: [0.001, 0.001, 0.001]"
-    assert take(box((6.0, 6.0, 9.0))).said == ""
+    assert taken.summary == "it is 90 m long: if it is in millimetres, set scale: [0.001, 0.001, 0.001]"
+    assert take(box((6.0, 6.0, 9.0))).summary == ""
 
 
 def test_the_winding_number_counts_shells() -> None:
@@ -159,9 +159,9 @@ def test_a_mesh_with_dents_is_taken_apart(monkeypatch: pytest.MonkeyPatch, tmp_p
     assert taken.error is not None and taken.error < 0.02
     assert taken.mass[0] == pytest.approx(3.0)  # of the mesh, not of its hull
     np.testing.assert_allclose(taken.mass[1], [5 / 6, 5 / 6, 0.5])
-    assert re.fullmatch(r"2 convex pieces, largest error \S+ m, \S+ s, kept for later", taken.said)
+    assert re.fullmatch(r"2 convex pieces, largest error \S+ m, \S+ s, kept for later", taken.summary)
     again = take(l_shape())
-    assert again.kept and again.said.endswith("kept from before")
+    assert again.kept and again.summary.endswith("kept from before")
     for one, other in zip(taken.corners, again.corners, strict=True):
         np.testing.assert_array_equal(one, other)
     with pytest.raises(MeshError, match="is not convex: its surface lies"):

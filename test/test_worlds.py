@@ -677,7 +677,8 @@ NOT_A_BODY = "the greatest of its principal moments (1, 1, 3 kg m^2) must be at 
         (ball(friction_static=-0.1), "scene.bodies.ball.friction_static = -0.1: must be >= 0"),
         (
             ball(joint="hinge"),
-            "scene.bodies.ball.joint = hinge: must be one of 'fixed', 'free', 'planar', 'revolute', 'prismatic', 'ball'",
+            "scene.bodies.ball.joint = hinge: must be one of 'fixed', 'free', 'planar', 'revolute', 'prismatic', "
+            "'ball'",
         ),
         (ball(joint=None), "scene.bodies.ball: missing the key 'joint'"),
         (
