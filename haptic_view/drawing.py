@@ -1,10 +1,11 @@
 """Drawings of a scene for reports: as it is at an instant, and a short animation that repeats; each one SVG of its own.
 
 The projection is parallel; convex shapes are drawn by the faces that are seen, those with many faces by their outline,
-and meshes that are not convex by the triangles of a coarser mesh that are seen, the farthest first.
-An animation has the same number of points in all its pictures, between which the browser interpolates (SMIL). What
-moves is there a second time, as it is at the end: that is shown to who wants less motion, on paper, and where the page
-around it stops the motion (report.css).
+and meshes that are not convex by the triangles of a coarser mesh that are seen, the farthest first; in an animation by
+their outline.
+An animation has the same number of points in all its pictures, between which the browser interpolates (SMIL); outlines
+of meshes follow each other. What moves is there a second time, as it is at the end: that is shown to who wants less
+motion, on paper, and where the page around it stops the motion (report.css).
 """
 
 from __future__ import annotations
@@ -29,7 +30,9 @@ MARGIN = 14.0  # [px] around what is shown
 LIGHT = np.array([0.3, -0.4, 0.86])
 FACES = 12  # of a shape; one with more is drawn by its outline
 OUTLINE = 28  # points
-TRIANGLES = {False: 600, True: 150}  # of a mesh that is not convex, in a picture and in an animation
+TRIANGLES = 1500  # of a mesh that is not convex
+FINER = 4  # pixels of the picture from which the outline of such a mesh is taken, in one of a drawing
+STRAIGHT = 0.25  # [px] by which a line may miss the outline
 PICTURES = 60  # of an animation
 POINTS = 9000  # of an animation; one with more has fewer pictures
 LOOP = 4.0  # [s] for a repetition of an animation
@@ -151,7 +154,8 @@ def animation(frames: Frames, what: str = "the whole trial") -> str:
         style = f'fill="{colour}" stroke="{EDGE}" stroke-width="0.7" stroke-linejoin="round" fill-rule="nonzero"'
         if shape.hollow:
             style = f'fill="none" stroke="{EDGE}" stroke-width="1.2"'
-        parts.append(_animated(style, [outline.path(frame.poses[shape.body], eye) for frame in shown]))
+        paths = [outline.path(frame.poses[shape.body], eye) for frame in shown]
+        parts.append(_animated(style, paths, smooth=outline.corresponding))
     parts += _paths(frames, last, eye)
     parts += _moving_hands(shown, eye)
     speed = (frames.times[-1] - frames.times[0]) / LOOP
@@ -181,28 +185,33 @@ def _moving_hands(shown: Sequence[Frame], eye: _Eye) -> list[str]:
     return parts
 
 
-def _animated(style: str, paths: Sequence[str]) -> str:
-    """A path that takes some shapes one after the other and rests at the last; and as it is at the last."""
+def _animated(style: str, paths: Sequence[str], *, smooth: bool = True) -> str:
+    """A path that takes some shapes one after the other and rests at the last; and as it is at the last.
+
+    `smooth`: it changes from each into the next, whose points correspond.
+    """
     if all(path == paths[0] for path in paths):
         return f'<path {style} d="{paths[0]}"/>'
     held = [*paths, paths[-1], paths[-1]]
     return (
         f'<path class="moving" {style} d="{paths[0]}"><animate attributeName="d" dur="{LOOP + 1.0:g}s" '
-        f'repeatCount="indefinite" values="{";".join(held)}"/></path>\n'
+        f'calcMode="{"linear" if smooth else "discrete"}" repeatCount="indefinite" values="{";".join(held)}"/></path>\n'
         f'<path class="still" {style} d="{paths[-1]}"/>'
     )
 
 
 class _Outline:
-    """How a shape is drawn with the same number of points wherever it is."""
+    """How a shape is drawn with the same number of points wherever it is; a mesh that is not convex with any number.
+
+    Attributes:
+        corresponding: whether the points of two pictures belong together.
+        points: number of them.
+    """
 
     def __init__(self, shape: Shape):
-        self._shape = shape
-        if _has_dents(shape):
-            self._shape = _coarser(shape, TRIANGLES[True])
-            self._faces = list(self._shape.faces)
-        else:
-            self._faces = [] if shape.smooth or not shape.convex else _polygons(shape)
+        self.corresponding = not _has_dents(shape)
+        self._shape = shape if self.corresponding else _coarser(shape, TRIANGLES)
+        self._faces = [] if shape.smooth or not shape.convex else _polygons(shape)
         self.points = sum(map(len, self._faces)) or OUTLINE
         turns = (np.arange(OUTLINE) + 0.5) * 2.0 * math.pi / OUTLINE  # none across a rod, where both its ends would do
         self._turns = turns
@@ -214,6 +223,8 @@ class _Outline:
         """The shape in a pose: its faces, those that are not seen as points; or its outline."""
         placed = at(pose, self._shape.vertices)
         seen = eye(placed)
+        if not self.corresponding:
+            return _silhouette(seen[self._shape.faces])
         if not self._faces:
             # turned with the shape, so that points of two pictures that belong together are about the same of the shape
             along = np.subtract(*eye(at(pose, self._axis)))
@@ -225,6 +236,29 @@ class _Outline:
             front = _normal(placed[face]) @ eye.away > 1e-9
             parts.append(_closed(polygon if front else np.tile(polygon.mean(axis=0), (len(polygon), 1))))
         return "".join(parts)
+
+
+def _silhouette(triangles: np.ndarray) -> str:
+    """The outline of triangles (N, 3, 2) [px] together, with its holes."""
+    import contourpy  # take a tenth of a second, and are for meshes only
+    from matplotlib.path import Path
+    from PIL import Image, ImageDraw
+
+    low = triangles.min(axis=(0, 1)) - 1.0
+    width, height = np.ceil(FINER * (triangles.max(axis=(0, 1)) + 1.0 - low)).astype(int) + 1
+    image = Image.new("L", (int(width), int(height)))
+    draw = ImageDraw.Draw(image)
+    for triangle in FINER * (triangles - low):
+        draw.polygon(triangle.ravel().tolist(), fill=255)
+    lines = contourpy.contour_generator(z=np.asarray(image.reduce(FINER), float)).lines(127.5)
+    parts = []
+    for line in lines:
+        rough = Path(np.asarray(line, float))
+        rough.simplify_threshold, rough.should_simplify = STRAIGHT, True
+        points = np.asarray(rough.cleaned(simplify=True).vertices)[:-1]
+        if len(points) > 2:
+            parts.append(_closed(low + points + 0.5 - 0.5 / FINER))
+    return "".join(parts)
 
 
 def _has_dents(shape: Shape) -> bool:
@@ -295,7 +329,7 @@ def _bodies_at(scene: Scene, frame: Frame, eye: _Eye) -> list[str]:
         if shape.hollow:
             parts.append(f'<path fill="none" stroke="{EDGE}" stroke-width="1.2" d="{outline.path(pose, eye)}"/>')
         elif _has_dents(shape) and not scene.planar:
-            parts += _triangles_at(_coarser(shape, TRIANGLES[False]), pose, colour, eye)
+            parts += _triangles_at(_coarser(shape, TRIANGLES), pose, colour, eye)
         elif shape.smooth or not shape.convex or scene.planar or not (faces := _polygons(shape)):
             parts.append(f'<path fill="{colour}" {edge} d="{outline.path(pose, eye)}"/>')
         else:

@@ -102,6 +102,23 @@ def test_a_turning_outline_keeps_its_shape_between_pictures() -> None:
         assert between == pytest.approx(expected * length, rel=0.01)
 
 
+def test_an_outline_of_a_mesh_has_its_area_and_holes() -> None:
+    """A square of 100 px with a hole of 40 px, in eight triangles, and once more turned by 30 degrees."""
+    outer = 50.0 * np.array([[-1, -1], [1, -1], [1, 1], [-1, 1]])
+    inner = 0.4 * outer
+    triangles = [(outer[i], outer[i - 1], inner[i]) for i in range(4)] + [
+        (inner[i], inner[i - 1], outer[i - 1]) for i in range(4)
+    ]
+    for angle in (0.0, np.pi / 6):
+        turn = np.array([[np.cos(angle), -np.sin(angle)], [np.sin(angle), np.cos(angle)]])
+        path = drawing._silhouette(np.array(triangles) @ turn.T + [200.0, 150.0])
+        loops = [np.array(re.findall(r"(-?[\d.]+) (-?[\d.]+)", one), float) for one in path.split("M")[1:]]
+        areas = sorted(0.5 * float(x @ np.roll(y, -1) - y @ np.roll(x, -1)) for x, y in (loop.T for loop in loops))
+        assert len(loops) == 2 and all(len(loop) < 120 for loop in loops)
+        assert np.abs(areas) == pytest.approx([1600, 10000] if areas[0] > -5000 else [10000, 1600], rel=0.02)
+        assert areas[0] * areas[1] < 0  # the hole runs the other way round
+
+
 def test_the_first_contact_is_that_of_the_samples(peg: tuple[SampledFrames, Any]) -> None:
     frames, samples = peg
     index = frames.first_contact()
