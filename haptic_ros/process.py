@@ -24,6 +24,7 @@ from visualization_msgs.msg import MarkerArray
 
 from haptic_ros.callbacks import CallbackThread
 from haptic_ros.composition import Composition
+from haptic_ros.middleware import fast_dds
 from haptic_ros.middleware.process import die_with_parent, leave
 from haptic_ros.servo import ServoNode, find_modules
 
@@ -38,6 +39,7 @@ def run(*kinds: type[ServoNode]) -> NoReturn:
     A thread that fails, whichever it is, ends the process with status 1 and the reason, after zero force.
     """
     die_with_parent()
+    fast_dds.remove_unfinished_ports()
     rclpy.init(args=sys.argv, signal_handler_options=SignalHandlerOptions.NO)
     nodes = [kind(kind.NAME) for kind in kinds]
     first = nodes[0]

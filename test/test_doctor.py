@@ -123,6 +123,32 @@ def test_stale_segments_are_those_that_nobody_locks_or_maps(tmp_path: Path, monk
     assert len(fast_dds.stale_segments()) == 5
 
 
+def test_ports_that_were_not_finished_are_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Boost sets the first word of a segment to 2 when it has made it; before, every later process waits for that."""
+    monkeypatch.setattr(fast_dds, "SHARED", tmp_path)
+    before = time.time() - 60.0
+    for name, begin, made in (
+        ("fastrtps_port7411", 2, before),
+        ("fastrtps_port7413", 0, before),
+        ("fastrtps_port7415", 1, before),
+        ("fastrtps_port7417", 0, time.time()),  # it may be just made
+        ("fastrtps_0123456789abcdef", 0, before),
+        ("fastrtps_port7413_el", 0, before),
+    ):
+        (tmp_path / name).write_bytes(begin.to_bytes(4, sys.byteorder) + bytes(4092))
+        os.utime(tmp_path / name, (made, made))
+    (tmp_path / "fastrtps_port7419").touch()
+    os.utime(tmp_path / "fastrtps_port7419", (before, before))
+    removed = ["fastrtps_port7413", "fastrtps_port7415", "fastrtps_port7419"]
+    assert sorted(fast_dds.remove_unfinished_ports()) == removed
+    assert {path.name for path in tmp_path.iterdir()} == {
+        "fastrtps_port7411",
+        "fastrtps_port7417",
+        "fastrtps_0123456789abcdef",
+        "fastrtps_port7413_el",
+    }
+
+
 def test_what_a_process_has_mapped_is_in_use() -> None:
     path = Path("/dev/shm/fastrtps_d0c708d0c708")
     try:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import re
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -135,6 +137,24 @@ def test_ctrl_c_while_the_nodes_start(haptics: Callable[..., Haptics], tmp_path:
     run.interrupt()
     assert run.wait() == 130, run.err
     assert json.loads((out / "summary.json").read_text())["status"] == "interrupted"
+
+
+def test_ports_that_a_killed_process_has_left_do_not_block_a_start(
+    haptics: Callable[..., Haptics], tmp_path: Path
+) -> None:
+    """Each process that opens a port which another one has begun to make, and not finished, would wait for ever."""
+    first = 7400 + 250 * int(os.environ["ROS_DOMAIN_ID"])
+    ports = [Path("/dev/shm") / f"fastrtps_port{first + i}" for i in range(10, 30)]
+    left = [port for port in ports if not port.exists()]
+    for port in left:
+        port.write_bytes(bytes(52400))
+        os.utime(port, (time.time() - 60.0, time.time() - 60.0))
+    try:
+        run = haptics("run", "corner_peg", "--mode", "lockstep", *SHORT, "--out", str(tmp_path / "out"))
+        assert run.wait() == 0, run.err
+    finally:
+        for port in left:
+            port.unlink(missing_ok=True)
 
 
 def test_nodes_end_when_the_runner_is_killed(haptics: Callable[..., Haptics], tmp_path: Path) -> None:

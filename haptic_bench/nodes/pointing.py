@@ -34,6 +34,7 @@ from haptic_drivers.sticks import (
     raw_terminal,
 )
 from haptic_ros.graph import OPERATOR
+from haptic_ros.middleware import fast_dds
 from haptic_sim.messages import GRAB, RELEASE
 from haptic_sim.spatial import advance_pose
 
@@ -140,6 +141,7 @@ def _opened(source: str, device: str) -> Iterator[tuple[Source, str]]:
 @contextlib.contextmanager
 def _sender(namespace: str, stop: threading.Event, wait: float) -> Iterator[tuple[Sender, Callable[[], str]]]:
     """A sender whose trial is there, and a function that returns whether it holds; it lets go at the end."""
+    fast_dds.remove_unfinished_ports()
     rclpy.init(args=[], signal_handler_options=SignalHandlerOptions.NO)
     try:
         node = Node("pointing", namespace=namespace)

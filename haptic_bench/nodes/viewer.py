@@ -40,6 +40,7 @@ from haptic_drivers.pointing import Sender
 from haptic_ros.callbacks import CallbackThread
 from haptic_ros.graph import EVENTS, OPERATOR
 from haptic_ros.inbox import Inbox, ServoGroup
+from haptic_ros.middleware import fast_dds
 from haptic_ros.middleware.process import die_with_parent, leave
 from haptic_ros.ros_parameters import name_of
 from haptic_sim.messages import TOPICS, MessageError, split_topic
@@ -325,6 +326,7 @@ def main() -> None:
     os.nice(5)  # looking on comes last
     cores = sorted(os.sched_getaffinity(0))
     os.sched_setaffinity(0, cores[:-1] or cores)  # the last one is that of the servo threads
+    fast_dds.remove_unfinished_ports()
     rclpy.init(args=sys.argv, signal_handler_options=SignalHandlerOptions.NO)
     try:
         if not directory:

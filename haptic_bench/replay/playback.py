@@ -17,6 +17,7 @@ from haptic_bench.recording.trial_bag import namespace_of
 from haptic_bench.running import namespaces
 from haptic_bench.running.runner import Interruption
 from haptic_ros.graph import EVENTS
+from haptic_ros.middleware import fast_dds
 from haptic_sim.parameters import ParameterError
 
 QUIET = 0.5  # [s] without a new subscriber, after which those that are there are known
@@ -97,6 +98,7 @@ def _publish(
     from rclpy.signals import SignalHandlerOptions
 
     recorded, namespace = renamed
+    fast_dds.remove_unfinished_ports()
     rclpy.init(args=[], signal_handler_options=SignalHandlerOptions.NO)
     try:
         node = rclpy.create_node("playback", namespace=namespace)

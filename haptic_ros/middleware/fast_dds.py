@@ -5,6 +5,8 @@ Tested: Fast DDS 2.14 (ROS 2 Jazzy). With another middleware nothing is found, a
 - Files in shared memory. Reason: only a destructor removes the segment of a process, so one that is killed, or that
   ends without destructors, leaves half a MB until the next start of the system. Superfluous when Fast DDS removes the
   segments of processes that have ended.
+- Ports in shared memory. Reason: a process that is killed while it makes one leaves a file for which each later process
+  waits for ever when it makes a node. Superfluous when Fast DDS does not wait for a process that has ended.
 - Names of threads. Reason: a message waits for the thread that delivers it before any node sees it, and ROS 2 cannot
   give that thread a priority or a core. Superfluous when ROS 2 offers settings of these threads.
 """
@@ -14,6 +16,8 @@ from __future__ import annotations
 import contextlib
 import os
 import re
+import sys
+import time
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -21,6 +25,9 @@ SHARED = Path("/dev/shm")
 DELIVERS = re.compile(r"dds\.(shm|udp|tcp)\.\d")
 """Names of threads that deliver; not `dds.shm.wdog`, which looks after shared memory once a second."""
 _LOCK = re.compile(rf"({SHARED}/fastrtps_[0-9a-f]+)_el")  # not those of ports, whose numbers are used again
+_PORT = re.compile(r"fastrtps_port\d+")
+_MADE = 2  # first word of a segment that boost has made; before, it is less
+MAKING = 2.0  # [s] that making one takes at most; it takes less than a millisecond
 _SEGMENT = re.compile(r"(fastrtps_[0-9a-f]+)(_el)?")  # nor here
 
 
@@ -41,6 +48,21 @@ def remove(paths: Iterable[str]) -> None:
         for file in (f"{path}_el", path):
             with contextlib.suppress(OSError):  # removed already
                 os.unlink(file)
+
+
+def remove_unfinished_ports() -> list[str]:
+    """Remove the ports that a process has begun to make and not finished, before it was killed; their names."""
+    unfinished = []
+    with contextlib.suppress(OSError):  # a system without such a folder
+        for entry in os.scandir(SHARED):
+            if _PORT.fullmatch(entry.name):
+                with contextlib.suppress(OSError):  # removed meanwhile, or another user's
+                    with open(entry.path, "rb") as file:
+                        state = int.from_bytes(file.read(4), sys.byteorder)
+                    if state < _MADE and abs(time.time() - entry.stat().st_mtime) > MAKING:
+                        os.unlink(entry.path)
+                        unfinished.append(entry.name)
+    return unfinished
 
 
 def stale_segments() -> list[str]:
