@@ -137,8 +137,8 @@ def _trial(kind: Group, name: str, options: argparse.Namespace) -> Trial:
         several = tuple(used.values()) if isinstance(used, dict) else (used,)
         if not any(one == name or type(one) is part for one in several):
             types = ", ".join(one if isinstance(one, str) else one.type for one in several) or "none"
-            said = f"{key} = {types}" if isinstance(used, str | dict) else f"{key}.type = {types}"
-            raise ParameterError([f"--in {options.within}: its {said}; must be {name}"])
+            found = f"{key} = {types}" if isinstance(used, str | dict) else f"{key}.type = {types}"
+            raise ParameterError([f"--in {options.within}: its {found}; must be {name}"])
     elif kind.name in OF_EXPERIMENTS and name in catalogue():
         (trial, *_) = load(name, options.settings)
     else:
