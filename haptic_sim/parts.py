@@ -17,7 +17,7 @@ import re
 import sys
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
+from typing import Any, ClassVar, Generic, NamedTuple, TypeVar, get_args, get_origin
 
 from pydantic import BaseModel, GetCoreSchemaHandler, SerializationInfo, ValidationError
 from pydantic_core import CoreSchema, InitErrorDetails, PydanticCustomError, core_schema
@@ -373,7 +373,11 @@ def packages_of(parameters: BaseModel) -> dict[str, str]:
         if (kind := kind_of(field)) is not None:
             used = (kind.entry_of(type(value)), *value.entries())
             found |= {entry.package: entry.version for entry in used if entry.package != OWN}
-        for one in value if isinstance(value, tuple) else (value,):
+        entry_kind = kind_in(field)
+        for one in value if isinstance(value, tuple) else value.values() if isinstance(value, dict) else (value,):
+            if entry_kind is not None:
+                entry = entry_kind.entry_of(type(one))
+                found |= {} if entry.package == OWN else {entry.package: entry.version}
             if isinstance(one, BaseModel):
                 found |= packages_of(one)
     return found
@@ -414,6 +418,13 @@ def _version_of(package: str) -> str | None:
         return "" if importlib.util.find_spec(package) is not None else None
     except (ImportError, ValueError):
         return None
+
+
+def kind_in(field: Any) -> Kind[Any] | None:
+    """The kind of the parts that a field takes by their names; None if it takes none."""
+    annotation = field.annotation
+    notes = getattr(get_args(annotation)[1], "__metadata__", ()) if get_origin(annotation) is dict else ()
+    return next((note for note in notes if isinstance(note, Kind)), None)
 
 
 def kind_of(field: Any) -> Kind[Any] | None:

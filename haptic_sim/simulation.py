@@ -28,7 +28,7 @@ from haptic_sim.tool.engines import ENGINES, EngineContext
 from haptic_sim.tool.environment import Environment as Environment
 from haptic_sim.tool.parameters import EnvironmentParameters
 from haptic_sim.tool.protocol import Simulation, Simulator
-from haptic_sim.tool.tool_side import world_of
+from haptic_sim.tool.tool_side import fields_of, world_of
 from haptic_sim.tool.world_state import Contact as Contact
 from haptic_sim.worlds import building
 from haptic_sim.worlds.file_trees import ModelFileError
@@ -151,6 +151,10 @@ class Model:
         if not engine.PROGRAMS:
             reason = "does not simulate worlds for programs; leave it out, or take haptic_bench.Loop"
             raise ParameterError([f"environment.engine = {engine.type}: {reason}"])
+        if fields_of(scene) and not engine.FIELDS:
+            raise ParameterError(
+                [f"scene.fields: environment.engine = {engine.type} lets no fields act; leave them out"]
+            )
         scene = scene.placed(folder)
         environment = sections.environment.model_copy(update={"engine": engine})
         sections = sections.model_copy(update={"scene": scene, "environment": environment})
@@ -559,6 +563,19 @@ class World:
             name: Body(name, pose[:3], pose[3:], twist[:3], twist[3:])
             for name, pose, twist in zip(state.bodies, state.poses.copy(), state.twists.copy(), strict=True)
         }
+
+    @property
+    def fields(self) -> dict[str, dict[str, float]]:
+        """What each field stores, and what it dissipated, supplied and was switched by since the start [J], by name."""
+        return self._core.fields
+
+    def switch(self, strengths: Mapping[str, float]) -> None:
+        """Let fields fade to a part of their strength, from 0 to 1, by name; those that are not named to all of it.
+
+        Raises:
+            ParameterError: there is no such field, or a strength is not from 0 to 1.
+        """
+        self._core.switch(strengths)
 
     @property
     def contacts(self) -> list[Contact]:

@@ -20,7 +20,7 @@ from html import escape
 import numpy as np
 
 from haptic_view.frame import Frame
-from haptic_view.scene import Scene
+from haptic_view.scene import AT_REST, Scene
 from haptic_view.shapes import Shape, at
 from haptic_view.viewpoint import PATH, Frames, of_trial, paths_of_bodies, paths_of_hands
 
@@ -48,7 +48,7 @@ RAYS = 10  # along a side of where two shapes overlap in the drawing, which tell
 
 FIXED, EDGE, TOOL, DEVICE = "#ced2d8", "#5b636d", "#0072b2", "#3d9bd1"
 MOVING = ("#e2bd79", "#a0c4aa", "#cda0b2", "#9ebad6", "#d6c696")
-STICKS, SLIDES, NORMALS = "#009e73", "#d55e00", "#6a7079"
+STICKS, SLIDES, NORMALS, FIELD = "#009e73", "#d55e00", "#6a7079", "#a2588a"
 LESS_MOTION = (
     ".still{display:none}@media print,(prefers-reduced-motion:reduce){.moving{display:none}.still{display:inline}}"
 )
@@ -122,7 +122,7 @@ def picture(frames: Frames, index: int, what: str) -> str:
     eye = _Eye(frames)
     forces = np.linalg.norm(frame.contacts["force"], axis=1)
     newtons_per_pixel = max(float(forces.max(initial=0.0)), WEAK * frames.greatest_force(), 1e-9) / ARROW
-    parts = _bodies_at(scene, frame, eye)
+    parts = _bodies_at(scene, frame, eye) + _fields(scene, eye)
     parts += _paths(frames, index, eye)
     parts += _contacts(frame, eye, 1.0 / (newtons_per_pixel * eye.scale))
     parts += _hands(frame, eye)
@@ -156,6 +156,7 @@ def animation(frames: Frames, what: str = "the whole trial") -> str:
             style = f'fill="none" stroke="{EDGE}" stroke-width="1.2"'
         paths = [outline.path(frame.poses[shape.body], eye) for frame in shown]
         parts.append(_animated(style, paths, smooth=outline.corresponding))
+    parts += _fields(scene, eye)
     parts += _paths(frames, last, eye)
     parts += _moving_hands(shown, eye)
     speed = (frames.times[-1] - frames.times[0]) / LOOP
@@ -354,6 +355,12 @@ def _triangles_at(shape: Shape, pose: np.ndarray, colour: str, eye: _Eye) -> lis
         shade = _shaded(colour, float(normals[i] @ LIGHT))
         parts.append(f'<path fill="{shade}" stroke="{shade}" stroke-width="0.5" d="{_closed(eye(corners[i]))}"/>')
     return parts
+
+
+def _fields(scene: Scene, eye: _Eye) -> list[str]:
+    """The regions, surfaces and curves of fields, through which one sees."""
+    style = f'fill="{FIELD}" fill-opacity="0.15" stroke="{FIELD}" stroke-width="0.8" stroke-dasharray="3 2"'
+    return [f'<path {style} d="{_Outline(shape).path(AT_REST, eye)}"/>' for _, shape in scene.fields]
 
 
 def _order(scene: Scene, frame: Frame, eye: _Eye) -> list[int]:

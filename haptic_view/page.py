@@ -50,7 +50,7 @@ BLUE, VERMILION, GREEN, PURPLE, ORANGE, SKY = (
 )
 TOOL = BLUE
 MOVING: tuple[Colour, ...] = ((226, 189, 121), (160, 196, 170), (205, 160, 178), (158, 186, 214), (214, 198, 150))
-STICKS, SLIDES, NORMAL, NEARBY = GREEN, VERMILION, (120, 126, 134), SKY
+STICKS, SLIDES, NORMAL, NEARBY, FIELD = GREEN, VERMILION, (120, 126, 134), SKY, PURPLE
 ON_HAND, OF_OPERATOR, TORQUE = BLUE, PURPLE, ORANGE
 
 LEGEND: tuple[tuple[Colour, str, str], ...] = (
@@ -165,6 +165,8 @@ class Page:
         for number, shape in enumerate(scene.shapes):
             name = f"/bodies/{node(scene.bodies[shape.body])}/{number}"
             self._add_shape(name, shape, colours[shape.body])
+        for number, (name, shape) in enumerate(scene.fields):
+            self._add_shape(f"/fields/{node(name)}/{number}", shape, FIELD, opacity=0.25)
         self.tools: dict[str, Any] = {}
         self.devices: dict[str, Any] = {}
         length = 0.12 * scene.size
@@ -293,7 +295,8 @@ class Page:
                 if event.client is not None:
                     self._turn(event.client.camera, str(along.value))
 
-            gui.add_html("".join(_legend(*one) for one in LEGEND))
+            fields = ((FIELD, "\u25a8", "field"),) if self.scene.fields else ()
+            gui.add_html("".join(_legend(*one) for one in (*LEGEND, *fields)))
         self._charts: dict[str, Any] = {}
         self._numbers: dict[str, Any] = {}
         self._spans: dict[str, tuple[str, tuple[float, float]]] = {}

@@ -9,6 +9,8 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -17,6 +19,8 @@ import pinocchio as pin
 from haptic_sim.constraints.drawing import SLENDER, Drawing
 from haptic_sim.constraints.scenes import ConstrainedParameters, ConstrainedSetup
 from haptic_sim.dynamics.loose import forward_kinematics
+from haptic_sim.fields.acting import Field
+from haptic_sim.geometry.shapes import solids
 from haptic_sim.rotations import matrices
 from haptic_sim.scenes import ModelSource
 from haptic_sim.simulation import Model
@@ -46,6 +50,9 @@ PLANE = {False: 2.0, True: 1.2}  # half the side of a plane that is drawn, in sp
 SLAB = 0.05  # its thickness
 NOWHERE = np.zeros((0, 3))
 _X, _Z = np.array([1.0, 0.0, 0.0]), np.array([0.0, 0.0, 1.0])
+AT_REST = np.array([0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 1.0])
+THICK = 0.015  # radius of the point of a field, and thickness of its curve, per size of the scene
+LINES = 60  # of a curve that is drawn
 FLAT = 0.02  # half the thickness of what moves in the plane, as it is drawn, per size of the scene
 
 
@@ -89,6 +96,7 @@ class Scene:
         from_configuration: the same from the configuration alone, for a trial without world states.
         notes: what is not drawn, and why.
         linked: numbers of the bodies that joints connect with a held body, itself included.
+        fields: regions, surfaces and curves of the fields of the world, in its axes, by the names of the fields.
     """
 
     title: str
@@ -107,6 +115,7 @@ class Scene:
     from_configuration: Callable[[np.ndarray], np.ndarray]
     notes: tuple[str, ...] = ()
     linked: tuple[int, ...] = ()
+    fields: tuple[tuple[str, Shape], ...] = ()
 
     @property
     def held(self) -> tuple[int, ...]:
@@ -181,6 +190,7 @@ def scene_of(
         planar=start.planar,
         notes=notes,
         linked=_linked(start, joints, [hand.body for hand in hands]),
+        fields=start.force_fields,
     )
 
 
@@ -225,6 +235,7 @@ def _scene(
     named: tuple[str, ...] | None = None,
     notes: tuple[str, ...] = (),
     linked: tuple[int, ...] = (),
+    fields: tuple[Field, ...] = (),
 ) -> Scene:
     """A scene, its planes cut to its size and its planar shapes made flat."""
     points = _points(shapes, poses, moving, travelled, hands[0].body)
@@ -250,7 +261,26 @@ def _scene(
         from_configuration,
         notes,
         linked or tuple(hand.body for hand in hands),
+        tuple(
+            (field.name, _fitted(shape, AT_REST, centre, size, planar))
+            for field in fields
+            for shape in _shapes_of_field(field, size)
+        ),
     )
+
+
+def _shapes_of_field(field: Field, size: float) -> Iterator[Shape]:
+    """What is drawn of a field in a scene of a size [m], in world axes."""
+    for shape in field.drawn.shapes:
+        for solid in solids(shape, Path()):
+            yield moved(shape_of_coal(0, solid.geometry), solid.pose.homogeneous)
+    points = field.drawn.points
+    if len(points) == 1:
+        yield replace(at_point := ball(0, (THICK * size,) * 3), vertices=at_point.vertices + points[0])
+    step = max(1, (len(points) - 1) // LINES)
+    shown = points[[*range(0, len(points) - 1, step), len(points) - 1]] if len(points) > 1 else points[:0]
+    for start, end in pairwise(shown):
+        yield stick(0, start, end, 0.5 * THICK * size)
 
 
 def _points(

@@ -44,6 +44,7 @@ FOLDERS = {
         "contact",
         "constraints",
         "motions",
+        "fields",
         "worlds",
         "tool",
         "simulation",

@@ -30,13 +30,26 @@ from haptic_sim.scenes import SceneContext, SceneParameters
 KEYS = {
     "constant": ("operator.wrench=[2,0.5,0,0,0,0.01]",),
     "sine": ("operator.amplitude=[1,0,0,0,0,0.01]", "operator.frequency=5"),
+    "viscous": ("scene.fields.checked.damping=3",),
+    "flow": ("scene.fields.checked.damping=3", "scene.fields.checked.velocity=[0.1,0,0]"),
+    "spring": ("scene.fields.checked.point=[0,0.01,0]", "scene.fields.checked.stiffness=200"),
+    "magnetic": (
+        "scene.fields.checked.to={type: point, point: [0.01,0,0]}",
+        "scene.fields.checked.largest_force=1",
+    ),
+    "guide": ("scene.fields.checked.along={type: curve, points: [[0,0,0],[0.01,0.01,0]]}",),
+    "forbidden": ("scene.fields.checked.shape={type: sphere, radius: 0.05}",),
     "tangential": ("operator.amplitude=1", "operator.centre=[0,0.1]"),
 }
 WITH_FILES = ("file", "arm")
 NOT_OFFLINE = ("none", "crtk", "external", "hardware")
+PARTS = (
+    *("controllers", "operators", "devices", "local_models", "contact_methods", "friction_models", "engines"),
+    "fields",
+)
 OURS = [
     (kind, name)
-    for kind in ("controllers", "operators", "devices", "local_models", "contact_methods", "friction_models", "engines")
+    for kind in PARTS
     for name in groups()[kind].entries()
     if name not in (*WITH_FILES, *NOT_OFFLINE, "mujoco")
 ]

@@ -132,7 +132,9 @@ def verdict_of(trial: Trial, samples: Samples, reason: str = "") -> Verdict:
     if "energy_numerical" not in samples.names or not len(samples):
         return Verdict(diverged=unstable)
     scene = experiment.scene  # that of a tool under exact constraints has no motions, but may be driven
-    supplied = any(getattr(scene, name, ()) for name in ("motions", "pulls")) or getattr(trial.start, "driven", False)
+    supplied = any(getattr(scene, name, ()) for name in ("motions", "pulls", "fields")) or getattr(
+        trial.start, "driven", False
+    )
     hands: dict[str, CoupledInertias | None] = {
         f"{name}_" if name else "": one.coupled_inertias if one.experiment.device.COMMANDS == FORCE else None
         for name, one in trial.hands.items()  # the port of a device that is moved is at its force sensor

@@ -33,6 +33,7 @@ SECTIONS = {
     "engines": "environment.engine",
     "contact_methods": "environment.method",
     "friction_models": "contact.friction.model",
+    "fields": "scene.fields",
     "analyses": "analysis",
 }
 """Kinds whose parts are checked, and their keys of an experiment."""
@@ -57,6 +58,8 @@ EXPERIMENT: dict[str, Any] = {
     "contact": {"stiffness": 4000.0, "damping": 20.0},
 }
 """A hand pushes a ball against a wall."""
+CHECKED = "checked"
+"""Name of a field that is checked, in the world."""
 LONGEST = 1000  # ticks of a trial in which a part is checked
 IN_THE_PLANE = {"scene": {"type": "empty"}, "tool": {"type": "peg"}}
 
@@ -131,8 +134,10 @@ def _trial(kind: Group, name: str, options: argparse.Namespace) -> Trial:
     if options.within is not None:
         (trial, *_) = load(options.within, options.settings)
         used = operator.attrgetter(key)(trial.experiment)
-        if used != name and type(used) is not part:
-            found = f"{key} = {used}" if isinstance(used, str) else f"{key}.type = {used.type}"
+        several = tuple(used.values()) if isinstance(used, dict) else (used,)
+        if not any(one == name or type(one) is part for one in several):
+            types = ", ".join(one if isinstance(one, str) else one.type for one in several) or "none"
+            found = f"{key} = {types}" if isinstance(used, str | dict) else f"{key}.type = {types}"
             raise ParameterError([f"--in {options.within}: its {found}; must be {name}"])
     elif kind.name in OF_EXPERIMENTS and name in catalogue():
         (trial, *_) = load(name, options.settings)
@@ -141,7 +146,8 @@ def _trial(kind: Group, name: str, options: argparse.Namespace) -> Trial:
         section, (*path, last) = document, key.split(".")
         for each in path:
             section = section.setdefault(each, {})
-        section[last] = name if kind.name == "analyses" else {"type": name}
+        given: Any = name if kind.name == "analyses" else {"type": name}
+        section[last] = {CHECKED: given} if kind.name == "fields" else given
         (trial, *_) = load_document(document, Path("check.yaml"), options.settings)
     trial = trial.in_mode("offline")
     return trial.with_ticks(min(trial.experiment.last_tick + 1, LONGEST))

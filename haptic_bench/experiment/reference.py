@@ -14,7 +14,7 @@ from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
 from haptic_bench.experiment.model import Experiment
-from haptic_sim.parts import OWN, Entry, Group, PartError, kind_of
+from haptic_sim.parts import OWN, Entry, Group, PartError, kind_in, kind_of
 
 _SIGNS = {"gt": ">", "ge": ">=", "lt": "<", "le": "<="}
 
@@ -45,7 +45,7 @@ def _rows(model: type[BaseModel], prefix: str) -> Iterator[tuple[str, str, str, 
     for name, field in model.model_fields.items():
         key, annotation, discriminator = f"{prefix}{name}", field.annotation, field.discriminator
         section = Experiment.model_fields.get(name)
-        kind = kind_of(field)
+        kind = kind_of(field) or kind_in(field)
         chosen = kind is not None or _is_union(annotation)
         if prefix and section is not None and section.annotation == annotation and chosen:
             yield (key, "", "required", "", f"{field.description}; its keys are those of `{name}`")

@@ -11,9 +11,10 @@ from haptic_control.matrices import matrix_of
 from haptic_ros.graph import EVENTS, NODES
 from haptic_sim.constraints.scenes import ConstraintParameters
 from haptic_sim.contact.response import LIMITED
+from haptic_sim.fields.acting import switch_problems
 from haptic_sim.messages import FORCE, TOPICS
 from haptic_sim.tool.engines import ENGINES
-from haptic_sim.tool.tool_side import is_constrained
+from haptic_sim.tool.tool_side import fields_of, is_constrained
 from haptic_sim.tool.virtual_tool import SEMI_IMPLICIT
 from haptic_sim.worlds.scenes import tools_of
 
@@ -69,6 +70,14 @@ def broken_rules(experiment: Experiment) -> list[str]:
     problems += _constraint_rules(experiment)
     for part in experiment.parts:
         problems += part.check(experiment)
+    fields = tuple(fields_of(experiment.scene))
+    problems += switch_problems(environment.fields, fields)
+    if fields and not environment.engine.FIELDS:
+        kind = environment.engine.type
+        problems.append(
+            f"scene.fields: environment.engine = {kind} lets no fields act; set environment.engine=haptics, or leave "
+            "them out"
+        )
     if environment.integrator != SEMI_IMPLICIT and (experiment.asynchronous or is_constrained(experiment)):
         what = "is a local model" if experiment.asynchronous else "are exact constraints"
         problems.append(

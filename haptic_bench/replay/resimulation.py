@@ -34,6 +34,7 @@ from haptic_sim.messages import (
     topic_of,
 )
 from haptic_sim.parameters import Parameters
+from haptic_sim.tool.parameters import EnvironmentParameters
 from haptic_sim.tool.protocol import ToolSide
 from haptic_sim.tool.tool_side import build_surroundings
 from haptic_sim.tool.world_state import WorldStates
@@ -98,7 +99,11 @@ def resimulate(trial: Trial, messages: Mapping[str, Sequence[bytes]], *, whole: 
     if experiment.environment.engine.EXTERNAL:
         verdict.unverified.append("environment: is a node of the user's own")
     else:
-        _tool_side(trial, recorded, others, Live(experiment.contact, tool_side, "contact", events), verdict)
+        live = (
+            Live(experiment.contact, tool_side, "contact", events),
+            Live(experiment.environment, tool_side, "environment", events),
+        )
+        _tool_side(trial, recorded, others, live, verdict)
     if not experiment.standalone:
         for hand, (each, own) in of_hands.items():
             if each.experiment.controller.EXTERNAL:
@@ -144,7 +149,8 @@ class Live(Generic[Section]):
                 place = values
                 for key in path[:-1]:
                     place = place[key]
-                place[path[-1]] = value
+                is_text = isinstance(place[path[-1]], dict) and isinstance(value, str)
+                place[path[-1]] = json.loads(value) if is_text else value
             self.parameters = self.parameters.model_validate(values)
         return bool(due)
 
@@ -195,10 +201,14 @@ def _driver(
 
 
 def _tool_side(
-    trial: Trial, recorded: Recorded, others: Mapping[str, Recorded], contact: Live[ContactParameters], verdict: Verdict
+    trial: Trial,
+    recorded: Recorded,
+    others: Mapping[str, Recorded],
+    live: tuple[Live[ContactParameters], Live[EnvironmentParameters]],
+    verdict: Verdict,
 ) -> None:
     """The tool from its commands and its surroundings; `others` is what was recorded of further hands."""
-    experiment = trial.experiment
+    experiment, (contact, environment) = trial.experiment, live
     local_model = trial.local_model() if experiment.asynchronous else None
     core: ToolSide = trial.tool_side() if local_model is None else local_model
     geometry = None if local_model is None else _local_geometry(trial)
@@ -239,6 +249,8 @@ def _tool_side(
                 local_model.update(geometry, tick)
             if contact.changed(tick):
                 core.configure(contact.parameters)
+            if environment.changed(tick):
+                core.set_levels(environment.parameters.fields)
             core.step(command, state)
         for own, _, again in hands:
             if tick < 0:

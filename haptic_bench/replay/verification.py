@@ -89,16 +89,22 @@ def verify(directory: Path) -> Verification:
     notes = changed_packages(file)
     if not has_digest(summary):
         notes.append("summary.json has no digest of the bag: it is older than digests")
-    if summary["mode"] != "realtime" and not trial.experiment.external:
-        return Verification(_compare_samples(recorded, trial), notes=notes)
+    timing, verdict = summary.get("timing", {}), None
     try:
-        timing = summary.get("timing", {})
-        whole = not any(timing.get(key, 1) for key in ("lost_messages", "foreign_messages"))
-        verdict = resimulate(trial, messages, whole=whole)
+        if summary["mode"] == "realtime" or trial.experiment.external or _was_changed(messages):
+            whole = not any(timing.get(key, 1) for key in ("lost_messages", "foreign_messages"))
+            verdict = resimulate(trial, messages, whole=whole)
     except (ValueError, LookupError) as error:
         return Verification(f"the bag is damaged: its messages cannot be followed: {error}")
+    if verdict is None:
+        return Verification(_compare_samples(recorded, trial), notes=notes)
     problem = verdict.difference or ("" if verdict.compared else "nothing could be compared")
     return Verification(problem, verdict.unverified, notes)
+
+
+def _was_changed(messages: Mapping[str, Sequence[bytes]]) -> bool:
+    """Whether a parameter was changed while the trial ran, which only its messages know."""
+    return any(trial_bag.read_event(data)[2] == "changed" for data in messages.get("trial_events", ()))
 
 
 def with_recorded_events(trial: Trial, messages: Mapping[str, Sequence[bytes]]) -> Trial:

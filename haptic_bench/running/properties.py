@@ -75,6 +75,9 @@ def properties(kind: str, trial: Trial) -> Iterator[Finding]:
     elif kind == "scenes" and trial.experiment.environment.engine.SERVO and not trial.experiment.asynchronous:
         yield from _of_steps(lambda: _tool_side_steps(replace(trial, built=None)))
         yield Finding("passive: its energy does not rise beyond what was supplied", _gained(trial))
+    elif kind == "fields":
+        yield from _of_steps(lambda: _tool_side_steps(trial))
+        yield Finding("passive: its energy does not rise beyond what was supplied", _gained(trial))
     elif kind in ("contact_methods", "friction_models"):
         yield from _of_steps(lambda: _contact_steps(trial))
         yield Finding("passive: contacts add no energy beyond what is booked", _added(trial))

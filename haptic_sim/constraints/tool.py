@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -149,6 +149,9 @@ class ConstrainedTool:
         self.sizes = ToolSizes(system.n, system.n, system.m)
         self.observer = ToolObserver(system.coordinates, self._arrays)
         _refresh_tool(self._packed)
+
+    def set_levels(self, strengths: Mapping[str, float]) -> None:
+        """There are no fields."""
 
     def configure(self, contact: ContactParameters) -> None:
         """There are no contacts."""

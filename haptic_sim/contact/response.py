@@ -74,12 +74,12 @@ spread. OF_HAND: whether all contacts are of one free body with what does not mo
 follows from the hand; UNFILLED: of how many of these the rows of W are still to be filled, see `fill_scaled`.
 FORESEEN: see `foresee`.
 """
-STORED, RELEASED, KEPT, ASLEEP = range(4)
+STORED, RELEASED, KEPT, ASLEEP, FIELDS = range(5)
 """Places in `ResponseArrays.amounts` [J].
 
 STORED: see `ContactResponse`, without ASLEEP: that of contacts of bodies that sleep; RELEASED: what bonds of contacts
 that ended stored; KEPT: what a step adds to the energy that the impulses of a spread owe as restitution, which is
-elastic meanwhile.
+elastic meanwhile; FIELDS: what the fields of the world have stored.
 """
 
 
@@ -290,7 +290,7 @@ class ResponseArrays(NamedTuple):
     )
     external: np.ndarray = array("change of u in the step by forces other than contacts", "nv", unit="kg^1/2 m/s")
     counts: np.ndarray = array("numbers of contacts and of what methods remember, see CONTACTS", 11, dtype=np.int64)
-    amounts: np.ndarray = array("energies, see STORED", 4, unit="J")
+    amounts: np.ndarray = array("energies, see STORED", 5, unit="J")
     energy: np.ndarray = array("energy balance at the beginning of the step", 8, unit="J")
     flows: np.ndarray = shared("values of the `EnergyBalance`", 8, unit="J")
     start: np.ndarray = shared("energy at the start, of the `EnergyBalance`", 1, unit="J")
@@ -390,6 +390,11 @@ class ContactResponse:
     def stored(self) -> float:
         """Energy of springs and bonds before the step, and of restitution that is owed [J]."""
         return float(self._arrays.amounts[STORED] + self._arrays.amounts[ASLEEP])
+
+    @property
+    def of_fields(self) -> np.ndarray:
+        """Energy that fields have stored, which whoever lets them act fills in before a step [J], (1,)."""
+        return self._arrays.amounts[FIELDS:]
 
     @property
     def margin(self) -> float:
@@ -524,7 +529,7 @@ def end_step(packed, count, wrench, period):
     """Enter what was done during the step, in which `wrench` acted at the hand, and find v after it."""
     a = packed.arrays
     body = a.body
-    elastic = a.amounts[STORED] + a.amounts[ASLEEP] + body.joints.stored[0]
+    elastic = a.amounts[STORED] + a.amounts[ASLEEP] + body.joints.stored[0] + a.amounts[FIELDS]
     open_balance(a.flows, a.start, body.kinetic_energy[0], body.potential_energy[0], elastic)
     watch_balance(a.flows, a.watch)
     for i in range(a.energy.shape[0]):

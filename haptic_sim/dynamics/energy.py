@@ -43,9 +43,10 @@ class EnergyBalance:
     kinetic + potential + elastic = their sum at the start + injected - damping - friction - impact + numerical
 
     Attributes:
-        values: (8,) in the order of TERMS. kinetic; potential, of gravity; elastic, in penalty springs and bonds of
-            friction; injected by the hand and by surroundings that move; dissipated by the damping of penalties, by
-            friction, and by collisions and rigid contacts; numerical: what discrete time has added, so that the
+        values: (8,) in the order of TERMS. kinetic; potential, of gravity; elastic, in penalty springs, bonds of
+            friction and fields; injected by the hand, by surroundings that move and by fields that flow, push or are
+            switched; dissipated by the damping of penalties and fields, by friction, and by collisions and rigid
+            contacts; numerical: what discrete time has added, so that the
             balance closes (penalties held over a step add energy, semi-implicit Euler in free fall takes 1/2 m g^2 T^2
             a step). What dissipates is booked at the mean velocity of the step and never falls: a damper, friction, or
             a rigid contact or limit against which the hand pushes, that drives a body at that velocity does so by

@@ -16,7 +16,7 @@ from haptic_ros.trial import POLL
 from haptic_sim.messages import Message, MessageError, ToolCommand, split_topic, topic_of
 from haptic_sim.nodes.tool import ToolNode, check_command
 from haptic_sim.tool.further_hand import FurtherHand
-from haptic_sim.tool.tool_side import build_start, build_surroundings, build_tool_side
+from haptic_sim.tool.tool_side import build_start, build_surroundings, build_tool_side, fields_of
 from haptic_sim.worlds.isolated import isolate_tool
 
 
@@ -57,9 +57,11 @@ class EnvironmentNode(ToolNode):
         self._received_command = ToolCommand()
 
     def reconfigure(self) -> None:
-        """Take changed parameters of contact; a survey has no forces."""
+        """Take changed parameters of contact and strengths of fields; a survey has no forces."""
         if not self.asynchronous:
             super().reconfigure()
+        elif fields_of(self.config.scene):
+            self._surroundings.set_levels(self.config.environment.fields)
 
     def next_tick(self) -> int:
         """The first tick whose computation is yet to come; of a surveyor 0: no tick's computation is a survey's."""

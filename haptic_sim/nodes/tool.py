@@ -7,18 +7,21 @@ from collections.abc import Callable
 from functools import partial
 from typing import ClassVar
 
+from pydantic import model_validator
+
 from haptic_ros.servo import ServoNode
 from haptic_ros.standard_topics import WorldTopics
 from haptic_ros.trial import ServoError, TrialParameters
 from haptic_sim.constraints.scenes import ConstraintParameters
 from haptic_sim.contact.response import ContactParameters, DeviceLimits
+from haptic_sim.fields.acting import switch_problems
 from haptic_sim.messages import HAND, Message, MessageError, ToolCommand
 from haptic_sim.parameters import quantity
 from haptic_sim.scenes import AnySceneParameters
 from haptic_sim.tool.local_model import AnyLocalModelParameters
 from haptic_sim.tool.parameters import EnvironmentParameters
 from haptic_sim.tool.protocol import ToolSide
-from haptic_sim.tool.tool_side import Start, world_of
+from haptic_sim.tool.tool_side import Start, fields_of, world_of
 from haptic_sim.tool.world_state import WorldStates
 from haptic_sim.worlds.building import WorldSetup
 from haptic_sim.worlds.description import describe
@@ -48,6 +51,12 @@ class WorldTrialParameters(TrialParameters):
     environment: EnvironmentParameters = quantity(description="How the world is simulated")
     constraint: ConstraintParameters = quantity(description="How exact constraints are kept")
     hands: tuple[HoldParameters, ...] = quantity((), description="Where further hands hold the world")
+
+    @model_validator(mode="after")
+    def _fields_are_there(self) -> WorldTrialParameters:
+        if problems := list(switch_problems(self.environment.fields, tuple(fields_of(self.scene)))):
+            raise ValueError("." + "; ".join(problems))
+        return self
 
     def world(self) -> WorldSetup:
         """The virtual world at its start."""
@@ -102,6 +111,8 @@ class ToolNode(ServoNode):
     def reconfigure(self) -> None:
         """Take a changed `self.config`; called between two messages."""
         self.core.configure(self.config.contact)
+        if fields_of(self.config.scene):
+            self.core.set_levels(self.config.environment.fields)
 
     def next_tick(self) -> int:
         """The first tick whose computation is yet to come."""

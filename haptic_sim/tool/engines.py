@@ -102,6 +102,8 @@ class EngineParameters(Part):
     """Whether a program can advance the worlds that it simulates: it has `simulator`."""
     ONE_HAND: ClassVar[bool] = True
     """Whether the tool is all that can be held: there are no further hands, and a pointer drags no other body."""
+    FIELDS: ClassVar[bool] = False
+    """Whether the fields of a scene act in the worlds that it simulates."""
 
     def build(self, context: EngineContext) -> ToolSide:
         """The tool among its surroundings, at the servo rate."""
@@ -191,6 +193,7 @@ class HapticsParameters(EngineParameters):
     SURVEYS: ClassVar[bool] = True
     PROGRAMS: ClassVar[bool] = True
     ONE_HAND: ClassVar[bool] = False
+    FIELDS: ClassVar[bool] = True
 
     type: Literal["haptics"] = "haptics"
 

@@ -6,6 +6,7 @@ THESIS figure 3.2. *Synchronous*: it runs at the servo rate and answers each Too
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import cached_property
 
 import numpy as np
@@ -163,6 +164,23 @@ class Environment:
         if self._sleeping is not None:
             self._sleeping.wake_all()
         self._detected = False
+
+    @property
+    def fields(self) -> dict[str, dict[str, float]]:
+        """What each field stores, and what it dissipated, supplied and was switched by since the start [J], by name."""
+        return {} if self._tool.fields is None else self._tool.fields.books
+
+    def switch(self, strengths: Mapping[str, float]) -> None:
+        """Let fields fade to a part of their strength, by name; those that are not named to all of it.
+
+        Raises:
+            ParameterError: there is no such field, or a strength is not from 0 to 1.
+        """
+        self._tool.switch(strengths)
+
+    def set_levels(self, strengths: Mapping[str, float]) -> None:
+        """As `switch`, of strengths that have been checked."""
+        self._tool.set_levels(strengths)
 
     def warm_up(self) -> None:
         """Call every kernel once, so that none is loaded during a trial; the state is of no use afterwards."""

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from haptic_sim.dynamics.energy import UnstableError
+from haptic_sim.fields.acting import switch_problems
 from haptic_sim.messages import CONTACT, ToolState, WorldState, tick_time
 from haptic_sim.parameters import ParameterError
 from haptic_sim.snapshots import Snapshot
@@ -99,6 +101,20 @@ class MujocoSimulation:
         self.state: ToolState = self._tool.world.tool_sizes().tool_state()
         self.state.stamp(-1, 0)
         self._refresh()
+
+    @property
+    def fields(self) -> dict[str, dict[str, float]]:
+        """None: MuJoCo's worlds have no fields of ours."""
+        return {}
+
+    def switch(self, strengths: Mapping[str, float]) -> None:
+        """As `Simulation.switch`: there is no field.
+
+        Raises:
+            ParameterError: one is named.
+        """
+        if problems := list(switch_problems(strengths, ())):
+            raise ParameterError(problems)
 
     def pull(self, number: int, wrench: np.ndarray) -> None:
         """Let a wrench act on a body that moves in the next step; as `DraggedBodies.pull`."""

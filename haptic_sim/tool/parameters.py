@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Annotated
+
+from pydantic import Field
 
 from haptic_sim.contact.methods import AnyContactMethodParameters, ImpulseAugmentedParameters, Method, contact_method
 from haptic_sim.contact.sleeping import Sleep
@@ -67,6 +70,13 @@ class EnvironmentParameters(Parameters):
         "tick; null: none",
         gt=0.0,
         le=1e6,
+    )
+
+    fields: dict[str, Annotated[float, Field(ge=0.0, le=1.0)]] = quantity(
+        {},
+        description="Strength of fields of the scene by name, from 0 (off) to 1; of those that are left out 1. A "
+        "change fades in over the field's `fade`",
+        live=True,
     )
 
     @property

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
 import numpy as np
@@ -41,6 +41,12 @@ class ToolSide(Protocol):
     def configure(self, contact: ContactParameters) -> None:
         """Take another material, from the next step on."""
 
+    def set_levels(self, strengths: Mapping[str, float]) -> None:
+        """Let fields fade to a part of their strength, from 0 to 1, by name, the others to all of it.
+
+        Called where the scene has fields, which it has for engines with `FIELDS` alone.
+        """
+
     def tool_state(self) -> ToolState:
         """A message with the tool's state at the start; its tick is -1."""
 
@@ -68,6 +74,17 @@ class Simulation(Protocol):
     @property
     def energy(self) -> dict[str, float]:
         """Energies at the beginning of the last step, and what flowed since the start, by name [J]."""
+
+    @property
+    def fields(self) -> dict[str, dict[str, float]]:
+        """What each field stores, and what it dissipated, supplied and was switched by since the start [J], by name."""
+
+    def switch(self, strengths: Mapping[str, float]) -> None:
+        """Let fields fade to a part of their strength, by name; those that are not named to all of it.
+
+        Raises:
+            ParameterError: there is no such field, or a strength is not from 0 to 1.
+        """
 
     @property
     def contacts(self) -> list[Contact]:

@@ -8,6 +8,7 @@ near the tool as a LocalGeometry (THESIS 6.2). Nothing in the local model knows 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, Protocol
 
@@ -41,6 +42,9 @@ class Surroundings(Protocol):
 
     def warm_up(self) -> None:
         """Call every kernel once, so that none is loaded during a trial; the state is of no use afterwards."""
+
+    def set_levels(self, strengths: Mapping[str, float]) -> None:
+        """Let fields fade to a part of their strength, by name; called where the scene has fields."""
 
     def survey(self, tool: ToolState, step: int, geometry: LocalGeometry) -> None:
         """Advance the world to the time of a tool state, and fill `geometry` with what surrounds the tool.
@@ -124,6 +128,9 @@ class SimulatedSurroundings:
         reach = self._horizon * (self._speed(body.twist[None]) + self._speed(geometry.twists))
         self._find_contacts(self._epsilon + reach)
         self._list(geometry)
+
+    def set_levels(self, strengths: Mapping[str, float]) -> None:
+        """Let fields fade to a part of their strength, by name; of an engine without fields there are none."""
 
     def _advance(self, tool: ToolState) -> None:
         """Bring the world to the time of a tool state, the tool following it, and fill in `_wrench`."""
@@ -238,7 +245,12 @@ class WorldSurroundings(SimulatedSurroundings):
         self._whole = self._body
         if len(world.tree_start) > 1:
             self._tool = VirtualTool(
-                _without_forces(world, self._v), contact, method, UNLIMITED.rendering, UNLIMITED.limit(), rate
+                _without_forces(world, self._v, held_joints(world)),
+                contact,
+                method,
+                UNLIMITED.rendering,
+                UNLIMITED.limit(),
+                rate,
             )
             self._whole, self._tool.pushed = self._tool.body, True
             self._state, self._command = self._tool.tool_state(), ToolCommand()
@@ -263,6 +275,11 @@ class WorldSurroundings(SimulatedSurroundings):
         self._find_contacts(1e3)
         self._list(self.local_geometry())
         super().warm_up()
+
+    def set_levels(self, strengths: Mapping[str, float]) -> None:
+        """Let fields fade to a part of their strength, by name, those of other bodies than the tool."""
+        if self._tool is not None:
+            self._tool.set_levels(strengths)
 
     def report(self, geometry: LocalGeometry, wrench: np.ndarray) -> None:
         """Fill in what surrounds the tool as it is, and the wrench of its contacts (6,); not stamp and step."""
@@ -311,10 +328,11 @@ class WorldSurroundings(SimulatedSurroundings):
         self._detector.detect(self._whole.data, reach, self.rows)
 
 
-def _without_forces(world: WorldSetup, tool: slice) -> WorldSetup:
-    """A world whose joints of the tool, at `tool` in v, have no damping, dry friction and springs."""
+def _without_forces(world: WorldSetup, tool: slice, joints: list[int]) -> WorldSetup:
+    """A world whose `joints` of the tool, at `tool` in v, have no damping, dry friction, springs and fields."""
     return replace(
         world,
+        force_fields=tuple(one for one in world.force_fields if one.joint not in joints),
         laws=tuple(
             replace(law, damping=0.0, friction=0.0, stiffness=0.0) if tool.start <= law.velocity < tool.stop else law
             for law in world.laws

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from typing import Protocol
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any, Protocol
 
 import numpy as np
 import pinocchio as pin
@@ -13,6 +14,7 @@ from haptic_sim.constraints.scenes import ConstraintParameters, build_setup
 from haptic_sim.constraints.tool import ConstrainedTool, initial_hand_pose
 from haptic_sim.contact.response import ContactParameters, DeviceLimits
 from haptic_sim.dynamics.loose import joint_placements
+from haptic_sim.fields.acting import switch_problems
 from haptic_sim.messages import ToolSizes
 from haptic_sim.parameters import ParameterError
 from haptic_sim.scenes import SceneParameters
@@ -75,7 +77,29 @@ def build_start(sections: ToolSections) -> Start:
         return build_setup(sections.scene, sections.constraint)
     method = sections.environment.method
     hands = sections.hands
-    return build_world(sections.tool, sections.scene, sections.contact, method, seed=sections.seed, hands=hands)
+    world = build_world(sections.tool, sections.scene, sections.contact, method, seed=sections.seed, hands=hands)
+    return with_strengths(world, sections.environment.fields)
+
+
+def fields_of(scene: Any) -> Mapping[str, Any]:
+    """The fields that a scene has among its keys, by name."""
+    fields: Mapping[str, Any] = getattr(scene, "fields", {})
+    return fields
+
+
+def with_strengths(world: WorldSetup, strengths: Mapping[str, float]) -> WorldSetup:
+    """The same world, its fields of some strengths at the start, by name.
+
+    Raises:
+        ParameterError: there is no such field.
+    """
+    if problems := list(switch_problems(strengths, [one.name for one in world.force_fields])):
+        raise ParameterError(problems)
+    if not strengths:
+        return world
+    return replace(
+        world, force_fields=tuple(replace(one, level=strengths.get(one.name, 1.0)) for one in world.force_fields)
+    )
 
 
 def world_of(sections: ToolSections, start: Start | None = None) -> WorldSetup:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import cache
 from typing import Any, NamedTuple
 
@@ -17,6 +17,7 @@ from haptic_sim.contact_rows import ContactRows, capacity_for
 from haptic_sim.dynamics.energy import EXCEEDED, UnstableError
 from haptic_sim.dynamics.joints import LimitArrays, append_limits
 from haptic_sim.dynamics.multibody import SurveyedMultibody, follow_single, refresh_bodies
+from haptic_sim.fields.acting import Fields, switch_problems
 from haptic_sim.hand import Hand
 from haptic_sim.hand.held import find_wrench, refresh_hand
 from haptic_sim.kernels import bind, kernel
@@ -122,6 +123,19 @@ class VirtualTool:
         if world.motions or world.pulls:
             found, flows = self.contact.impulses.p, self.energy.values
             self.drives = Drives(self.body, self.rows.arrays, found, flows, world.motions, world.pulls, self.period)
+        self.fields: Fields | None = None
+        if world.force_fields:
+            self.fields = Fields(
+                self.body,
+                self.hand,
+                [(other.body, other.hand) for other in self.others],
+                world.force_fields,
+                self.contact.u,
+                self.energy.values,
+                self.contact.of_fields,
+                self.period,
+                planar=planar,
+            )
         self.dragged = DraggedBodies(self.body, world.body_frames)
         self.observer = WorldObserver(world, self.body, self.rows, self.contact, self.period)
         # whether something acts or changes that the energy balance does not know: then it judges nothing
@@ -198,13 +212,14 @@ class VirtualTool:
         return sleeping
 
     def _always_awake(self) -> set[int]:
-        """Trees that never sleep: joints have laws or drives, a pull is on them, or a further hand holds them."""
+        """Trees that never sleep: of joints with laws or drives, pulled, in fields, or held by a further hand."""
         world, trees = self._world, self.body.trees
         velocities = [law.velocity for law in world.laws if not law.idle]
         for motion in world.motions:
             velocities += motion.places.columns.tolist()
         found = set((np.searchsorted(trees.start, velocities, side="right") - 1).tolist())
         joints = [pull.joint for pull in world.pulls] + ([self.body.hand_joint] if world.pulls else [])
+        joints += [one.joint for one in world.force_fields]
         found |= {int(trees.of_joint[joint]) for joint in joints}
         return (found | {other.tree for other in self.others}) - {-1}
 
@@ -213,6 +228,22 @@ class VirtualTool:
         self.contact.parameters = contact
         self.rows.restitution[:] = contact.restitution
         self.rows.friction[:] = contact.friction.static, contact.friction.kinetic
+
+    def switch(self, strengths: Mapping[str, float]) -> None:
+        """Let fields fade to a part of their strength, by name; those that are not named to all of it.
+
+        Raises:
+            ParameterError: there is no such field, or a strength is not from 0 to 1.
+        """
+        if self.fields is not None:
+            self.fields.switch(strengths)
+        elif problems := list(switch_problems(strengths, ())):
+            raise ParameterError(problems)
+
+    def set_levels(self, strengths: Mapping[str, float]) -> None:
+        """As `switch`, of strengths that have been checked, of fields that may be of other bodies."""
+        if self.fields is not None:
+            self.fields.set_levels(strengths)
 
     def survey(self, geometry: LocalGeometry) -> None:
         """Take inertia, gravity and the singular directions of a survey, if the tool has those of surveys."""
@@ -284,6 +315,8 @@ class VirtualTool:
         if self._single:
             if pulled:
                 self.dragged.push()
+            if self.fields is not None:
+                self.fields.begin(command.tick, command.wrench)
             self.rows.count = self._step(
                 self._both, command.packed, state.packed, self.surroundings, self.rows.count, geometry_tick
             )
@@ -293,6 +326,8 @@ class VirtualTool:
             self._list(self._step_several(command, state, geometry_tick), state)
         if pulled:
             self.dragged.end(self.contact.u, self.energy.values, self.period)
+        if self.fields is not None:
+            self._end_fields(self.fields, state)
         if self._watch[EXCEEDED] and not self.pushed:
             self._excess = self.contact.explain_excess(self.rows, self.period)
 
@@ -315,6 +350,8 @@ class VirtualTool:
             self.drives.begin(command.tick, command.wrench)
         if self.dragged.trees:
             self.dragged.push()
+        if self.fields is not None and not self.others:
+            self.fields.begin(command.tick, command.wrench)
         if self.others:
             listed = self._step_together(command, state, count, geometry_tick)
         elif isinstance(self.body, ConstrainedMultibody):
@@ -335,6 +372,13 @@ class VirtualTool:
         state.wrench[:] += self._pull
         state.impulse[:] += self.period * self._pull
 
+    def _end_fields(self, fields: Fields, state: ToolState) -> None:
+        """Book what fields did in the step, and let the hands feel them."""
+        fields.end()
+        for one, felt in zip((state, *(other.state for other in self.others)), fields.felt, strict=True):
+            one.wrench[:] += felt
+            one.impulse[:] += self.period * felt
+
     def _step_together(self, command: ToolCommand, state: ToolState, count: int, geometry_tick: int) -> int:
         """The same with further hands, whose states it fills, too; returns as `_fill`.
 
@@ -344,6 +388,8 @@ class VirtualTool:
         push_hand(body.packed, command.wrench, period, self._pushed[0])
         for other in self.others:
             other.push(period)
+        if self.fields is not None:
+            self.fields.begin(command.tick, command.wrench)
         self._begin(self._response, count, command.wrench, period)
         for felt, own in zip(self._felt, self._pushed, strict=True):
             felt[:] = contact.du

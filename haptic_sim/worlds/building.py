@@ -37,6 +37,7 @@ from haptic_sim.dynamics.gravity import balance
 from haptic_sim.dynamics.joints import JointLaw
 from haptic_sim.dynamics.loose import PINOCCHIO_COORDINATES, joint_placements, part_of
 from haptic_sim.dynamics.multibody import Multibody, SurveyedMultibody, coordinate_names, free_joint, planar_joint
+from haptic_sim.fields.acting import Field
 from haptic_sim.geometry.collision import CollisionDetector
 from haptic_sim.geometry.fields.distances import FieldError
 from haptic_sim.geometry.fields.field import CELLS, SolidField, fields_for
@@ -51,6 +52,7 @@ from haptic_sim.random_numbers import displaced
 from haptic_sim.rotations import from_roll_pitch_yaw
 from haptic_sim.spatial import planar_angle, quat_from_matrix
 from haptic_sim.worlds.constraints import build_constraints
+from haptic_sim.worlds.fields import build_fields
 from haptic_sim.worlds.file_joints import listed
 from haptic_sim.worlds.file_trees import FileTree, ModelFileError
 from haptic_sim.worlds.model_files import load_trees
@@ -122,6 +124,7 @@ class WorldSetup:
             out: the collision pairs of `geometry`.
         motions: trajectories that bodies follow; pulls: springs from the hand to bodies.
         fields: of the meshes of triangles and of the shapes that they may touch, by the names of these.
+        force_fields: fields of force that act on its bodies.
         balanced: what gravity does not pull at, mass and centre of mass of each joint in its axes; none where it pulls
             at everything, or at nothing.
     """
@@ -150,6 +153,7 @@ class WorldSetup:
     further: tuple[int, ...] = ()
     motions: tuple[Motion, ...] = ()
     pulls: tuple[Pull, ...] = ()
+    force_fields: tuple[Field, ...] = ()
     balanced: tuple[pin.Inertia, ...] = ()
     fields: Mapping[str, SolidField] = field(default_factory=dict)
 
@@ -392,9 +396,18 @@ def build(
     )
     laws = without_friction(laws, motions)
     pulls = build_pulls(model, parameters.pulls, tool=held, prefix=prefix)
+    force_fields = build_fields(
+        model,
+        parameters.fields,
+        hand=hand,
+        tool=parameters.tool,
+        centre=lambda name: plan.places[name].centre,
+        folder=folder,
+        prefix=prefix,
+    )
     constraints = {**plan.constraints, **parameters.constraints}
-    if constraints and (motions or pulls):
-        key = "motions" if motions else "pulls"
+    if constraints and (motions or pulls or force_fields):
+        key = "motions" if motions else "pulls" if pulls else "fields"
         where = "leave out constraints" if parameters.constraints else f"{next(iter(constraints))} is one, of a file"
         raise ParameterError([f"{prefix}{key}: support only worlds without exact constraints; {where}"])
     problems = list(_plane_problems(model, plan, ordered, q, parameters)) if parameters.planar else []
@@ -438,6 +451,7 @@ def build(
         further=further,
         motions=motions,
         pulls=pulls,
+        force_fields=force_fields,
         balanced=balanced,
         fields=fields,
     )
@@ -1044,7 +1058,7 @@ def _name_problems(plan: _Plan, parameters: WorldParameters, hands: Sequence[Hol
             f"bodies: linkages, planar bodies and those that are held have {first} velocities together: must be at "
             f"most {PINOCCHIO_COORDINATES}"
         )
-    for key in ("constraints", "motions", "pulls"):
+    for key in ("constraints", "motions", "pulls", "fields"):
         if getattr(parameters, key) or (key == "constraints" and plan.constraints):
             yield (
                 f"{key}: support only worlds with at most {PINOCCHIO_COORDINATES} velocities, and this one has "

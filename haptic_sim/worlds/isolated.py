@@ -52,6 +52,7 @@ def isolate_tool(world: WorldSetup) -> WorldSetup:
         free_joints=np.array([joint for joint, _ in free], np.int64),
         free_inertia=world.free_inertia[[k for _, k in free]],
         motions=(),
+        force_fields=tuple(replace(one, joint=number[one.joint]) for one in world.force_fields if one.joint in number),
         balanced=balanced,
         body_names=("world", *(world.body_names[joint] for joint in joints)),
         laws=tuple(

@@ -12,6 +12,7 @@ import numpy as np
 from pydantic import AfterValidator, Field, model_validator
 
 from haptic_sim.constraints.parameters import AnyWorldConstraintParameters
+from haptic_sim.fields.law import AnyFieldParameters
 from haptic_sim.geometry.shapes import (
     ORIGIN,
     AnyShapeParameters,
@@ -440,6 +441,9 @@ class WorldParameters(SceneParameters):
     pulls: Annotated[dict[str, PullParameters], AfterValidator(_named)] = quantity(
         {}, description="Springs and dampers from the hand to bodies that it grabs, by name"
     )
+    fields: Annotated[dict[str, AnyFieldParameters], AfterValidator(_named)] = quantity(
+        {}, description="Fields of force that act on bodies, by name"
+    )
     ignore: tuple[tuple[str, str], ...] = quantity(
         (), description="Pairs of bodies (NAME, FILE/LINK, or FILE for all of it) that do not collide"
     )
@@ -471,7 +475,8 @@ class WorldParameters(SceneParameters):
             path = file.path if file.path.startswith(ROBOT) else absolute(file.path)
             packages = tuple(absolute(one) for one in file.packages)
             files[name] = file.model_copy(update={"path": path, "packages": packages})
-        return self.model_copy(update={"bodies": bodies, "files": files}).with_files(absolute)
+        fields = {name: one.placed(folder) for name, one in self.fields.items()}
+        return self.model_copy(update={"bodies": bodies, "files": files, "fields": fields}).with_files(absolute)
 
     def with_files(self, place: Callable[[str], str | Path]) -> WorldParameters:
         """The same, with another place for each file that has a trajectory of a motion."""

@@ -47,5 +47,7 @@ class AppliedWrench(LocalModel):
         total.wrench[:] = command.wrench + self.wrench
         self.tool.step(total, state, self.geometry_tick)
         state.wrench[:] = self.wrench
+        if self.tool.fields is not None:
+            state.wrench[:] += self.tool.fields.felt[0]
         state.impulse += self.tool.period * self.wrench
         state.contacts, state.contact_state = self.contacts, RESTING if self.contacts else FREE

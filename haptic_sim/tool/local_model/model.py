@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Mapping
 
 import numpy as np
 import pinocchio as pin
@@ -106,6 +107,10 @@ class LocalModel:
     def configure(self, contact: ContactParameters) -> None:
         """Take another material, from the next step on."""
         self.tool.configure(contact)
+
+    def set_levels(self, strengths: Mapping[str, float]) -> None:
+        """Let fields on the tool fade to a part of their strength, by name."""
+        self.tool.set_levels(strengths)
 
     def update(self, geometry: LocalGeometry, tick: int) -> None:
         """Take the surroundings of an update; to be called before `step` of `tick`.

@@ -1,0 +1,160 @@
+"""Signed distances from shapes and nearest points of curves, as numbers that kernels read.
+
+A shape is numbers: what it is, its position and orientation in the world (row by row), and its dimensions; of a convex
+mesh its faces (normal and offset in its own axes). Distances are negative inside. They are exact, but for those outside
+of a convex mesh, where the distance from the face that is farthest is a lower bound.
+"""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+
+import coal
+import numpy as np
+
+from haptic_sim.geometry.shapes import AnyShapeParameters, solids
+from haptic_sim.kernels import kernel
+from haptic_sim.parameters import ParameterError
+
+SPHERE, CAPSULE, CYLINDER, BOX, PLANE, POLYTOPE = range(6)
+_HEAD = 13  # what it is, position, orientation
+
+
+def shape_numbers(shape: AnyShapeParameters, folder: Path, key: str) -> np.ndarray:
+    """The numbers of a shape that is placed in the world.
+
+    Args:
+        folder: where the path of a mesh starts from.
+        key: of the shape, for messages.
+
+    Raises:
+        ParameterError: a mesh cannot be used, or is not convex.
+    """
+    try:
+        pieces = solids(shape, folder)
+    except ValueError as error:
+        raise ParameterError([f"{key}{error}"]) from error
+    if len(pieces) > 1:
+        raise ParameterError([f"{key}: has {len(pieces)} convex pieces: must be one; set hull: true, or split it"])
+    if pieces[0].field is not None:
+        raise ParameterError([f"{key}.field: a region takes convex shapes; leave field out, and set hull: true"])
+    geometry, pose = pieces[0].geometry, pieces[0].pose
+    R, p = pose.rotation, pose.translation
+    match geometry:
+        case coal.Sphere():
+            kind, numbers = SPHERE, [geometry.radius]
+        case coal.Capsule():
+            kind, numbers = CAPSULE, [geometry.radius, geometry.halfLength]
+        case coal.Cylinder():
+            kind, numbers = CYLINDER, [geometry.radius, geometry.halfLength]
+        case coal.Box():
+            kind, numbers = BOX, list(geometry.halfSide)
+        case coal.Halfspace():
+            kind, numbers = PLANE, [*geometry.n, geometry.d]
+        case _:
+            kind, numbers = POLYTOPE, _faces(geometry)
+    return np.array([kind, *p, *R.ravel(), *numbers], float)
+
+
+def _faces(geometry: coal.Convex) -> list[float]:
+    """How many faces a convex shape has, then outward normal and offset of each; coplanar triangles are one."""
+    from scipy.spatial import ConvexHull  # takes long to import: only where a mesh is a field
+
+    points = np.array([geometry.point(i) for i in range(geometry.num_points)])
+    planes = np.unique(np.round(ConvexHull(points).equations, 12), axis=0)
+    return [len(planes), *(number for row in planes for number in (*row[:3], -row[3]))]
+
+
+@kernel
+def signed_distance(keys, at, x, y, z):
+    """Distance of a point from the shape whose numbers begin at keys[at], and its outward normal there.
+
+    Where the direction is not unique, it is one of the nearest.
+    """
+    px, py, pz = x - keys[at + 1], y - keys[at + 2], z - keys[at + 3]
+    a = keys[at + 4] * px + keys[at + 7] * py + keys[at + 10] * pz
+    b = keys[at + 5] * px + keys[at + 8] * py + keys[at + 11] * pz
+    c = keys[at + 6] * px + keys[at + 9] * py + keys[at + 12] * pz
+    kind, k = int(keys[at]), at + 13
+    if kind in (SPHERE, CAPSULE):
+        half = keys[k + 1] if kind == CAPSULE else 0.0
+        d, na, nb, nc = _from_ball(a, b, c - min(max(c, -half), half), keys[k])
+    elif kind == CYLINDER:
+        d, na, nb, nc = _from_cylinder(a, b, c, keys[k], keys[k + 1])
+    elif kind == BOX:
+        d, na, nb, nc = _from_box(a, b, c, keys[k], keys[k + 1], keys[k + 2])
+    elif kind == PLANE:
+        na, nb, nc = keys[k], keys[k + 1], keys[k + 2]
+        d = na * a + nb * b + nc * c - keys[k + 3]
+    else:
+        d, na, nb, nc = -math.inf, 0.0, 0.0, 1.0
+        for i in range(int(keys[k])):
+            j = k + 1 + 4 * i
+            s = keys[j] * a + keys[j + 1] * b + keys[j + 2] * c - keys[j + 3]
+            if s > d:
+                d, na, nb, nc = s, keys[j], keys[j + 1], keys[j + 2]
+    return (
+        d,
+        keys[at + 4] * na + keys[at + 5] * nb + keys[at + 6] * nc,
+        keys[at + 7] * na + keys[at + 8] * nb + keys[at + 9] * nc,
+        keys[at + 10] * na + keys[at + 11] * nb + keys[at + 12] * nc,
+    )
+
+
+@kernel
+def _from_ball(a, b, c, radius):
+    r = math.sqrt(a * a + b * b + c * c)
+    if r == 0.0:
+        return -radius, 1.0, 0.0, 0.0
+    return r - radius, a / r, b / r, c / r
+
+
+@kernel
+def _from_cylinder(a, b, c, radius, half):
+    r = math.sqrt(a * a + b * b)
+    ea, eb = (a / r, b / r) if r > 0.0 else (1.0, 0.0)
+    up = 1.0 if c >= 0.0 else -1.0
+    side, end = r - radius, abs(c) - half
+    if side > 0.0 and end > 0.0:
+        d = math.sqrt(side * side + end * end)
+        return d, ea * side / d, eb * side / d, up * end / d
+    if side > end:
+        return side, ea, eb, 0.0
+    return end, 0.0, 0.0, up
+
+
+@kernel
+def _from_box(a, b, c, ha, hb, hc):
+    sa, sb, sc = 1.0 if a >= 0.0 else -1.0, 1.0 if b >= 0.0 else -1.0, 1.0 if c >= 0.0 else -1.0
+    qa, qb, qc = abs(a) - ha, abs(b) - hb, abs(c) - hc
+    if qa <= 0.0 and qb <= 0.0 and qc <= 0.0:
+        if qa >= qb and qa >= qc:
+            return qa, sa, 0.0, 0.0
+        if qb >= qc:
+            return qb, 0.0, sb, 0.0
+        return qc, 0.0, 0.0, sc
+    qa, qb, qc = max(qa, 0.0), max(qb, 0.0), max(qc, 0.0)
+    d = math.sqrt(qa * qa + qb * qb + qc * qc)
+    return d, sa * qa / d, sb * qb / d, sc * qc / d
+
+
+@kernel
+def nearest_on_curve(keys, at, x, y, z):
+    """The nearest point of a polyline, keys[at] points from keys[at + 1] on, and the tangent there (6 numbers)."""
+    count, best = int(keys[at]), math.inf
+    fx = fy = fz = tx = ty = tz = 0.0
+    for i in range(count - 1):
+        j = at + 1 + 3 * i
+        ax, ay, az = keys[j], keys[j + 1], keys[j + 2]
+        ex, ey, ez = keys[j + 3] - ax, keys[j + 4] - ay, keys[j + 5] - az
+        square = ex * ex + ey * ey + ez * ez
+        part = ((x - ax) * ex + (y - ay) * ey + (z - az) * ez) / square
+        part = min(max(part, 0.0), 1.0)
+        cx, cy, cz = ax + part * ex, ay + part * ey, az + part * ez
+        d = (x - cx) * (x - cx) + (y - cy) * (y - cy) + (z - cz) * (z - cz)
+        if d < best:
+            length = math.sqrt(square)
+            best, fx, fy, fz = d, cx, cy, cz
+            tx, ty, tz = ex / length, ey / length, ez / length
+    return fx, fy, fz, tx, ty, tz
