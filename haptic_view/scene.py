@@ -20,7 +20,7 @@ from haptic_sim.constraints.drawing import SLENDER, Drawing
 from haptic_sim.constraints.scenes import ConstrainedParameters, ConstrainedSetup
 from haptic_sim.dynamics.loose import forward_kinematics
 from haptic_sim.fields.acting import Field
-from haptic_sim.geometry.shapes import solids
+from haptic_sim.geometry.shapes import solid
 from haptic_sim.rotations import matrices
 from haptic_sim.scenes import ModelSource
 from haptic_sim.simulation import Model
@@ -272,8 +272,9 @@ def _scene(
 def _shapes_of_field(field: Field, size: float) -> Iterator[Shape]:
     """What is drawn of a field in a scene of a size [m], in world axes."""
     for shape in field.drawn.shapes:
-        for solid in solids(shape, Path()):
-            yield moved(shape_of_coal(0, solid.geometry), solid.pose.homogeneous)
+        found = solid(shape, Path())
+        for geometry in found.geometry:
+            yield moved(shape_of_coal(0, geometry), found.pose.homogeneous)
     points = field.drawn.points
     if len(points) == 1:
         yield replace(at_point := ball(0, (THICK * size,) * 3), vertices=at_point.vertices + points[0])

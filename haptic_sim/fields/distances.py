@@ -13,7 +13,7 @@ from pathlib import Path
 import coal
 import numpy as np
 
-from haptic_sim.geometry.shapes import AnyShapeParameters, solids
+from haptic_sim.geometry.shapes import AnyShapeParameters, solid
 from haptic_sim.kernels import kernel
 from haptic_sim.parameters import ParameterError
 
@@ -32,14 +32,16 @@ def shape_numbers(shape: AnyShapeParameters, folder: Path, key: str) -> np.ndarr
         ParameterError: a mesh cannot be used, or is not convex.
     """
     try:
-        pieces = solids(shape, folder)
+        found = solid(shape, folder)
     except ValueError as error:
         raise ParameterError([f"{key}{error}"]) from error
-    if len(pieces) > 1:
-        raise ParameterError([f"{key}: has {len(pieces)} convex pieces: must be one; set hull: true, or split it"])
-    if pieces[0].field is not None:
-        raise ParameterError([f"{key}.field: a region takes convex shapes; leave field out, and set hull: true"])
-    geometry, pose = pieces[0].geometry, pieces[0].pose
+    if found.field is not None:
+        raise ParameterError([f"{key}.field: a region takes convex shapes; leave field out, and set as: hull"])
+    if len(found.geometry) > 1:
+        raise ParameterError(
+            [f"{key}: has {len(found.geometry)} convex pieces: must be one; set as: hull, or split it"]
+        )
+    (geometry,), pose = found.geometry, found.pose
     R, p = pose.rotation, pose.translation
     match geometry:
         case coal.Sphere():
