@@ -49,6 +49,8 @@ PART_OF = {
     "pydantic_core": "pydantic",
     "typing_extensions": "pydantic",
     "dask": "distributed",
+    "PIL": "matplotlib",
+    "contourpy": "matplotlib",
     "websockets": "viser",
 }  # one cannot be without the other
 NOT_IMPORTED = {  # run-time dependencies, with the reason
