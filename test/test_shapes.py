@@ -176,7 +176,7 @@ def test_each_connected_piece_is_convex_by_itself(tmp_path: Path) -> None:
     ]
     name = export(tmp_path, trimesh.util.concatenate(cubes))
     found = built(tmp_path, type="mesh", path=name)
-    assert found.taken is not None and found.taken.said == "2 convex pieces"
+    assert found.taken is not None and found.taken.summary == "2 convex pieces"
     assert sorted(float(np.mean(piece.points(), axis=0)[0]) for piece in found.geometry) == pytest.approx([0.0, 3.0])
     total = uniform([found])
     assert total is not None and total.mass == pytest.approx(2.0)
@@ -239,7 +239,7 @@ def test_the_hull_of_a_mesh_can_be_taken(tmp_path: Path) -> None:
     name = export(tmp_path, l_shape())
     hull = built(tmp_path, type="mesh", path=name, **{"as": "hull"})
     assert hull.geometry[0].num_points == 10
-    assert hull.taken is not None and hull.taken.said == "its hull"
+    assert hull.taken is not None and hull.taken.summary == "its hull"
 
 
 @pytest.mark.parametrize("key", ["hull", "convex"])

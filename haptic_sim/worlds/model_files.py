@@ -119,13 +119,15 @@ def read_document(source: ModelSource) -> Element:
 
 
 def _locate_meshes(root: Element, packages: Packages) -> Iterator[str]:
-    """Give meshes of URDF their absolute paths; says which are in packages that are not found."""
+    """Give meshes of URDF their absolute paths; says which of those that collide are in packages that are not found."""
+    colliding = {mesh for collision in root.iter("collision") for mesh in collision.iter("mesh")}
     for mesh in root.iter("mesh"):
         name = mesh.get("filename", "")
         if found := packages.locate(name) if name else None:
-            yield from _unusable(found, name)
+            if mesh in colliding:
+                yield from _unusable(found, name)
             mesh.set("filename", str(found.absolute()))
-        elif package := package_of(name):
+        elif mesh in colliding and (package := package_of(name)):
             folder = packages.find(package)
             reason = (
                 f"there is no package {package}; {packages.searched()}" if folder is None else f"is not in {folder}"
