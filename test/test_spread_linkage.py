@@ -116,7 +116,7 @@ def test_the_wrench_of_one_body_does_not_depend_on_the_way_to_find_it() -> None:
         sim = Spread(bodies)
         if not alone:
             response = sim.tool.contact
-            response._method = response._method._replace(alone=False, hand=Hand(sim.tool.body).packed)
+            response._method = response._method._replace(single_body=False, hand=Hand(sim.tool.body).packed)
             response._packed = None
         found.append(np.array([sim.step(wrench=[0, 0, -3.0, 0, 0, 0]).state.wrench.copy() for _ in range(60)]))
     np.testing.assert_allclose(found[1], found[0], rtol=0, atol=1e-6)
