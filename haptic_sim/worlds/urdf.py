@@ -38,7 +38,7 @@ def load_urdf(path: Path, root: Element, meshes: Meshes | None) -> tuple[list[Fi
     problems += _structure_problems(root)
     if problems:
         raise ModelFileError(*problems)
-    couplings = _couplings(root)
+    couplings, unknown = _couplings(root)
     laws, text = urdf_laws(root), text_of(_with_coordinates(root, couplings))
     folders = [str(folder) for folder in path.resolve().parents]
     try:
@@ -52,23 +52,27 @@ def load_urdf(path: Path, root: Element, meshes: Meshes | None) -> tuple[list[Fi
     shapes = () if meshes is None else tuple(_shapes(model, geometry, meshes, hulls))
     trees = [FileTree(model, False, shapes, placed(laws, model), constraints=dict(couplings))]
     dents = [f"dents of the meshes of {listed(hulls)}, whose hulls collide"] if hulls else []
-    return trees, urdf_notes(root) + dents
+    return trees, urdf_notes(root) + unknown + dents
 
 
-def _couplings(root: Element) -> dict[str, JointCouplingParameters]:
-    """The joints that follow others (<mimic>), by the name of the constraint.
+def _couplings(root: Element) -> tuple[dict[str, JointCouplingParameters], list[str]]:
+    """The joints that follow others (<mimic>), by the name of the constraint; those that follow none, for the notes.
 
     Raises:
-        ModelFileError: what they follow is no hinge or slide of the file.
+        ModelFileError: what they follow is no hinge or slide.
     """
     kinds = {joint.get("name", ""): joint.get("type") for joint in root.findall("joint")}
     known = [name for name, kind in kinds.items() if kind in ("revolute", "continuous", "prismatic")]
-    found = {}
+    found, unknown = {}, []
     for joint in root.findall("joint"):
         if (mimic := joint.find("mimic")) is None:
             continue
         name, leader = joint.get("name", ""), mimic.get("joint", "")
         where = f"{at(mimic)}joint {name}: <mimic>"
+        if kinds[name] == "fixed" or (leader and leader not in kinds):  # as in files put together from parts
+            why = "which is fixed" if kinds[name] == "fixed" else f"as no joint of the file is {shown(leader)}"
+            unknown.append(f"<mimic> of {shown(name)}, {why}")
+            continue
         if name not in known or leader not in known or leader == name:
             allowed = "must be two hinges or slides of the file"
             raise ModelFileError(f"{where} joint = {shown(leader)}: {allowed}{did_you_mean(leader, known, 8)}")
@@ -81,7 +85,7 @@ def _couplings(root: Element) -> dict[str, JointCouplingParameters]:
         found[f"{name}_mimic"] = JointCouplingParameters(
             joints={name: 1.0}, to={leader: 1.0}, polynomial=(values[0], values[1])
         )
-    return found
+    return found, unknown
 
 
 def _with_coordinates(root: Element, couplings: Mapping[str, JointCouplingParameters]) -> Element:
