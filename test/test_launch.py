@@ -255,7 +255,8 @@ def test_a_system_starts_its_nodes_again_until_it_is_interrupted(bench: Callable
         (
             SYSTEM,
             "world:=corner",
-            "world corner: must be an experiment, or a file .xml, .urdf or .yaml; did you mean corner_peg?",
+            "world corner: must be an experiment, or a file .urdf, .xml, .xacro, .sdf, .world or .yaml; "
+            "did you mean corner_peg?",
         ),
         (SYSTEM, "devcie:=inertial", "devcie: unknown argument; did you mean device? (known: world, device, "),
         (SYSTEM, "device:=hand", "device hand: must be a simulated device (inertial, "),

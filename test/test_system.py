@@ -246,7 +246,11 @@ def test_ctrl_c_in_the_first_second_leaves_nothing(haptics: Callable[..., Haptic
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["corner"], "world corner: must be an experiment, or a file .xml, .urdf or .yaml; did you mean corner_peg?"),
+        (
+            ["corner"],
+            "world corner: must be an experiment, or a file .urdf, .xml, .xacro, .sdf, .world or .yaml; "
+            "did you mean corner_peg?",
+        ),
         (["nothing.urdf"], "world nothing.urdf: there is no such file"),
         (["nothing.yaml"], "experiment nothing.yaml: cannot be read: No such file or directory"),
         (["corner_peg", "--device", "hand"], "device hand: must be a simulated device (inertial, admittance, "),
