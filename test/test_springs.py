@@ -297,7 +297,7 @@ def test_random_worlds_gain_no_energy(seed: int, tmp_path: Path) -> None:
     check_trial(seed, 0.25, tmp_path)
 
 
-# Stacks of cylinders of one radius under `frictional_impulses`, which gain 1.1 to 4 %: weights of rims grow and fall where
+# Stacks of cylinders of one radius under `frictional_impulses` gain 1.1 to 4 %: weights of rims grow and fall where
 # such caps slide over each other's borders (docs/contact.md). A fault that is known, and not mended.
 GAINING = {196, 326, 786, 856}
 
