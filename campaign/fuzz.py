@@ -151,7 +151,7 @@ TARGETS: dict[str, Target] = {
             )
         ),
     ),
-    "mesh": Target(_mesh, ("haptic_sim.geometry.meshes", "trimesh.exchange")),
+    "mesh": Target(_mesh, ("haptic_sim.geometry.mesh_files", "trimesh.exchange")),
     "bag": Target(_bag, ("haptic_bench.recording.bag", "mcap")),
     "message": Target(_message, ("haptic_bench.recording.trial_bag",)),
     "board": Target(_board, ("haptic_drivers.devices.haply_2diy",)),
