@@ -292,20 +292,16 @@ def check_trial(seed: int, duration: float, folder: Path) -> None:
 
 
 # 341: a stack with bodies of 36 kg on bodies of 4 g and 34 g, in which impulses and springs push the same way
-@pytest.mark.parametrize("seed", [*range(9), 341])
-def test_random_worlds_gain_no_energy(seed: int, tmp_path: Path) -> None:
-    check_trial(seed, 0.25, tmp_path)
-
-
-# Stacks of cylinders of one radius under `frictional_impulses` gain 1.1 to 4 %: weights of rims grow and fall where
-# such caps slide over each other's borders (docs/contact.md). A fault that is known, and not mended.
-GAINING = {196, 326, 786, 856}
+# 326: a cylinder of 23 g between boxes of 144 g and 39 kg, whose points go around its rims
+@pytest.mark.parametrize(("seed", "duration"), [*((seed, 0.25) for seed in (*range(9), 341)), (326, 0.05)])
+def test_random_worlds_gain_no_energy(seed: int, duration: float, tmp_path: Path) -> None:
+    check_trial(seed, duration, tmp_path)
 
 
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("first", range(0, 1000, 50))
 def test_of_a_thousand_random_worlds_none_is_unstable_or_gains_energy(first: int, tmp_path: Path) -> None:
-    for seed in sorted(set(range(first, first + 50)) - GAINING):
+    for seed in range(first, first + 50):
         check_trial(seed, 1.0, tmp_path)
 
 

@@ -40,7 +40,7 @@ from haptic_sim.contact.impacts import (
     gather,
     number_columns,
 )
-from haptic_sim.contact.passivity import MOST, find_gains, foresee_bonds, keep_friction_passive
+from haptic_sim.contact.passivity import find_gains, foresee_bonds, keep_friction_passive, promise
 from haptic_sim.contact.penalties import (
     RIGID,
     STABLE,
@@ -121,9 +121,12 @@ class CompliantArrays(NamedTuple):
     late: np.ndarray = array("work of other forces on the path less that at the mean velocity", "trees", unit="J")
     ahead: np.ndarray = array("energy less storage of the bonds after the step, by group", "trees", unit="J")
     behind: np.ndarray = array("storage less energy of the bonds before the step, by group", "trees", unit="J")
+    moved: np.ndarray = array("storage of the bonds that no step has left in them, by group", "trees", unit="J")
     implicitly: np.ndarray = array("whether penalties of the group act implicitly", "trees", dtype=np.bool_)
-    again: np.ndarray = array("whether it gains even with the least friction", "trees", dtype=np.bool_)
-    acting: np.ndarray = array("part of the friction of each group that acts", "trees")
+    again: np.ndarray = array("whether they do so without friction beside them", "trees", dtype=np.bool_)
+    whole: np.ndarray = array("what the group gains with its whole friction", "trees", unit="J")
+    acting: np.ndarray = array("part of the friction of each group that is among its impulses", "trees")
+    left: np.ndarray = array("part that is left of it", "trees")
     rubbed: np.ndarray = array("friction along the tangents", "contacts", 2, unit="N s")
     sums: np.ndarray = array("memory of `tangential_mobility`", "trees")
     norms: np.ndarray = array("memory of `tangential_mobility`", "contacts", 2)
@@ -281,17 +284,19 @@ def _act_passively(packed, count, period):
     _friction_and_gains(packed, count, period, rubs)
     some = False
     for g in range(m.implicitly.shape[0]):
-        m.implicitly[g] = m.gains[0, g] > 0.0
+        m.implicitly[g], m.again[g] = m.gains[0, g] > 0.0, False
         some = some or m.implicitly[g]
     if some:
         _act_implicitly(packed, count, period, start, m.implicitly, rubs)
         _friction_and_gains(packed, count, period, rubs)
-    if rubs and m.gains[1].max() > 0.0 and not keep_friction_passive(packed, count, period, MOST):
+    if rubs and m.gains[1].max() > 0.0 and not keep_friction_passive(packed, count, period):
         _act_implicitly(packed, count, period, start, m.again, False)
         _friction_and_gains(packed, count, period, rubs)
-        keep_friction_passive(packed, count, period, 0.0)
+        keep_friction_passive(packed, count, period)
     if some:
         _divide_implicit_impulses(packed, count, period)
+    if rubs:
+        promise(count, m.bonds[counts[NOW]], a, period)
 
 
 @kernel
@@ -317,14 +322,17 @@ def _divide_implicit_impulses(packed, count, period):
 @kernel
 def _friction_and_gains(packed, count, period, rubs):
     """Apply friction, keep it in `rubbed`, and find the gains."""
-    p, rubbed = packed.arrays.impulses.p, packed.arrays.method.rubbed
+    m = packed.arrays.method
+    p, rubbed = packed.arrays.impulses.p, m.rubbed
     for i in range(count):
         rubbed[i, 0], rubbed[i, 1] = -p[i, 1], -p[i, 2]
     _apply_friction(packed, count, period)
     for i in range(count):
         rubbed[i, 0], rubbed[i, 1] = rubbed[i, 0] + p[i, 1], rubbed[i, 1] + p[i, 2]
     foresee(packed, count, period)
-    find_gains(packed, count, period, rubs, 1.0)
+    for g in range(m.acting.shape[0]):
+        m.acting[g] = 1.0
+    find_gains(packed, count, period, rubs)
 
 
 @kernel
@@ -824,6 +832,7 @@ def _lay_aside(packed, sleep, begin, end):
         if s < 0:
             bonds.id[n], bonds.stiffness[n], bonds.sliding[n] = bonds.id[k], stiffness, sliding
             bonds.strain[n, 0], bonds.strain[n, 1], bonds.strain[n, 2] = x, y, z
+            bonds.promised[n] = bonds.promised[k]
             n += 1
             continue
         memory = sleep.memory[s]
@@ -849,7 +858,9 @@ def _take_up(packed, sleep, s, row):
     bonds, n = m.bonds[a.counts[NOW]], a.counts[BONDS]
     if memory.bonded != 0.0 and n < bonds.id.shape[0]:
         bonds.id[n], bonds.stiffness[n], bonds.sliding[n] = sleep.id[s], memory.bond, int(memory.sliding)
-        bonds.strain[n, 0], bonds.strain[n, 1], bonds.strain[n, 2] = memory.x, memory.y, memory.z
+        x, y, z = memory.x, memory.y, memory.z
+        bonds.strain[n, 0], bonds.strain[n, 1], bonds.strain[n, 2] = x, y, z
+        bonds.promised[n] = 0.5 * memory.bond * (x * x + y * y + z * z)  # that of a bond at rest
         a.counts[BONDS] = n + 1
 
 

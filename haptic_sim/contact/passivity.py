@@ -16,6 +16,18 @@ a of the bonds, kinetic energy and storage are positive definite together while 
 2), and at rest V* = 1/2 K z^2. So X counts V* for bonds, and friction that sticks elastically gains nothing. What a
 change of K with the normal force, sliding and viscous friction gain is counted.
 
+**Points that move.** Steps follow each other with no gain only if a step begins with the storage that the one before
+has left, 1/2 K z.(z + h v') with its velocity v' after it. The velocity v with which the next step begins is that of
+another point of the bodies where the contact has moved meanwhile: by dx along a body that turns with w, it differs by
+w x dx, and the storage of the bond by
+    1/2 K h z.(w x dx).
+That is of third order in the motion while a contact moves with the bodies. But the points of a cylinder's rim follow
+the direction in which the rim is lowest, which goes once around while the body tilts by a small angle to one side, then
+to the other. So they move by up to a diameter in a step, and light cylinders between heavy bodies, which wobble by
+1e-4 rad, have been driven by it. A step counts the rise of the storage of the bonds of a group as gain, and the storage
+from which it starts is the lower one. Of a bond that ends nothing is counted: its energy 1/2 K z^2 is lost. Where its
+storage was negative, that of the group rises, by no more than the difference that SHARE allows, see below.
+
 **Other forces.** Gravity does its work on the path h v' of the step, not at the mean velocity. So the impulses e of the
 forces other than contacts gain -e.(u' - u)/2 in scaled coordinates, which belongs to X: without it a spring that
 carries a constant load would gain and lose in turns, to first order of the velocity. In a step with impulses, too: an
@@ -41,8 +53,9 @@ whole step gains nothing, but for the work of the hand, which is booked at the m
 **Friction** acts after the penalties, and changes the normal velocities too. If the group gains energy by it, bonds and
 friction are scaled by a part c. X is convex in c: of bonds its second derivative is sum K z'^2. So with X(c0) < 0
     c = c0 - (1 - c0) X(c0) / (X(1) - X(c0))
-is enough. MOST is tried as c0, so that c is close to 1 where X(1) is small. If X(MOST) > 0, the penalties act
-implicitly without friction, and c0 = 0, where X is that of these penalties less the storage.
+is enough. MOST is tried as c0, so that c is close to 1 where X(1) is small. If X(MOST) > 0, the penalties of the group
+act implicitly without friction, and c0 = 0, where X is that of these penalties less the storage. Other groups, whose
+penalties have been found beside their friction, keep their c0.
 
 **Energy and storage.** Bonds that oscillate have by turns more and less energy than storage. As far as the difference
 exceeds the part SHARE of the elastic energy of the group, it is counted as gain, so that the sum of kinetic and elastic
@@ -80,6 +93,18 @@ def foresee_bonds(count, bonds, a, period, storage, held):
         held[i, 0], held[i, 1] = -period * K[i] * z_1, -period * K[i] * z_2
 
 
+@kernel
+def promise(count, bonds, a, period):
+    """Remember the storage of all bonds at the end of the step, with the velocities that `foresee` has found [J]."""
+    z, K, v, normal, t, promised = bonds.strain, bonds.stiffness, a.after, a.rows.normal, a.tangent, bonds.promised
+    for i in range(count):
+        promised[i] = 0.0
+        if K[i] > 0.0:
+            z_1, z_2 = _along_tangents(z, normal, t, i)
+            square = z[i, 0] * z[i, 0] + z[i, 1] * z[i, 1] + z[i, 2] * z[i, 2]
+            promised[i] = 0.5 * K[i] * (square + period * (z_1 * v[i, 1] + z_2 * v[i, 2]))
+
+
 @kernel(inline="always")
 def _along_tangents(z, normal, t, i):
     """Components of row i of z along both tangents."""
@@ -91,20 +116,21 @@ def _along_tangents(z, normal, t, i):
 
 
 @kernel
-def find_gains(packed, count, period, rubs, part):
+def find_gains(packed, count, period, rubs):
     """Fill `gains` with what the contacts of each group gain, after `foresee` [J].
 
     gains[0] is of penalties alone, with half of what their dampers take: it decides whether they are explicit, and is
     not positive where the group collides. gains[1] is of all contacts, with their bonds of friction if it `rubs`, of
-    which only a `part` is among the impulses.
+    which only the part `acting` is among the impulses.
     """
     a = packed.arrays
     m = a.method
     gains, elastic, late, ahead, behind, laws = m.gains, m.elastic, m.late, m.ahead, m.behind, m.laws
+    moved = m.moved
     for g in range(elastic.shape[0]):
-        gains[0, g] = gains[1, g] = elastic[g] = late[g] = ahead[g] = behind[g] = laws[g] = 0.0
+        gains[0, g] = gains[1, g] = elastic[g] = late[g] = ahead[g] = behind[g] = laws[g] = moved[g] = 0.0
     _count_penalties(a, count, period)
-    _count_friction(a, count, period, rubs, part)
+    _count_friction(a, count, period, rubs)
     for g in range(elastic.shape[0]):
         late[g] = min(late[g], LATE * elastic[g])
         gains[1, g] += min(late[g], 0.0)
@@ -119,8 +145,8 @@ def find_gains(packed, count, period, rubs, part):
     for g in range(elastic.shape[0]):
         gains[0, g] = 0.0 if m.colliding[g] else gains[0, g] + max(0.0, laws[g]) - late[g]
         gains[1, g] += max(0.0, laws[g]) - late[g]
-        most = SHARE * elastic[g]
-        gains[1, g] += max(0.0, ahead[g] - most) + max(0.0, behind[g] - most)
+        most, unpaid = SHARE * elastic[g], max(0.0, moved[g])
+        gains[1, g] += unpaid + max(0.0, ahead[g] - most) + max(0.0, behind[g] - unpaid - most)
 
 
 @kernel
@@ -159,13 +185,13 @@ def _count_laws(a):
 
 
 @kernel
-def _count_friction(a, count, period, rubs, part):
+def _count_friction(a, count, period, rubs):
     """Count what tangential impulses and bonds gain, and how far energy and storage of the bonds differ."""
     m, p, before, after, rubbed = a.method, a.impulses.p, a.before, a.after, a.method.rubbed
     bonds = m.bonds[a.counts[NOW]]
     z, K, normal, tangent = bonds.strain, bonds.stiffness, a.rows.normal, a.tangent
     root, gains, elastic, late, ahead, behind = m.root, m.gains, m.elastic, m.late, m.ahead, m.behind
-    stored, energy = m.stored, m.energy
+    stored, energy, moved, promised, acting = m.stored, m.energy, m.moved, bonds.promised, m.acting
     for i in range(count):
         g = root[i]
         if g < 0:
@@ -176,9 +202,11 @@ def _count_friction(a, count, period, rubs, part):
         if rubs:
             gain -= stored[i]
             behind[g] += stored[i] - energy[i]
+            moved[g] += stored[i] - promised[i]
             elastic[g] += energy[i]
             if K[i] > 0.0:
                 z_1, z_2 = _along_tangents(z, normal, tangent, i)
+                part = acting[g]
                 growth = 0.5 * K[i] * part * period * (z_1 * w_1 + z_2 * w_2)
                 gain += 0.5 * K[i] * part * part * (z_1 * z_1 + z_2 * z_2) + growth
                 ahead[g] -= growth
@@ -186,34 +214,36 @@ def _count_friction(a, count, period, rubs, part):
 
 
 @kernel
-def keep_friction_passive(packed, count, period, least):
-    """Scale the friction of groups that gain energy by it, and their bonds, to at least a part of it.
+def keep_friction_passive(packed, count, period):
+    """Scale the friction of groups that gain energy by it, and their bonds.
 
-    Call it after `find_gains`. Returns whether that is enough; otherwise nothing is scaled, and `again` says which
-    groups gain even with the least part.
+    Call it after `find_gains`. To a group is left at least the part MOST, or any part where its penalties act
+    implicitly without friction (`again`). Returns whether that is enough; otherwise nothing is scaled, and `again` says
+    which groups have to act so, too.
     """
     a = packed.arrays
     m, p, rubbed, strain = a.method, a.impulses.p, a.method.rubbed, a.method.bonds[a.counts[NOW]].strain
-    gains, acting, again, enough = m.gains, m.acting, m.again, True
+    gains, whole, acting, left, again, enough = m.gains, m.whole, m.acting, m.left, m.again, True
     for g in range(acting.shape[0]):
-        acting[g] = gains[1, g]
+        whole[g] = gains[1, g]
+        acting[g] = 1.0 if not whole[g] > 0.0 else 0.0 if again[g] else MOST
     for i in range(count):
         g = m.root[i]
-        if g >= 0 and acting[g] > 0.0:
+        if g >= 0 and acting[g] < 1.0:
+            least = acting[g]
             p[i, 1], p[i, 2] = p[i, 1] - (1.0 - least) * rubbed[i, 0], p[i, 2] - (1.0 - least) * rubbed[i, 1]
     foresee(packed, count, period)
-    find_gains(packed, count, period, True, least)
+    find_gains(packed, count, period, True)
     for g in range(acting.shape[0]):
-        again[g] = acting[g] > 0.0 and gains[1, g] > 0.0
-        enough = enough and (not again[g] or least == 0.0)
-        if acting[g] > 0.0:
-            acting[g] = least if again[g] else least + (1.0 - least) * gains[1, g] / (gains[1, g] - acting[g])
-        else:
-            acting[g] = -1.0  # it is whole
+        least = left[g] = acting[g]
+        if least < 1.0 and not gains[1, g] > 0.0:
+            left[g] = least + (1.0 - least) * gains[1, g] / (gains[1, g] - whole[g])
+        elif 0.0 < least < 1.0:
+            again[g], enough = True, False
     for i in range(count):
         g = m.root[i]
-        if g >= 0 and acting[g] >= 0.0:
-            part = acting[g] if enough else 1.0
+        if g >= 0 and acting[g] < 1.0:
+            least, part = acting[g], left[g] if enough else 1.0
             p[i, 1], p[i, 2] = p[i, 1] + (part - least) * rubbed[i, 0], p[i, 2] + (part - least) * rubbed[i, 1]
             for d in range(3):
                 strain[i, d] *= part
