@@ -9,8 +9,8 @@ which is called in the servo thread for each contact of a shape that has the tex
 - `place`: a `TexturePlace`, a point of the surface in the axes of the shape;
 - `keys` (n,): the numbers that `TextureParameters.numbers` returns;
 
-and fills in `answer`, a `TextureAnswer`, in which everything is 0 before the call. Nothing may be allocated. A texture is
-engraved: its height is from -`depth` to 0, so that nothing of it is outside of the shape. `gradient` must be that of
+and fills in `answer`, a `TextureAnswer`, in which everything is 0 before the call. Nothing may be allocated. A texture
+is engraved: its height is from -`depth` to 0, so that nothing of it is outside of the shape. `gradient` must be that of
 `height`, or the force of a contact is not conservative. What of it is along the normal has no effect. An answer that
 is not finite is no texture there.
 """

@@ -44,6 +44,6 @@ def too_steep(world: WorldSetup, stiffness: float, period: float) -> Iterator[st
                 would = f"must be at most {0.99 * part * texture.amplitude:.3g} m" if part > 0.0 else "too large"
                 yield (
                     f"scene.bodies.{body}: texture.amplitude = {texture.amplitude:g} m: {would} for contact.stiffness "
-                    f"= {stiffness:g} N/m at rate = {1.0 / period:g} Hz, with slopes up to {slope:.3g}; choose a longer "
-                    "wavelength, a smaller stiffness, a heavier body or a higher rate"
+                    f"= {stiffness:g} N/m at rate = {1.0 / period:g} Hz, with slopes up to {slope:.3g}; choose a "
+                    "longer wavelength, a smaller stiffness, a heavier body or a higher rate"
                 )

@@ -123,15 +123,15 @@ def _radius(scene, g, feature, other, n):
     """Radius of curvature of shape g at a feature that touches shape `other` along n [m]."""
     shapes = scene.shapes
     kind = shapes.kind[g]
-    if kind == SPHERE or kind == CAPSULE:
+    if kind in (SPHERE, CAPSULE):
         return shapes.size[g, 0]
-    is_face = FACE <= feature and feature < OTHER
+    is_face = FACE <= feature < OTHER
     if kind == HALFSPACE or is_face:
         return FLAT
     if kind == CYLINDER:
         cosine = dot(column(scene.placement, g, 2), n)
         return shapes.size[g, 0] * max(0.0, 1.0 - cosine * cosine)
-    if feature >= OTHER and (shapes.kind[other] == SPHERE or shapes.kind[other] == CAPSULE):
+    if feature >= OTHER and shapes.kind[other] in (SPHERE, CAPSULE):
         return FLAT  # a ball on a face
     return 0.0
 
