@@ -62,9 +62,11 @@ def _rows(model: type[BaseModel], prefix: str) -> Iterator[tuple[str, str, str, 
             if discriminator is not None:
                 tag = typing.get_args(member.model_fields[str(discriminator)].annotation)[0]
                 variant = f" ({discriminator} {tag})"
+            parts_within = {one for one, field in member.model_fields.items() if kind_of(field) is not None}
             for row in _rows(member, f"{key}."):
-                if "[i]" in row[0].removeprefix(key):
-                    yield row  # what a list holds is the same for all variants
+                below = row[0].removeprefix(f"{key}.")
+                if "[i]" in below or below.partition(".")[0] in parts_within:
+                    yield row  # what a list or a part holds is the same for all variants
                 elif row[0] != f"{key}.{discriminator}":
                     yield (row[0], *row[1:4], row[4] + variant)
                 else:

@@ -35,6 +35,8 @@ def shape_numbers(shape: AnyShapeParameters, folder: Path, key: str) -> np.ndarr
         found = solid(shape, folder)
     except ValueError as error:
         raise ParameterError([f"{key}{error}"]) from error
+    if not shape.texture.ABSENT:
+        raise ParameterError([f"{key}.texture = {shape.texture.type}: a region has no texture; leave it out"])
     if found.field is not None:
         raise ParameterError([f"{key}.field: a region takes convex shapes; leave field out, and set as: hull"])
     if len(found.geometry) > 1:

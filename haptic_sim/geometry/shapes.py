@@ -17,6 +17,7 @@ from haptic_sim.geometry.fields.field import SolidField, build_field, triangle_m
 from haptic_sim.geometry.generate import SHAPES, numbers_of
 from haptic_sim.geometry.mesh_files import MeshError, merged, read_mesh
 from haptic_sim.geometry.meshes import As, Taken, convex_shape, hull_would_do, mesh_mass, take
+from haptic_sim.geometry.textures import AnyTextureParameters, NoTextureParameters
 from haptic_sim.parameters import Parameters, _positive, did_you_mean, quantity
 from haptic_sim.rotations import from_roll_pitch_yaw
 
@@ -69,21 +70,29 @@ def placement(position: Vector, rotation: Vector) -> pin.SE3:
     return pin.XYZQUATToSE3(np.array([*position, *from_roll_pitch_yaw(*rotation)]))
 
 
-class BoxParameters(Placed):
+class Textured(Placed):
+    """A shape with a surface."""
+
+    texture: AnyTextureParameters = quantity(
+        NoTextureParameters(), description="Height of the surface over that of the shape (docs/textures.md)"
+    )
+
+
+class BoxParameters(Textured):
     """A box, centred."""
 
     type: Literal["box"] = "box"
     size: PositiveVector = quantity(unit="m", description="Extent of the box along x, y and z")
 
 
-class SphereParameters(Placed):
+class SphereParameters(Textured):
     """A sphere."""
 
     type: Literal["sphere"] = "sphere"
     radius: float = quantity(unit="m", description="Radius of the sphere", gt=0.0)
 
 
-class CylinderParameters(Placed):
+class CylinderParameters(Textured):
     """A cylinder along z, centred."""
 
     type: Literal["cylinder"] = "cylinder"
@@ -91,7 +100,7 @@ class CylinderParameters(Placed):
     length: float = quantity(unit="m", description="Length of the cylinder", gt=0.0)
 
 
-class CapsuleParameters(Placed):
+class CapsuleParameters(Textured):
     """A cylinder along z with a half ball on each end, centred."""
 
     type: Literal["capsule"] = "capsule"
@@ -99,7 +108,7 @@ class CapsuleParameters(Placed):
     length: float = quantity(unit="m", description="Length of the capsule without its half balls", gt=0.0)
 
 
-class PlaneParameters(Placed):
+class PlaneParameters(Textured):
     """A half-space, solid where normal . p < offset; only for fixed bodies."""
 
     type: Literal["plane"] = "plane"
@@ -107,7 +116,7 @@ class PlaneParameters(Placed):
     offset: float = quantity(0.0, unit="m", description="Distance of the plane from the origin along its normal")
 
 
-class _Surface(Placed):
+class _Surface(Textured):
     """A surface of triangles."""
 
     error: float | None = quantity(

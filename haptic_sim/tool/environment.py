@@ -39,6 +39,7 @@ def detector(world: WorldSetup, contact: ContactParameters) -> CollisionDetector
         planar=world.planar,
         cluster=contact.cluster,
         fields=world.fields,
+        textures=world.textures,
     )
 
 

@@ -30,6 +30,7 @@ from haptic_sim.tool.dragged import DraggedBodies
 from haptic_sim.tool.further_hand import FurtherHand, push_hand
 from haptic_sim.tool.world_state import WorldObserver
 from haptic_sim.worlds.building import WorldSetup
+from haptic_sim.worlds.textures import too_steep
 
 SEMI_IMPLICIT = 2
 """The integrator of all tools but those of BROWN's other two methods: the new velocity moves the tool."""
@@ -103,6 +104,8 @@ class VirtualTool:
         self.rows = ContactRows(capacity_for(self.body.nv), limits=2 * limited, halves=halves)
         self.contact = build_response(part, self.body, contact, rendering, wrench_limit, self.rows.id.size, self.hand)
         self._rigid = part.RIGID
+        if not part.RIGID and (problems := list(too_steep(world, contact.stiffness, self.period))):
+            raise ParameterError(problems)
         self._integrator = integrator
         soft = not (part.IMPULSIVE or part.RIGID)
         if integrator != SEMI_IMPLICIT and not (self.body.single and soft and not self.others):

@@ -44,6 +44,7 @@ from haptic_sim.geometry.fields.field import CELLS, SolidField, fields_for
 from haptic_sim.geometry.mesh_files import MeshError
 from haptic_sim.geometry.meshes import Taken
 from haptic_sim.geometry.shapes import PlaneParameters, Solid, Vector, placement, solid, uniform
+from haptic_sim.geometry.textures import TextureParameters
 from haptic_sim.hand.held import unholdable
 from haptic_sim.messages import ToolSizes
 from haptic_sim.motions.motion import Motion, Pull
@@ -125,6 +126,7 @@ class WorldSetup:
         motions: trajectories that bodies follow; pulls: springs from the hand to bodies.
         fields: of the meshes of triangles and of the shapes that they may touch, by the names of these.
         force_fields: fields of force that act on its bodies.
+        textures: of shapes of `geometry`, by their names.
         balanced: what gravity does not pull at, mass and centre of mass of each joint in its axes; none where it pulls
             at everything, or at nothing.
     """
@@ -156,6 +158,7 @@ class WorldSetup:
     force_fields: tuple[Field, ...] = ()
     balanced: tuple[pin.Inertia, ...] = ()
     fields: Mapping[str, SolidField] = field(default_factory=dict)
+    textures: Mapping[str, TextureParameters] = field(default_factory=dict)
 
     def __repr__(self) -> str:
         """One line that says what is in it."""
@@ -328,6 +331,7 @@ class _Shape:
     pose: pin.SE3  # in the joint's axes
     geometry: coal.CollisionGeometry
     field: SolidField | None = None
+    texture: TextureParameters | None = None
 
 
 @dataclass
@@ -454,6 +458,7 @@ def build(
         force_fields=force_fields,
         balanced=balanced,
         fields=fields,
+        textures={shape.name: shape.texture for shape in plan.shapes if shape.texture is not None},
     )
     if any(parameters.jitter):
         world = _jittered(world, plan, parameters, seed, prefix)
@@ -898,12 +903,13 @@ def _add_bodies(plan: _Plan, parameters: WorldParameters, folder: Path) -> Itera
     # Shapes in the order of the experiment, whatever hangs on what.
     for name, of_body in solids.items():
         numbers = itertools.count()
-        for one in of_body:
+        for one, shape in zip(of_body, parameters.bodies[name].shapes, strict=True):
             if one.taken is not None:
                 plan.meshes.append(MeshOfBody(name, len(plan.shapes), len(one.geometry), one.taken))
             pose = plan.places[name].pose * one.pose
+            texture: Any = None if shape.texture.ABSENT else shape.texture
             plan.shapes += [
-                _Shape(name, f"{name}.{next(numbers)}", pose, geometry, one.field) for geometry in one.geometry
+                _Shape(name, f"{name}.{next(numbers)}", pose, geometry, one.field, texture) for geometry in one.geometry
             ]
 
 

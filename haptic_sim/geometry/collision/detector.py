@@ -20,7 +20,9 @@ from haptic_sim.geometry.collision.narrow_phase import NarrowPhase
 from haptic_sim.geometry.collision.planar import deepen
 from haptic_sim.geometry.collision.regions import ManifoldMemory
 from haptic_sim.geometry.collision.sink import Pairs, Sink, write_rows
+from haptic_sim.geometry.collision.textured import Textures, apply_textures, build_textures
 from haptic_sim.geometry.fields.field import SolidField, without_meshes
+from haptic_sim.geometry.textures import TextureParameters
 from haptic_sim.kernels import bind, kernel
 from haptic_sim.packed import Packed
 from haptic_sim.records import allocate, array, part, record, shared, value
@@ -69,6 +71,7 @@ class DetectorArrays(NamedTuple):
     changed: np.ndarray = array("pairs whose `active` changed", "pairs", dtype=np.int64)
     manifold: ManifoldMemory = part(ManifoldMemory, "memory of the manifolds")
     field_memory: FieldMemory = value("fields of shapes, and the memory of their contacts")
+    textures: Textures = value("textures of shapes")
     order: np.ndarray = array("contacts of `found` in the order of their identities", "clustered", dtype=np.int64)
     member: np.ndarray = array("cluster that each of these contacts belongs to", "clustered", dtype=np.int64)
     found: Sink = value("contacts before they are merged; where none are, the same as `sink`")
@@ -98,6 +101,7 @@ class CollisionDetector:
         cluster: float = 0.0,
         fields: Mapping[str, SolidField] | None = None,
         budget: int = BUDGET,
+        textures: Mapping[str, TextureParameters] | None = None,
     ):
         """A detector of the collision pairs of `geometry`.
 
@@ -112,6 +116,7 @@ class CollisionDetector:
             fields: of the triangle meshes and of the solids that they may touch, by the names of the geometry objects
                 (`fields_for`).
             budget: largest number of leaves of a shell that a detection visits (see `field_contacts`).
+            textures: of shapes, by the names of the geometry objects.
 
         Raises:
             ValueError: a shape or pair that there are no contacts for, or an argument that does not fit; the message
@@ -152,6 +157,7 @@ class CollisionDetector:
             shapes=shapes,
             broad=build_broad_phase(shapes.kind, objects),
             field_memory=memory,
+            textures=build_textures(self._names, textures or {}, bool(planar)),
             pairs=Pairs(objects, shapes.body[objects], restitution, friction),
             loose=loose,
             planar=bool(planar),
@@ -339,4 +345,6 @@ def _write(packed, near, margin):
     fill_contacts(scene, near, margin)
     if scene.cluster > 0.0:
         merge_clusters(scene)
+    if scene.textures.some:
+        apply_textures(scene)
     return write_rows(scene)

@@ -1,0 +1,151 @@
+"""Textures as parts: heights over the surfaces of shapes, and the class of their parameters.
+
+The law of a texture is a kernel, of this package or of another one,
+
+    law(place, keys, answer)
+
+which is called in the servo thread for each contact of a shape that has the texture. It reads
+
+- `place`: a `TexturePlace`, a point of the surface in the axes of the shape;
+- `keys` (n,): the numbers that `TextureParameters.numbers` returns;
+
+and fills in `answer`, a `TextureAnswer`, in which everything is 0 before the call. Nothing may be allocated. A texture
+is engraved: its height is from -`depth` to 0, so that nothing of it is outside of the shape. `gradient` must be that of
+`height`, or the force of a contact is not conservative. What of it is along the normal has no effect. An answer that
+is not finite is no texture there.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Annotated, Any, ClassVar, Literal, NamedTuple
+
+import numpy as np
+from numba.core import types
+from numba.extending import intrinsic
+from pydantic import AfterValidator
+
+from haptic_sim import kernels
+from haptic_sim.kernels import kernel
+from haptic_sim.parameters import quantity
+from haptic_sim.parts import Kind, Part
+from haptic_sim.records import array, record
+
+SHORTEST = 1e-9  # of a direction
+
+
+@record
+class TexturePlace(NamedTuple):
+    """A point of a surface, in the axes of the shape."""
+
+    position: np.ndarray = array("position of the point", 3, unit="m")
+    normal: np.ndarray = array("outward unit normal of the shape without its texture", 3)
+
+
+@record
+class TextureAnswer(NamedTuple):
+    """The texture at that point."""
+
+    height: np.ndarray = array("height over the surface, 0 at the most", 1, unit="m")
+    gradient: np.ndarray = array("gradient of the height by the position", 3)
+
+
+@intrinsic
+def call_texture(typing, address, place, keys, answer):
+    """Call the law at an address."""
+    return types.void(address, place, keys, answer), kernels.call_code
+
+
+if kernels.IN_PYTHON:
+    call_texture = kernels.call_python  # type: ignore[assignment]  # as kernels call it
+
+
+class SurfaceParameters(Part):
+    """Parameters of the surface of a shape."""
+
+
+TEXTURES = Kind("textures", SurfaceParameters)
+AnyTextureParameters = Annotated[SurfaceParameters, TEXTURES]
+
+
+class NoTextureParameters(SurfaceParameters):
+    """A smooth surface."""
+
+    ABSENT: ClassVar[bool] = True
+    type: Literal["none"] = "none"
+
+
+class TextureParameters(SurfaceParameters):
+    """Parameters of the texture of a shape."""
+
+    LAW: ClassVar[Any] = None
+    """The kernel of the law, see the module."""
+
+    amplitude: float = quantity(
+        unit="m", description="Amplitude: half of the height from the grooves to the ridges", gt=0.0, le=0.1
+    )
+
+    def numbers(self) -> np.ndarray:
+        """Numbers that the law gets, (n,); by default all numbers among the keys, in their order."""
+        values = [getattr(self, name) for name in type(self).model_fields]
+        return np.array([x for one in values for x in np.ravel(one).tolist() if not isinstance(one, str)], float)
+
+    @property
+    def depth(self) -> float:
+        """Largest depth of the texture under the surface [m]; in proportion to `amplitude`."""
+        return 2.0 * self.amplitude
+
+    @property
+    def largest_slope(self) -> float:
+        """Upper bound of the length of the gradient; in proportion to `amplitude`; 0: it is not known."""
+        return 0.0
+
+    @property
+    def largest_curvature(self) -> float:
+        """Upper bound of the second derivative [1/m]; in proportion to `amplitude`; 0: it is not known."""
+        return 0.0
+
+
+@kernel
+def ridges(place, keys, answer):
+    """Law of a grating: amplitude, wavelength, direction (3) of unit length, phase."""
+    x = place.position
+    wave = 2.0 * math.pi / keys[1]
+    angle = wave * (keys[2] * x[0] + keys[3] * x[1] + keys[4] * x[2]) + keys[5]
+    answer.height[0] = keys[0] * (math.sin(angle) - 1.0)
+    slope = keys[0] * wave * math.cos(angle)
+    for i in range(3):
+        answer.gradient[i] = slope * keys[2 + i]
+
+
+def _direction(values: tuple[float, float, float]) -> tuple[float, float, float]:
+    if max(map(abs, values)) < SHORTEST:
+        raise ValueError(f"must not be {'shorter than ' + format(SHORTEST, 'g') if any(values) else 'zero'}")
+    return values
+
+
+class GratingParameters(TextureParameters):
+    """Sinusoidal ridges across a direction: h = A sin(2 pi d . x / wavelength + phase) - A."""
+
+    LAW: ClassVar[Any] = ridges
+    type: Literal["grating"] = "grating"
+    wavelength: float = quantity(unit="m", description="Distance from ridge to ridge", ge=1e-5, le=10.0)
+    direction: Annotated[tuple[float, float, float], AfterValidator(_direction)] = quantity(
+        (1.0, 0.0, 0.0), description="Direction across the ridges, in the axes of the shape, of any length"
+    )
+    phase: float = quantity(0.0, unit="rad", description="Phase of the sine at the origin of the shape")
+
+    def numbers(self) -> np.ndarray:
+        """Numbers of `ridges`."""
+        d = np.array(self.direction) / np.linalg.norm(self.direction)
+        return np.array([self.amplitude, self.wavelength, *d, self.phase])
+
+    @property
+    def largest_slope(self) -> float:
+        """2 pi A / wavelength."""
+        return 2.0 * math.pi * self.amplitude / self.wavelength
+
+    @property
+    def largest_curvature(self) -> float:
+        """(2 pi / wavelength)^2 A [1/m]."""
+        return (2.0 * math.pi / self.wavelength) ** 2 * self.amplitude
