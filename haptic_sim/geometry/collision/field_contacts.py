@@ -28,11 +28,11 @@ a part that a point passes within one step holds it, too. Beyond HELD points of 
 
 **Bounded work.** The leaves of a cell are those of a binary tree. With M the path along which any point of the shell can
 have moved through the field since the start, a node that was found a distance d away has no point within a distance r
-before M has grown by d - r. So nodes keep M + d, and only those are visited of which this is less than M + r: the ball of
-a set of leaves at a distance of more than its own size says so of all of them, so that without contact the work depends
-on the clearance and not on the number of points. A set that was near is not tested again before the points have moved
-so far that the test can have another result. A tick visits the points of at most `budget` leaves, those first that
-can touch first; `omitted` counts the others. The first tick, and the one after `forget`, visits all.
+before M has grown by d - r. So nodes keep M + d, and only those are visited of which this is less than M + r. The ball
+of a set of leaves that is farther away than its own size says so of all of them: without contact the work depends on
+the clearance, and not on the number of points. A set that was near is not tested again before the points have moved so
+far that the test can have another result. A tick visits the points of at most `budget` leaves, those first that can
+touch first; `omitted` counts the others. The first tick, and the one after `forget`, visits all.
 """
 
 from __future__ import annotations
