@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import pairwise
 
 import numpy as np
 import pinocchio as pin
@@ -54,7 +55,7 @@ def steepest_and_jump(scene: Scene) -> tuple[float, float]:
 
         times = np.linspace(0.0, LENGTH, STEPS + 1)
         forces = [force(t) for t in times]
-        changes = [float(np.linalg.norm(b - a)) for a, b in zip(forces[:-1], forces[1:], strict=True)]
+        changes = [float(np.linalg.norm(b - a)) for a, b in pairwise(forces)]
         for k in np.argsort(changes)[-4:]:
             steepest = max(steepest, changes[k] / distance(pose(times[k]), pose(times[k + 1])))
             (begin, end), (first, last) = times[k : k + 2], forces[k : k + 2]

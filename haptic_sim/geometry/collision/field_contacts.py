@@ -26,8 +26,8 @@ remembered, until the point is in front of it or nothing lies between (as the go
 Where a point enters is found along its path of the step by sphere tracing, where the path is long enough to matter: so
 a part that a point passes within one step holds it, too. Beyond HELD points of a shell the nearest surface counts.
 
-**Bounded work.** The leaves of a cell are those of a binary tree. With M the path along which any point of the shell can
-have moved through the field since the start, a node that was found a distance d away has no point within a distance r
+**Bounded work.** The leaves of a cell are those of a binary tree. With M the path along which a point of the shell can
+have moved in the field since the start, a node that was found a distance d away has no point within a distance r
 before M has grown by d - r. So nodes keep M + d, and only those are visited of which this is less than M + r. The ball
 of a set of leaves that is farther away than its own size says so of all of them: without contact the work depends on
 the clearance, and not on the number of points. A set that was near is not tested again before the points have moved so

@@ -98,7 +98,7 @@ def _halve(features: np.ndarray, members: np.ndarray, goes_on, by_count: bool = 
 
 
 class Tree(NamedTuple):
-    """Halves of halves of the leaves of each cell. Nodes are the leaves, by their numbers, and sets of leaves behind."""
+    """Halves of halves of the leaves of each cell. Nodes are the leaves, by their numbers, then sets of them."""
 
     parts: np.ndarray  # the two nodes of each set, (sets, 2)
     ball: np.ndarray  # centre and radius of the points of each set, (sets, 4) [m]
