@@ -1,30 +1,47 @@
 """Benchmark of contacts by fields: time of a detection against the size of the meshes, and of building a field.
 
 Two tori hang in each other: a shell of points in a field of samples, and the other way round. The path is a slow
-rocking at 1 kHz, in contact or with a millimetre of clearance. Times are of the processor, so that other work of the
-machine does not count. coal's distance of the same two meshes by its trees of triangles is measured at the same poses;
-of meshes that overlap it says only that they do, not how deep.
+rocking at 1 kHz, in contact or with clearance. Times are of the processor, so that other work of the machine does not
+count. The same two meshes are given to others at the same poses, tick by tick:
+
+- coal's distance by its trees of triangles; of meshes that overlap it says only that they do, not how deep;
+- MuJoCo's octrees of signed distances (geoms of type `sdf`), which look for the deepest points by gradient descent from
+  a number of starts;
+- MuJoCo's convex pieces: hulls of SECTORS sectors of each torus, which stand out on the inner side.
+
+    ./haptics benchmark fields --json FILE
+    ./haptics shell python -m benchmarks.fields FILE docs/images/fields.svg
+
+draws the times against the size.
 """
 
 from __future__ import annotations
 
+import json
+import sys
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import coal
+import mujoco
 import numpy as np
 import pinocchio as pin
 
 from haptic_sim.contact_rows import ContactRows
 from haptic_sim.geometry.collision import CollisionDetector
 from haptic_sim.geometry.fields.distances import build_grid, gather_grids
-from haptic_sim.geometry.fields.field import MEMORY, SolidField, build_field, sample, triangle_mesh
+from haptic_sim.geometry.fields.field import FACE_SPACING, MEMORY, SolidField, build_field, sample, triangle_mesh
 from haptic_sim.geometry.fields.shells import build_shell
+from haptic_view.figures import Axis, Line, Panel, draw, style_of
 
 LARGE, SMALL = 0.05, 0.02  # radii of the torus [m]
 TICKS = 2000
 MARGIN = 1e-4  # [m]
+SIZES = (1000, 10_000, 100_000, 1_000_000)  # of triangles and of points
+POINTS = 100  # within reach
+SECTORS = 24
 Row = Callable[[str, float, str, str, bool | None], dict[str, Any]]
 
 
@@ -43,11 +60,14 @@ def torus(triangles: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def field(mesh: tuple[np.ndarray, np.ndarray], samples: int, points: int) -> SolidField:
-    """With so many samples along the longest side of the box around the mesh, and about so many points."""
+    """With so many samples along the longest side of the box around the mesh, and about so many points.
+
+    Its accuracy is that of a field with points that far apart; the grid is coarser where it would be too large.
+    """
     spacing = float(np.ptp(mesh[0], axis=0).max()) / samples
     area = 4.0 * np.pi**2 * LARGE * SMALL
     gap = float(np.sqrt(area / (0.947 * points)))
-    return SolidField(build_grid(*mesh, spacing, MEMORY), build_shell(*mesh, gap, gap, 64), 0.5 * spacing, 0.0)
+    return SolidField(build_grid(*mesh, spacing, MEMORY), build_shell(*mesh, gap, gap, 64), gap / FACE_SPACING, 0.0)
 
 
 def poses(depth: float, ticks: int) -> list[pin.SE3]:
@@ -75,43 +95,124 @@ class Pair:
         fields = {"torus 0": one, "torus 1": one}
         self.detector = CollisionDetector(self.model, geometry, np.zeros(1), np.zeros((1, 2)), fields=fields)
 
-    def times(self, path: list[pin.SE3]) -> tuple[np.ndarray, float]:
-        """Time of each detection [s], and the mean number of rows."""
-        found, rows = np.empty(len(path)), 0
+    def time(self, pose: pin.SE3) -> float:
+        """Time of a detection [s]."""
         here = pin.SE3ToXYZQUAT(pin.SE3.Identity())
-        for k, pose in enumerate(path):
-            pin.forwardKinematics(self.model, self.data, np.concatenate([here, pin.SE3ToXYZQUAT(pose)]))
-            begun = time.thread_time_ns()
-            self.detector.detect(self.data, MARGIN, self.rows)
-            found[k] = 1e-9 * (time.thread_time_ns() - begun)
-            rows += self.rows.count
-        return found, rows / len(path)
+        pin.forwardKinematics(self.model, self.data, np.concatenate([here, pin.SE3ToXYZQUAT(pose)]))
+        begun = time.thread_time_ns()
+        self.detector.detect(self.data, MARGIN, self.rows)
+        return 1e-9 * (time.thread_time_ns() - begun)
+
+    def least(self) -> float:
+        """Least separation of the last detection [m], MARGIN without rows."""
+        return float(self.rows.separation[: self.rows.count].min(initial=MARGIN))
 
 
-def in_contact(one: SolidField, path: list[pin.SE3]) -> float:
-    """Mean number of points of both shells within the margin."""
+class Triangles:
+    """coal's distance of two meshes."""
+
+    def __init__(self, mesh: coal.BVHModelBase):
+        self.mesh, self.request, self.start = mesh, coal.DistanceRequest(), coal.Transform3s()
+
+    def time(self, pose: pin.SE3) -> float:
+        """Time of a distance [s]."""
+        self.result, there = coal.DistanceResult(), coal.Transform3s(pose.rotation, pose.translation)
+        begun = time.thread_time_ns()
+        coal.distance(self.mesh, self.start, self.mesh, there, self.request, self.result)
+        return 1e-9 * (time.thread_time_ns() - begun)
+
+
+class MujocoPair:
+    """Two free bodies of MuJoCo with the same shapes, and the contacts that it finds."""
+
+    def __init__(self, meshes: list[tuple[np.ndarray, np.ndarray]], kind: mujoco.mjtGeom):
+        spec = mujoco.MjSpec()
+        for i, (vertices, triangles) in enumerate(meshes):
+            mesh = spec.add_mesh(name=f"mesh {i}")
+            mesh.uservert = vertices.ravel().tolist()
+            if len(triangles):
+                mesh.userface = triangles.ravel().tolist()
+        for k in range(2):
+            body = spec.worldbody.add_body(name=f"body {k}")
+            body.add_freejoint()
+            for i in range(len(meshes)):
+                body.add_geom(type=kind, meshname=f"mesh {i}", margin=MARGIN)
+        self.model = spec.compile()
+        self.data = mujoco.MjData(self.model)
+
+    def time(self, pose: pin.SE3) -> float:
+        """Time of `mj_collision` [s]."""
+        x, y, z, qx, qy, qz, qw = pin.SE3ToXYZQUAT(pose)
+        self.data.qpos[:] = [0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0, x, y, z, qw, qx, qy, qz]
+        mujoco.mj_kinematics(self.model, self.data)
+        mujoco.mj_comPos(self.model, self.data)
+        begun = time.thread_time_ns()
+        mujoco.mj_collision(self.model, self.data)
+        return 1e-9 * (time.thread_time_ns() - begun)
+
+    def least(self) -> float:
+        """Least distance of the contacts [m], MARGIN without."""
+        return min((contact.dist for contact in self.data.contact), default=MARGIN)
+
+
+def sectors(mesh: tuple[np.ndarray, np.ndarray]) -> list[tuple[np.ndarray, np.ndarray]]:
+    """The vertices of SECTORS sectors of a torus, whose hulls are taken."""
+    angle = np.mod(np.arctan2(mesh[0][:, 1], mesh[0][:, 0]), 2.0 * np.pi) * SECTORS / (2.0 * np.pi)
+    step = SECTORS / len(np.unique(np.round(angle, 6)))
+    none = np.zeros((0, 3), np.int64)
+    found = []
+    for i in range(SECTORS):
+        away = np.abs((angle - i - 0.5 + 0.5 * SECTORS) % SECTORS - 0.5 * SECTORS)
+        found.append((mesh[0][away <= 0.5 + step], none))  # neighbours overlap by a step of the mesh
+    return found
+
+
+def clearance(pose: pin.SE3) -> float:
+    """Distance of two tori [m], below 0 their depth: the least distance of their circles, less both tubes."""
+    angle = np.linspace(0.0, 2.0 * np.pi, 4001)
+    ring = LARGE * np.stack([np.cos(angle), np.sin(angle), 0.0 * angle], axis=-1) @ pose.rotation.T + pose.translation
+    return float(np.hypot(np.hypot(ring[:, 0], ring[:, 1]) - LARGE, ring[:, 2]).min()) - 2.0 * SMALL
+
+
+def within(one: SolidField, path: list[pin.SE3], reach: float) -> float:
+    """Mean number of points of both shells within a distance [m]."""
     grids, points = gather_grids([one.grid]), one.shell.points
     distances, gradients, count = np.empty(len(points)), np.empty((len(points), 3)), 0
     for pose in path:
         for X in (pose, pose.inverse()):
             sample(grids, points @ X.rotation.T + X.translation, distances, gradients)
-            count += int(np.count_nonzero(distances < MARGIN))
+            count += int(np.count_nonzero(distances < reach))
     return count / len(path)
 
 
-def coal_times(mesh: coal.BVHModelBase, path: list[pin.SE3]) -> np.ndarray:
-    """Time of each of coal's distances [s]."""
-    found = np.empty(len(path))
-    request, start = coal.DistanceRequest(), coal.Transform3s()
-    for k, pose in enumerate(path):
-        result, there = coal.DistanceResult(), coal.Transform3s(pose.rotation, pose.translation)
-        begun = time.thread_time_ns()
-        coal.distance(mesh, start, mesh, there, request, result)
-        found[k] = 1e-9 * (time.thread_time_ns() - begun)
-    return found
+def depth_of(one: SolidField, points: int, reach: float, ticks: int) -> float:
+    """The depth at the start of a path of so many ticks along which about so many points are within a distance [m]."""
+    low, high = -2e-3, 6e-3
+    for _ in range(12):
+        middle = 0.5 * (low + high)
+        few = within(one, poses(middle, ticks)[:: ticks // 10], reach) < points
+        low, high = (middle, high) if few else (low, middle)
+    return low
 
 
-def measure(row: Row, largest: int = 1_000_000) -> list[dict[str, Any]]:
+def compare(subjects: dict[str, Any], path: list[pin.SE3]) -> tuple[dict[str, np.ndarray], dict[str, float]]:
+    """Times [s] of each subject at each pose of a path, and the largest error of its least separation there [m].
+
+    One subject follows another: by turns, each would find the caches full of the data of the others.
+    """
+    times: dict[str, np.ndarray] = {}
+    errors = dict.fromkeys(subjects, 0.0)
+    exact = [clearance(pose) for pose in path]
+    for name, subject in subjects.items():
+        times[name] = np.empty(len(path))
+        for k, pose in enumerate(path):
+            times[name][k] = subject.time(pose)
+            if exact[k] < 0.0 and hasattr(subject, "least"):
+                errors[name] = max(errors[name], abs(subject.least() - exact[k]))
+    return times, errors
+
+
+def measure(row: Row, sizes: tuple[int, ...] = SIZES, ticks: int = TICKS) -> list[dict[str, Any]]:
     """All figures, as rows of a table."""
     results = []
     mesh = torus(200_000)
@@ -121,24 +222,57 @@ def measure(row: Row, largest: int = 1_000_000) -> list[dict[str, Any]]:
     results.append(row("field of 200,000 triangles, built", built, "s", "<= 20", built <= 20.0))
     one = field(mesh, 256, 64_000)
     pair = Pair(triangle_mesh(*mesh), one)
-    touching = poses(3e-5, TICKS)
-    pair.times(touching[:10])
-    times, rows = pair.times(touching)
-    median, late = 1e6 * float(np.median(times)), 1e6 * float(np.quantile(times, 0.999))
+    depth = depth_of(one, POINTS, MARGIN, ticks)
+    touching = poses(depth, ticks)
+    compare({"": pair}, touching[:10])
+    found = compare({"": pair}, touching)[0][""]
+    median, late = 1e6 * float(np.median(found)), 1e6 * float(np.quantile(found, 0.999))
     name = f"{len(one.shell.points)} points, 256 samples a side"
-    results.append(row(f"{name}: points in contact", in_contact(one, touching[::200]), "", "", None))
-    results.append(row(f"{name}: rows", rows, "", "", None))
+    results.append(row(f"{name}: points in contact", within(one, touching[:: ticks // 10], MARGIN), "", "", None))
     results.append(row(f"{name}: median", median, "us", "<= 200", median <= 200.0))
     results.append(row(f"{name}: 99.9 %", late, "us", "<= 600", late <= 600.0))
-    for size in (size for size in (1000, 10_000, 100_000, 1_000_000) if size <= largest):
+    for size in sizes:
         mesh = torus(size)
-        pair, shape = Pair(triangle_mesh(*mesh), field(mesh, 128, size)), triangle_mesh(*mesh)
-        for what, depth in (("1 mm of clearance", -1e-3), ("in contact", 1.2e-4)):
-            path = poses(depth, 500)
+        one, shape = field(mesh, 128, size), triangle_mesh(*mesh)
+        pair = Pair(shape, one)
+        others = {
+            "triangles of coal": Triangles(shape),
+            "octrees of MuJoCo": MujocoPair([mesh], mujoco.mjtGeom.mjGEOM_SDF),
+            f"{SECTORS} convex pieces of MuJoCo": MujocoPair(sectors(mesh), mujoco.mjtGeom.mjGEOM_MESH),
+        }
+        near = depth_of(one, POINTS, MARGIN + one.accuracy, 500)
+        for what, depth, beside in (
+            ("3 mm of clearance", -3e-3, {}),
+            ("1 mm of clearance", -1e-3, others),
+            ("0.1 to 0.3 mm deep", 1.2e-4, others),
+            (f"{POINTS} points within reach", near, {}),
+        ):
             pair.detector.forget()
-            pair.times(path[:2])
-            times, _ = pair.times(path)
-            ours, theirs = 1e6 * float(np.median(times)), 1e6 * float(np.median(coal_times(shape, path[:20])))
-            results.append(row(f"{size} triangles and points, {what}", ours, "us", "", None))
-            results.append(row(f"{size} triangles, {what}: coal's distance", theirs, "us", "", None))
+            path = poses(depth, 500)
+            compare({"field": pair}, path[:2])
+            times, errors = compare({"field": pair, **beside}, path)
+            for who, found in times.items():
+                text = f"{size} triangles, {what}: {who}"
+                results.append(row(text, 1e6 * float(np.median(found)), "us", "", None))
+                if depth == 1.2e-4 and errors[who]:
+                    results.append(row(f"{text}, largest error", 1e3 * errors[who], "mm", "", None))
     return results
+
+
+def figure(results: list[dict[str, Any]]) -> Panel:
+    """Times against the number of triangles and points, from the rows of `measure`."""
+    curves: dict[str, list[tuple[int, float]]] = {}
+    for result in results:
+        size, _, what = result["name"].partition(" triangles, ")
+        if what and "error" not in what and size.isdigit():
+            curves.setdefault(what, []).append((int(size), result["value"]))
+    lines = []
+    for i, (what, points) in enumerate(curves.items()):
+        x, y = np.array(points).T
+        lines.append(Line(x, y, what, style_of(i)))
+    title = "Median time of a detection, two tori in each other"
+    return draw("fields", title, lines, Axis("triangles and points of each", log=True), Axis("time [us]", log=True))
+
+
+if __name__ == "__main__":
+    Path(sys.argv[2]).write_text(figure(json.loads(Path(sys.argv[1]).read_text())["results"]).svg, encoding="utf-8")

@@ -203,7 +203,7 @@ def worlds() -> list[Result]:
 
 
 def fields() -> list[Result]:
-    """Contacts of meshes by signed distance fields, beside coal's triangle trees."""
+    """Contacts of meshes by signed distance fields, beside coal's triangle trees, and octrees and pieces of MuJoCo."""
     return benchmark_fields.measure(_row)
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from copy import copy
+
 import coal
 import numpy as np
 import pinocchio as pin
@@ -9,7 +11,9 @@ import pytest
 from collision_scenes import GENERIC, Scene, at, convex, gem, random_pose
 from field_scenes import PLANE, FieldScene, cone, cup, pipe, torus, turned
 
+from haptic_sim.geometry.collision import CollisionDetector
 from haptic_sim.geometry.fields.field import triangle_mesh
+from haptic_sim.geometry.fields.shells import build_shell
 
 ACCURACY = 4e-4
 
@@ -172,6 +176,27 @@ def test_out_of_contact_almost_nothing_is_visited(two_tori):
         assert len(two_tori.contacts(at(), apart * at(y=1e-5 * k))) == 0
         counts.append(int(two_tori.memory.visited.sum()))
     assert np.mean(counts[1:]) < 5.0  # of hundreds
+
+
+def test_out_of_contact_the_work_does_not_grow_with_the_points(two_tori):
+    """With 4 times as many points, no more nodes are searched, of 4 times as many: 10 mm of clearance all around."""
+    searched, nodes = [], []
+    for spacing in (3e-3, 1.5e-3):
+        scene = copy(two_tori)
+        shell = build_shell(*torus(), spacing, spacing, 64)
+        fields = {name: field._replace(shell=shell) for name, field in scene.fields.items()}
+        scene.detector = CollisionDetector(scene.model, scene.geometry, np.zeros(1), np.zeros((1, 2)), fields=fields)
+        due, changed = scene.memory.node_due, 0
+        for k in range(100):
+            before = due.copy()
+            wave = 1e-3 * k * np.array([9.0, 7.0, 5.0])
+            pose = pin.SE3(pin.exp3(np.array([0.02, 0.03, 0.05]) * np.sin(wave)), np.zeros(3))
+            assert len(scene.contacts(at(), pose * at(x=0.05, turn=(np.pi / 2, 0.0, 0.0)))) == 0
+            changed += int(np.count_nonzero(due != before)) if k else 0
+        searched.append(changed)
+        nodes.append(len(due))
+    assert nodes[1] > 3 * nodes[0]
+    assert searched[1] < 1.5 * searched[0]
 
 
 def test_the_wrench_is_continuous_in_the_pose(two_tori):

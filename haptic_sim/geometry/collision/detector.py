@@ -191,7 +191,7 @@ class CollisionDetector:
         """Search everything in the next detection: shapes, those that rest too, have been moved."""
         self._arrays.bounded[:] = False
         memory = self._arrays.field_memory
-        memory.cell_due[:] = memory.leaf_due[:] = -np.inf
+        memory.node_due[:] = -np.inf
         memory.fresh[:] = True
 
     @property

@@ -26,10 +26,13 @@ remembered, until the point is in front of it or nothing lies between (as the go
 Where a point enters is found along its path of the step by sphere tracing, where the path is long enough to matter: so
 a part that a point passes within one step holds it, too. Beyond HELD points of a shell the nearest surface counts.
 
-**Bounded work.** With M the path along which any point of the shell can have moved through the field since the start, a
-leaf (or cell) that was found a distance d away has no point within a distance r before M has grown by d - r. So leaves
-keep M + d, and only those are visited of which this is less than M + r. A tick visits at most `budget` leaves, those
-first that can touch first; `omitted` counts the others. The first tick, and the one after `forget`, visits all.
+**Bounded work.** The leaves of a cell are those of a binary tree. With M the path along which a point of the shell can
+have moved in the field since the start, a node that was found a distance d away has no point within a distance r
+before M has grown by d - r. So nodes keep M + d, and only those are visited of which this is less than M + r. The ball
+of a set of leaves that is farther away than its own size says so of all of them: without contact the work depends on
+the clearance, and not on the number of points. A set that was near is not tested again before the points have moved so
+far that the test can have another result. A tick visits the points of at most `budget` leaves, those first that can
+touch first; `omitted` counts the others. The first tick, and the one after `forget`, visits all.
 """
 
 from __future__ import annotations
@@ -57,6 +60,8 @@ HELD = 512  # points of a shell that are held at most
 AGREE = 0.9  # cosine between the gradient at a point and the normal where it has entered, up to which this follows
 SHORT = 0.25  # spacings of samples: a path along which nothing is passed
 TRACE = 64  # steps along a path
+EARLY = 0.25  # radii of a set that is not near: with less of clearance its parts last longer
+DEEPEST = 64  # nodes of a path through a tree of halves of halves at most
 
 
 @record
@@ -80,8 +85,7 @@ class FieldMemory(NamedTuple):
     first: np.ndarray = shared("first side of each pair: its number of sides before", "pairs + 1", dtype=np.int64)
     shell: np.ndarray = shared("shape whose shell is taken, of each side", "sides", dtype=np.int64)
     base: np.ndarray = shared("shape whose distances are taken", "sides", dtype=np.int64)
-    first_cell: np.ndarray = shared("where the cells of a side begin in `cell_due`", "sides", dtype=np.int64)
-    first_leaf: np.ndarray = shared("where its leaves begin in `leaf_due`", "sides", dtype=np.int64)
+    first_node: np.ndarray = shared("where the nodes of a side begin in `node_due`", "sides", dtype=np.int64)
     budget: int = value("leaves that a tick visits of a side at most")
     fresh: np.ndarray = array("whether nothing has been searched yet", 1, dtype=np.bool_, fill=True)
     held: Held = part(Held, "points that have entered")
@@ -94,9 +98,11 @@ class FieldMemory(NamedTuple):
     moved: np.ndarray = array("path of the points of the shell in the field", "sides", unit="m")
     omitted: np.ndarray = array("leaves that were left out in the last tick", "sides", dtype=np.int64)
     visited: np.ndarray = array("leaves that were visited in the last tick", "sides", dtype=np.int64)
-    cell_due: np.ndarray = array("path up to which a cell touches nothing", "side_cells", unit="m")
-    leaf_due: np.ndarray = array("path up to which a leaf touches nothing", "side_leaves", unit="m")
-    due: np.ndarray = array("leaves to visit", "most_leaves", dtype=np.int64)
+    node_due: np.ndarray = array("path up to which a node touches nothing", "side_nodes", unit="m", fill=-math.inf)
+    node_near: np.ndarray = array("path before which a node that was near is not tested again", "side_nodes", unit="m")
+    stack: np.ndarray = array("nodes that follow on the way through a tree", DEEPEST, dtype=np.int64)
+    opened: np.ndarray = array("sets of leaves of which parts are visited", "most_nodes", dtype=np.int64)
+    due: np.ndarray = array("leaves to visit", "most_nodes", dtype=np.int64)
     distance: np.ndarray = array("distances of the points of a cell", "most_points", unit="m")
     normal: np.ndarray = array("their normals, in the axes of the field", "most_points", 3)
     point: np.ndarray = array("these points", "most_points", 3, unit="m")
@@ -133,31 +139,26 @@ def build_memory(
         if on:
             sides += [(s, f) for s, f in ((b, a), (a, b)) if of_shape[s] >= 0]
         first.append(len(sides))
-    cells, leaves = [0], [0]
+    nodes = [0]
     for shape, _ in sides:
-        begin, end = gathered.cells[of_shape[shape]], gathered.cells[of_shape[shape] + 1]
-        cells.append(cells[-1] + int(end - begin))
-        leaves.append(leaves[-1] + int(gathered.cell[end] - gathered.cell[begin]))
-    points = np.diff(gathered.leaf[gathered.cell])
-    if len(points) and int(np.diff(gathered.cells).max()) > FEATURES // 2:
+        nodes.append(nodes[-1] + int(np.diff(gathered.nodes)[of_shape[shape]]))
+    if several and int(np.diff(gathered.cells).max()) > FEATURES // 2:
         raise ValueError(f"a shell has {int(np.diff(gathered.cells).max())} cells: must have at most {FEATURES // 2}")
     ends = np.array(sides, np.int64).reshape(-1, 2)
     return allocate(
         FieldMemory,
         {
             "sides": len(sides),
-            "side_cells": cells[-1],
-            "side_leaves": leaves[-1],
-            "most_leaves": int(np.diff(leaves).max(initial=0)),
-            "most_points": int(points.max(initial=0)),
+            "side_nodes": nodes[-1],
+            "most_nodes": int(np.diff(nodes).max(initial=0)),
+            "most_points": max((int(np.diff(f.shell.leaf[f.shell.cell]).max()) for f in several), default=0),
         },
         fields=gathered,
         of_shape=of_shape,
         first=np.array(first, np.int64),
         shell=np.ascontiguousarray(ends[:, 0]),
         base=np.ascontiguousarray(ends[:, 1]),
-        first_cell=np.array(cells[:-1], np.int64),
-        first_leaf=np.array(leaves[:-1], np.int64),
+        first_node=np.array(nodes[:-1], np.int64),
         budget=int(budget),
     )
 
@@ -188,10 +189,11 @@ def _distance(scene, base, p):
 
 
 @kernel(error_model="numpy")
-def _clearance(scene, base, side, balls, i):
-    """How far the points in ball i are at least from the surface of a shape [m]."""
-    s, _ = _distance(scene, base, act(scene.field_memory.relative, 0, triple(balls, i)))
-    return s - STEEPEST * balls[i, 3]
+def _clearance(scene, base, node, radius):
+    """How far the points of a node, which has this radius, are at least from the surface of a shape [m]."""
+    centre = triple(scene.field_memory.fields.node_ball, node)
+    s, _ = _distance(scene, base, act(scene.field_memory.relative, 0, centre))
+    return s - STEEPEST * radius
 
 
 @kernel(error_model="numpy")
@@ -237,54 +239,36 @@ def _touch(scene, query, side):
         delta = max(delta, fields.accuracy[m.of_shape[base]])
     reach = query.margin + delta
     far = max(reach, STEEPEST * m.step[0])  # where points that have passed a part within this tick may be
-    limit = m.moved[side] + reach
-    cells, cell_due, leaf_due, due = fields.cells, m.cell_due, m.leaf_due, m.due
-    first_cell, first_leaf = m.first_cell[side] - cells[own], m.first_leaf[side] - fields.cell[cells[own]]
-    known = m.held.known[side]
-    if not known:
+    if not m.held.known[side]:
         m.held.used[side] = 0
-    moved = m.moved[side]
-    count = 0
-    for c in range(cells[own], cells[own + 1]):
-        if known and cell_due[first_cell + c] > limit:
-            continue
-        free = _clearance(scene, base, side, fields.cell_ball, c)
-        if free > far and cell_due[first_cell + c] != -math.inf:
-            cell_due[first_cell + c] = moved + free
-            if not known:
-                for leaf in range(fields.cell[c], fields.cell[c + 1]):
-                    leaf_due[first_leaf + leaf] = moved + free
-            continue
-        for leaf in range(fields.cell[c], fields.cell[c + 1]):
-            if not known:
-                leaf_due[first_leaf + leaf] = moved + _clearance(scene, base, side, fields.leaf_ball, leaf)
-            if leaf_due[first_leaf + leaf] <= limit:
-                due[count] = first_leaf + leaf
-                count += 1
-        cell_due[first_cell + c] = -math.inf  # until its leaves have been visited
+    count = opened = 0
+    for c in range(fields.cells[own], fields.cells[own + 1]):
+        count, opened = _collect(scene, side, base, fields.root[c], reach, far, count, opened)
+    due, node_due, shift = m.due, m.node_due, m.first_node[side] - fields.nodes[own]
     m.omitted[side] = 0
     if not m.fresh[0] and count > m.budget:
-        sort_by(due, count, leaf_due)
+        for i in range(count):
+            due[i] += shift
+        sort_by(due, count, node_due)
+        for i in range(count):
+            due[i] -= shift
         m.omitted[side] = count - m.budget
         count = m.budget
-        sort_numbers(due, count)
+        sort_numbers(due, 0, count)
     m.held.known[side] = True
     m.new_count[0] = m.next_held[0] = 0
     m.visited[side] = count
     i = 0
-    for c in range(cells[own], cells[own + 1]):
-        if cell_due[first_cell + c] > -math.inf:
-            continue
+    for c in range(fields.cells[own], fields.cells[own + 1]):
         found = 0
-        while i < count and due[i] - first_leaf < fields.cell[c + 1]:
-            found = _visit(scene, side, base, due[i] - first_leaf, due[i], reach, far, found)
+        while i < count and due[i] < fields.last[c]:
+            found = _visit(scene, side, base, due[i], due[i] + shift, reach, far, found)
             i += 1
-        least = math.inf
-        for leaf in range(fields.cell[c], fields.cell[c + 1]):
-            least = min(least, leaf_due[first_leaf + leaf])
-        cell_due[first_cell + c] = least
         if found > 0:
-            _put_row(scene, query, base, c - cells[own], found, delta)
+            _put_row(scene, query, base, c - fields.cells[own], found, delta)
+    for i in range(opened - 1, -1, -1):  # parts come after the set
+        k = m.opened[i]
+        node_due[k + shift] = min(node_due[fields.parts[k, 0] + shift], node_due[fields.parts[k, 1] + shift])
     held = m.held
     held.used[side] = m.new_count[0]
     for i in range(m.new_count[0]):
@@ -294,14 +278,61 @@ def _touch(scene, query, side):
 
 
 @kernel(error_model="numpy")
-def sort_numbers(items, n):
-    """Sort the first n integers, nearly in order or not, in place (Shell 1959)."""
-    gap = n // 2
+def _collect(scene, side, base, root, reach, far, count, opened):
+    """Append the leaves below a node that are to be visited to `due`, in their order, and the sets above to `opened`.
+
+    Args:
+        root: node of a cell.
+        reach: distance of points that count [m].
+        far: distance up to which a point may have passed a part in this tick [m].
+        count, opened: leaves and sets so far.
+
+    Returns:
+        The same with those below this node.
+    """
+    m = scene.field_memory
+    own = m.of_shape[m.shell[side]]
+    shift, leaves = m.first_node[side] - m.fields.nodes[own], m.fields.leaves[own]
+    moved, known = m.moved[side], m.held.known[side]
+    begin = count
+    m.stack[0] = root
+    n = 1
+    while n > 0:
+        n -= 1
+        node = m.stack[n]
+        due = m.node_due[node + shift]
+        if due > moved + reach:
+            continue
+        # a node with a point that was found to be inside, or that is held, is not tested; nor is one that was found to
+        # be near before the points have moved so far that this can have changed
+        if not known or (due > moved and moved >= m.node_near[node + shift]):
+            radius = m.fields.node_ball[node, 3]
+            free = _clearance(scene, base, node, radius)
+            if free > far + (EARLY * radius if node >= leaves else 0.0):
+                m.node_due[node + shift] = moved + free
+                continue
+            m.node_near[node + shift] = moved + max(far - free, EARLY * radius)
+        if node < leaves:
+            m.due[count] = node
+            count += 1
+        else:
+            m.opened[opened] = node
+            opened += 1
+            m.stack[n], m.stack[n + 1] = m.fields.parts[node]
+            n += 2
+    sort_numbers(m.due, begin, count)
+    return count, opened
+
+
+@kernel(error_model="numpy")
+def sort_numbers(items, begin, end):
+    """Sort the integers from `begin` to before `end`, nearly in order or not, in place (Shell 1959)."""
+    gap = (end - begin) // 2
     while gap > 0:
-        for i in range(gap, n):
+        for i in range(begin + gap, end):
             item = items[i]
             k = i
-            while k >= gap and items[k - gap] > item:
+            while k >= begin + gap and items[k - gap] > item:
                 items[k] = items[k - gap]
                 k -= gap
             items[k] = item
@@ -313,7 +344,7 @@ def _visit(scene, side, base, leaf, at, reach, far, found):
     """Distances of the points of a leaf; those within reach are appended to `found` ones of the cell.
 
     Args:
-        leaf, at: number of the leaf, and its place in `leaf_due`.
+        leaf, at: number of the node, and its place in `node_due`.
         reach: distance of points that count [m].
         far: distance up to which a point may have passed a part in this tick [m].
         found: points of this cell so far.
@@ -322,16 +353,10 @@ def _visit(scene, side, base, leaf, at, reach, far, found):
         The same with those of this leaf.
     """
     m = scene.field_memory
-    fields, moved = m.fields, m.moved[side]
-    # a leaf whose points are found to be near is not worth the test of its ball
-    if not m.leaf_due[at] <= moved:
-        free = _clearance(scene, base, side, fields.leaf_ball, leaf)
-        if free > far:
-            m.leaf_due[at] = moved + free
-            return found
+    fields = m.fields
     held = m.held
     least = math.inf
-    for i in range(fields.leaf[leaf], fields.leaf[leaf + 1]):
+    for i in range(fields.parts[leaf, 0], fields.parts[leaf, 1]):
         x = act(m.relative, 0, triple(fields.points, i))
         s, g = _distance(scene, base, x)
         least = min(least, s)
@@ -353,7 +378,7 @@ def _visit(scene, side, base, leaf, at, reach, far, found):
             found += 1
         if m.new_count[0] > 0 and m.new_number[m.new_count[0] - 1] == i:
             least = -math.inf  # this leaf is visited in the next tick
-    m.leaf_due[at] = moved + least
+    m.node_due[at] = m.moved[side] + least
     return found
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 import coal
@@ -18,7 +18,7 @@ from haptic_sim.geometry.fields.distances import (
     distance_at,
     gather_grids,
 )
-from haptic_sim.geometry.fields.shells import Shell, build_shell, group_points
+from haptic_sim.geometry.fields.shells import Shell, build_shell, group_points, tree_of
 from haptic_sim.kernels import kernel
 from haptic_sim.records import record, shared, value
 from haptic_sim.vectors import triple
@@ -214,11 +214,15 @@ class Fields(NamedTuple):
     has_grid: np.ndarray = shared("whether each has samples", "fields", dtype=np.bool_)
     accuracy: np.ndarray = shared("accuracy of each", "fields", unit="m")
     ball: np.ndarray = shared("centre and radius of the points of each", "fields", 4, unit="m")
+    nodes: np.ndarray = shared("first node of each, and behind the last", "fields + 1", dtype=np.int64)
+    leaves: np.ndarray = shared("behind the last leaf of each; sets of leaves follow", "fields", dtype=np.int64)
     cells: np.ndarray = shared("first cell of each, and behind the last", "fields + 1", dtype=np.int64)
-    cell: np.ndarray = shared("first leaf of each cell, and behind the last", "cells + 1", dtype=np.int64)
-    leaf: np.ndarray = shared("first point of each leaf, and behind the last", "leaves + 1", dtype=np.int64)
-    cell_ball: np.ndarray = shared("centre and radius of each cell", "cells", 4, unit="m")
-    leaf_ball: np.ndarray = shared("centre and radius of each leaf", "leaves", 4, unit="m")
+    root: np.ndarray = shared("node of each cell", "cells", dtype=np.int64)
+    last: np.ndarray = shared("behind the last leaf of each cell", "cells", dtype=np.int64)
+    parts: np.ndarray = shared(
+        "first point of a leaf and behind its last; two nodes of a set", "nodes", 2, dtype=np.int64
+    )
+    node_ball: np.ndarray = shared("centre and radius of the points of each node", "nodes", 4, unit="m")
     points: np.ndarray = shared("points of all shells", "points", 3, unit="m")
     normals: np.ndarray = shared("outward normals there", "points", 3)
 
@@ -231,27 +235,37 @@ def gather(fields: Sequence[SolidField]) -> Fields:
         centre = 0.5 * (shell.points.min(axis=0) + shell.points.max(axis=0))
         balls.append([*centre, np.linalg.norm(shell.points - centre, axis=1).max()])
 
-    def chained(counts: list[np.ndarray]) -> np.ndarray:
-        ends = [np.zeros(1, np.int64)]
-        for count in counts:
-            ends.append(count[1:] + ends[-1][-1])
-        return np.concatenate(ends)
+    trees = [tree_of(shell) for shell in shells]
+    nodes, points = [0], [0]
+    for shell, tree in zip(shells, trees, strict=True):
+        nodes.append(nodes[-1] + len(shell.leaf_ball) + len(tree.ball))
+        points.append(points[-1] + len(shell.points))
 
-    def joined(parts: list[np.ndarray], width: int) -> np.ndarray:
-        return np.concatenate(parts) if parts else np.zeros((0, width))
+    def joined(parts: Iterable[np.ndarray], *width: int, dtype: type = float) -> np.ndarray:
+        return np.concatenate([np.zeros((0, *width), dtype), *parts])
 
     return Fields(
         gather_grids([field.grid for field in fields]),
         np.array([field.grid.coarse.size > 0 for field in fields], bool),
         np.array([field.accuracy for field in fields], float),
         np.array(balls, float).reshape(-1, 4),
-        np.cumsum([0, *(len(shell.cell) - 1 for shell in shells)]).astype(np.int64),
-        chained([shell.cell for shell in shells]),
-        chained([shell.leaf for shell in shells]),
-        joined([shell.cell_ball for shell in shells], 4),
-        joined([shell.leaf_ball for shell in shells], 4),
-        joined([shell.points for shell in shells], 3),
-        joined([shell.normals for shell in shells], 3),
+        np.array(nodes, np.int64),
+        np.array([n + len(shell.leaf_ball) for n, shell in zip(nodes, shells, strict=False)], np.int64),
+        np.cumsum([0, *(len(tree.root) for tree in trees)]).astype(np.int64),
+        joined((n + tree.root for n, tree in zip(nodes, trees, strict=False)), dtype=np.int64),
+        joined((n + shell.cell[1:] for n, shell in zip(nodes, shells, strict=False)), dtype=np.int64),
+        joined(
+            (
+                part
+                for n, p, shell, tree in zip(nodes, points, shells, trees, strict=False)
+                for part in (p + np.stack([shell.leaf[:-1], shell.leaf[1:]], axis=-1), n + tree.parts)
+            ),
+            2,
+            dtype=np.int64,
+        ),
+        joined((ball for shell, tree in zip(shells, trees, strict=True) for ball in (shell.leaf_ball, tree.ball)), 4),
+        joined((shell.points for shell in shells), 3),
+        joined((shell.normals for shell in shells), 3),
     )
 
 

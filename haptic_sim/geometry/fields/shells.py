@@ -70,7 +70,8 @@ def group_points(points: np.ndarray, normals: np.ndarray, cells: int) -> Shell:
     numbers = np.concatenate(order)
     points, normals = np.ascontiguousarray(points[numbers]), np.ascontiguousarray(normals[numbers])
     of_leaf, of_cell = np.array(leaf, np.int64), np.array(cell, np.int64)
-    return Shell(points, normals, of_leaf, of_cell, _balls(points, of_leaf), _balls(points, of_leaf[of_cell]))
+    ranges = [np.stack([first[:-1], first[1:]], axis=-1) for first in (of_leaf, of_leaf[of_cell])]
+    return Shell(points, normals, of_leaf, of_cell, *(_balls(points, each) for each in ranges))
 
 
 def _halve(features: np.ndarray, members: np.ndarray, goes_on, by_count: bool = False) -> list[np.ndarray]:
@@ -96,10 +97,51 @@ def _halve(features: np.ndarray, members: np.ndarray, goes_on, by_count: bool = 
     return parts
 
 
-def _balls(points: np.ndarray, first: np.ndarray) -> np.ndarray:
-    """Centre and radius of each set of points (k, 4)."""
-    balls = np.empty((len(first) - 1, 4))
-    for i, (begin, end) in enumerate(zip(first[:-1].tolist(), first[1:].tolist(), strict=True)):
+class Tree(NamedTuple):
+    """Halves of halves of the leaves of each cell. Nodes are the leaves, by their numbers, then sets of them."""
+
+    parts: np.ndarray  # the two nodes of each set, (sets, 2)
+    ball: np.ndarray  # centre and radius of the points of each set, (sets, 4) [m]
+    root: np.ndarray  # node of each cell, (cells,)
+
+
+def tree_of(shell: Shell) -> Tree:
+    """The tree of a shell: a set is cut at the median of its leaves along the longest extent of these."""
+    leaves = len(shell.leaf) - 1
+    centre = shell.leaf_ball[:, :3]
+    order = np.arange(leaves)  # so that the leaves of each set follow each other
+    parts: list[list[int]] = []
+    ranges: list[tuple[int, int]] = []
+
+    def node(begin: int, end: int) -> int:
+        """Number of the node that has the leaves of this range of `order`."""
+        if end - begin == 1:
+            return int(order[begin])
+        some = order[begin:end]
+        middle = (end - begin) // 2
+        axis = int(np.argmax(np.ptp(centre[some], axis=0)))
+        order[begin:end] = some[np.argpartition(centre[some, axis], middle)]
+        number = len(parts)
+        ranges.append((begin, end))
+        parts.append([])
+        parts[number] = [node(begin, begin + middle), node(begin + middle, end)]
+        return leaves + number
+
+    root = [node(begin, end) for begin, end in zip(shell.cell[:-1].tolist(), shell.cell[1:].tolist(), strict=True)]
+    count = np.diff(shell.leaf)[order]
+    behind = np.concatenate([[0], np.cumsum(count)])
+    points = shell.points[np.repeat(shell.leaf[:-1][order] - behind[:-1], count) + np.arange(behind[-1])]
+    return Tree(
+        np.array(parts, np.int64).reshape(-1, 2),
+        _balls(points, behind[np.array(ranges, np.int64).reshape(-1, 2)]),
+        np.array(root, np.int64),
+    )
+
+
+def _balls(points: np.ndarray, ranges: np.ndarray) -> np.ndarray:
+    """Centre and radius of the points of each range (k, 2), (k, 4)."""
+    balls = np.empty((len(ranges), 4))
+    for i, (begin, end) in enumerate(ranges.tolist()):
         some = points[begin:end]
         balls[i, :3] = 0.5 * (some.min(axis=0) + some.max(axis=0))
         balls[i, 3] = np.sqrt(((some - balls[i, :3]) ** 2).sum(axis=1).max())
