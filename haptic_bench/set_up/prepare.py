@@ -240,8 +240,8 @@ class Preparation:
         self._run("venv", [self.interpreter(), "-m", "venv", self.venv])
         uv = [pin for pin in self.pins() if pin.startswith("uv==")]
         self._run("installation of uv", [self.python, "-m", "pip", "install", "--no-input", "--no-deps", *uv])
-        # Bytecode is made of what is imported, a tenth of all: to make it of the packages' own tests, too, takes 20 s of
-        # a core. The preparation's programs import what a trial does, and keep it, where later ones may not.
+        # Bytecode is made of what is imported, a tenth of all; of all it would take 20 s of a core. The preparation's
+        # programs import what a trial does, and keep its bytecode, where later programs may not.
         install = [self.python, "-m", "uv", "pip", "install", "--no-deps"]
         self._run("installation", [*install, "--python", self.python, "-r", self.root / "requirements.lock"])
         correct_cmake_files(self.venv / "share", self._include(), site_packages(self.venv))
