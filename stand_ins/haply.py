@@ -157,6 +157,10 @@ class Service:
         """Send a text on the channel of events."""
         self._do(self._send_event(text))
 
+    def do(self, what: Callable[[], None]) -> None:
+        """Do something in the service's thread, which answers nothing meanwhile."""
+        self._loop.call_soon_threadsafe(what)
+
     def told(self, index: int) -> dict[str, Any]:
         """What a device was told last: force (3,) [N]; times [s]: changed, zero; messages; silences; misuse of all."""
         device = self.devices[index]

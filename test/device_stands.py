@@ -72,6 +72,10 @@ class HaplyStand(Stand):
         self.connection = {"url": service.url, "events": service.events_url}
         self.fault = service.fault
 
+    def do(self, what: Callable[[], None]) -> None:
+        """Do something in the service's thread."""
+        self._service.do(what)
+
     def back(self, index: int) -> None:
         """See Stand."""
         self._service.back(index)

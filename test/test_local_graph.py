@@ -30,7 +30,7 @@ def settings(name: str) -> list[str]:
     return [word for setting in ("analysis=trial", *TRIALS[name]) for word in ("--set", setting)]
 
 
-SAMPLE = ("tight_hole", "local_impacts")
+SAMPLE = ("local_impacts",)
 
 
 @pytest.mark.parametrize(

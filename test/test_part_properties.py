@@ -70,9 +70,13 @@ def test_our_parts_have_all_properties(kind: str, name: str) -> None:
 
 
 WITH_KEYS = ("formulas", "mujoco", "world")
+LARGE = ("stack",)  # twenty bodies
+SCENES = [name for name in groups()["scenes"].entries() if name not in WITH_KEYS]
 
 
-@pytest.mark.parametrize("name", [name for name in groups()["scenes"].entries() if name not in WITH_KEYS])
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=pytest.mark.exhaustive) if name in LARGE else name for name in SCENES]
+)
 def test_our_scenes_have_all_properties(name: str) -> None:
     """Each in the experiment of its name, if there is one: rolling_spheres starts off its constraints."""
     assert failed("scenes", trial_of("scenes", name)) == {}

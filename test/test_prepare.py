@@ -230,6 +230,13 @@ def test_failed_command_shows_its_last_lines_and_its_log(checkout):
     assert log.read_text().startswith("1\n2\n")
 
 
+def test_bytecode_is_kept_of_what_the_preparation_imports(checkout, monkeypatch):
+    """So that it is there where later programs may not keep it."""
+    monkeypatch.setenv("PYTHONDONTWRITEBYTECODE", "1")
+    start = begin(checkout, "echo kept: ${PYTHONDONTWRITEBYTECODE:-yes}; exit 3")
+    assert "kept: yes" in start.communicate(timeout=60)[1]
+
+
 @pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129)])
 def test_interrupted_preparation_ends_its_children(checkout, number, status):
     held = checkout / "held"  # a pipe that the grandchild holds open as long as it lives

@@ -218,6 +218,7 @@ def test_workers_give_the_same_bits_also_when_one_is_killed(haptics: Callable[..
     assert not (out / ".workers").exists()
 
 
+@pytest.mark.exhaustive
 @pytest.mark.usefixtures("dask")
 def test_ctrl_c_keeps_what_is_finished_and_it_is_resumed(haptics: Callable[..., Haptics], tmp_path: Path) -> None:
     out = tmp_path / "out"

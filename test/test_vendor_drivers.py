@@ -9,7 +9,9 @@ from __future__ import annotations
 import math
 import threading
 import time
+from collections import deque
 from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
 from typing import Any
 
 import driver_checks
@@ -22,6 +24,7 @@ from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 from scipy.spatial.transform import Rotation
 
+from haptic_drivers.bound import JUMP
 from haptic_drivers.devices.interface import DeviceError, Reading
 from haptic_drivers.devices.life import Request
 from haptic_drivers.devices.link import Link
@@ -51,7 +54,13 @@ def stand(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
 
 
 class Bench:
-    """The core of a driver node over a device: a command is answered in its tick."""
+    """The core of a driver node over a device: a command is answered in its tick.
+
+    Attributes:
+        pause: longest time since the device's last message but REJECTED ticks, from which a driver that rejects as many
+            readings judges the last of them [s]. A thread of the stand-in, of the driver or of the ticks that is
+            stalled makes it long.
+    """
 
     def __init__(self, stand: Stand, **keys: Any):
         free: dict[str, Any] = {"soft_start": 0.0, "presence": "none", "aligned": "mount", "wall": (0.0, 0.0)}
@@ -61,8 +70,9 @@ class Bench:
         self.link = Link(build_hardware(device), device, 1 / RATE, watch=False)
         none = ConstantParameters(wrench=(0.0,) * 6)
         self.driver = build_driver(device, none, PegParameters(), RATE, None, None, 0, None, self.link)
-        self.tick, self.state = -1, DeviceState()
-        self.longest, self._last = 0.0, time.monotonic()  # [s] between two ticks
+        self.tick, self.state, self._stand = -1, DeviceState(), stand
+        self.pause, self._messages, self._heard = 0.0, -1, time.monotonic()
+        self._before: deque[float] = deque(maxlen=REJECTED + 1)  # [s] when the last message was seen in recent ticks
         self.link.open()
         self.driver.activate(0)
         self.driver.enable()
@@ -70,9 +80,8 @@ class Bench:
     def step(self, wrench: np.ndarray) -> DeviceState:
         """A tick in which a wrench is commanded (6,), in the world."""
         self.tick += 1
-        now = time.monotonic()
-        self.longest, self._last = max(self.longest, now - self._last), now
         self.driver.sense(self.tick, self.state, time.monotonic_ns())
+        self._look_for_stall()
         command = DeviceCommand()
         command.stamp(self.tick, 0)
         command.mode = FORCE
@@ -80,6 +89,13 @@ class Bench:
         self.driver.actuate(command)
         time.sleep(5e-4)
         return self.state
+
+    def _look_for_stall(self) -> None:
+        messages, now = self._stand.messages()[0], time.monotonic()
+        if messages != self._messages:
+            self._messages, self._heard = messages, now
+        self._before.append(self._heard)
+        self.pause = max(self.pause, now - self._before[0])
 
     def until(self, wrench: np.ndarray, condition: Callable[[DeviceState], object], what: str) -> None:
         """Ticks with a wrench until something is so; else the device is closed, for the tests to come."""
@@ -206,7 +222,12 @@ def test_whatever_happens_at_any_tick_ends_in_zero_force_and_the_device_is_usabl
 
 IN_TIME = 1000  # ticks of 1 ms or less, in which the hand that swings turns round
 IN_TURN = 3  # messages to the device after a fault that are on their way, at most
-STALLED = 0.02  # [s] between two ticks, after which a jump may be a motion: a machine that does other work
+FAR, FARTHER = 0.6, 0.8  # of the amplitude: how far the hand has swung when a mistake begins
+TURN = 1.5  # [rad] amplitude of the rotation
+FASTER = 1.1  # limit of speed of the device, over the largest of the hand
+# [s] a pause in which the hand may have moved as far as a mistake lets it jump; messages come each millisecond
+STALLED = FAR / (JUMP * FASTER * PACE) - 0.002
+TRIES = 10  # on a machine that stalls
 
 
 def pushed(stand: Stand) -> bool:
@@ -216,15 +237,16 @@ def pushed(stand: Stand) -> bool:
 
 def check_mistake(bench: Bench, stand: Stand, name: str, begin: Callable[[], None]) -> bool:
     """A wrong field ends the force in time, with a reason; whether the machine did not stall meanwhile."""
-    middle, far = stand.middle, 0.6 * stand.sway  # where no component is nearly zero, and the hand is not yet at rest
+    middle, sway = stand.middle, stand.sway
 
     def moves(state: DeviceState) -> bool:
         if state.state == FAULT:  # a machine that stalls loses a device
             bench.enable_again()
-        return pushed(stand) and bool(far < np.linalg.norm(state.pose[:3] - middle) < 1.3 * far)
+        # where no component is nearly zero, and the hand is not yet at rest
+        return pushed(stand) and bool(FAR < np.linalg.norm(state.pose[:3] - middle) / sway < FARTHER)
 
     bench.until(PUSH, moves, f"force and motion before {name}")
-    bench.longest = 0.0
+    bench.pause = 0.0
     begin()
     first, ticks = -1, 0  # the tick in which a reading is rejected first, and all
     rejected = bench.driver.rejected
@@ -235,7 +257,7 @@ def check_mistake(bench: Bench, stand: Stand, name: str, begin: Callable[[], Non
         state = bench.state
         assert np.isfinite(state.pose).all() and np.isfinite(state.twist).all()
         if ticks >= IN_TIME:
-            assert bench.longest > STALLED, f"no fault by {name}"
+            assert bench.pause > STALLED, f"no fault by {name}"
             return False
     sent, _ = stand.messages()
     fault = bench.link.life.fault
@@ -249,28 +271,35 @@ def check_mistake(bench: Bench, stand: Stand, name: str, begin: Callable[[], Non
     return True
 
 
-def check_mistakes(stand: Stand, names: Callable[[list[str]], list[str]]) -> None:
-    """Each of some wrong fields ends the force with a reason, and the device is usable again."""
-    found = stand.mistakes()
+@contextmanager
+def swinging(stand: Stand, faster: float = FASTER) -> Iterator[Bench]:
+    """A bench with a hand that swings, whose largest speed times `faster` is the device's limit."""
     stand.put(np.zeros(3))
     stand.swing(PACE)
-    # so slow a board that it is no motion in a pause of readings either
-    speed = [0.2, 1.0] if isinstance(stand, BoardStand) else [stand.fastest, 20.0]
+    # hardly more than the hand has, so that a jump is no motion in a short pause of readings either
+    speed = [faster * PACE * stand.sway, faster * PACE * TURN]
     bench = Bench(stand, bound={"wrench": [3.0] * 3 + [0.0] * 3, "rate": [1e5] * 6, "velocity": speed})
     try:
+        yield bench
+    finally:
+        stand.back(0)
+        stand.swing(0.0)
+        bench.close()
+
+
+def check_mistakes(stand: Stand, names: Callable[[list[str]], list[str]], faster: float = FASTER) -> None:
+    """Each of some wrong fields ends the force with a reason, and the device is usable again."""
+    found = stand.mistakes()
+    with swinging(stand, faster) as bench:
         for name in names(list(found)):
-            for _ in range(5):
+            for _ in range(TRIES):
                 found_in_time = check_mistake(bench, stand, name, found[name])
                 stand.back(0)
                 if bench.state.state == FAULT:
                     bench.enable_again()
                 if found_in_time:
                     break
-            assert found_in_time, f"{name}: this machine stalls"
-    finally:
-        stand.back(0)
-        stand.swing(0.0)
-        bench.close()
+            assert found_in_time, f"{name}: no fault in {TRIES} tries, in each of which readings stalled"
 
 
 def test_a_field_of_each_driver_that_is_wrong_alone_ends_the_force(stand: Stand) -> None:
@@ -282,6 +311,27 @@ def test_a_field_of_each_driver_that_is_wrong_alone_ends_the_force(stand: Stand)
         return [name for name in found if name is not None]
 
     check_mistakes(stand, sample)
+
+
+NO_ORIENTATION = "orientation that is none"
+
+
+def test_a_jump_while_the_service_is_stalled_is_not_taken_for_a_missed_fault() -> None:
+    """In a pause of the readings the hand may have moved as far, so that no driver can tell."""
+    with closing(HaplyStand()) as stand, swinging(stand) as bench:
+
+        def begin() -> None:
+            stand.mistakes()[NO_ORIENTATION]()
+            time.sleep(2.0 * STALLED)
+
+        check_mistake(bench, stand, NO_ORIENTATION, lambda: stand.do(begin))
+        assert bench.pause > STALLED
+
+
+def test_a_driver_that_misses_a_fault_is_found() -> None:
+    """One whose limit of speed is so high that it believes any jump."""
+    with closing(HaplyStand()) as stand, pytest.raises(AssertionError, match="no fault"):
+        check_mistakes(stand, lambda names: [NO_ORIENTATION], faster=1e3)
 
 
 @pytest.mark.exhaustive
@@ -298,7 +348,7 @@ def test_a_hand_that_swings_is_believed(stand: Stand) -> None:
         bench.until(PUSH, lambda _: pushed(stand), "a force")
         before = bench.driver.rejected
         speeds = [np.linalg.norm(bench.step(PUSH).twist[:3]) for _ in range(1000)]
-        assert bench.driver.rejected == before or bench.longest > STALLED
+        assert bench.driver.rejected == before or bench.pause > STALLED
         assert np.median(speeds[200:]) == pytest.approx(math.sqrt(0.5) * PACE * stand.sway, rel=0.3)
     finally:
         stand.swing(0.0)

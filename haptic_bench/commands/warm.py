@@ -1,7 +1,7 @@
 """Compile the kernels of a command before it runs, on all cores, so that no trial waits for them.
 
 A kernel is compiled when it is first called, and kept for all later processes (haptic_sim/kernels). So the
-parts of a trial are called in several processes, each of which finds the kernels that the others have compiled. Then a
+parts of a trial are called in several forks, each of which finds the kernels that the others have compiled. Then a
 few ticks of the trial, and of the references that its analysis compares it with, call the remaining kernels. Those
 that only a later trial needs are compiled when they are called.
 """
@@ -50,7 +50,7 @@ ALL: tuple[tuple[str, tuple[str, ...]], ...] = (
 def main(arguments: list[str]) -> None:
     """Compile what a command needs: the kernels of the experiment that it runs, or all for tests and benchmarks."""
     trials = list(trials_of(arguments))
-    with ProcessPoolExecutor(os.cpu_count(), get_context("spawn"), _prepare) as pool:
+    with ProcessPoolExecutor(os.cpu_count(), get_context("fork"), _prepare) as pool:
         for calls in (list(parts_of(trials)), [partial(analyse, trial) for trial in trials]):
             for done in [pool.submit(call) for call in calls]:
                 with contextlib.suppress(Exception):  # of which the command itself will tell

@@ -240,8 +240,9 @@ class Preparation:
         self._run("venv", [self.interpreter(), "-m", "venv", self.venv])
         uv = [pin for pin in self.pins() if pin.startswith("uv==")]
         self._run("installation of uv", [self.python, "-m", "pip", "install", "--no-input", "--no-deps", *uv])
-        # Bytecode as from pip: where Python may not keep it, each start would make it anew.
-        install = [self.python, "-m", "uv", "pip", "install", "--no-deps", "--compile-bytecode"]
+        # Bytecode is made of what is imported, a tenth of all; of all it would take 20 s of a core. The preparation's
+        # programs import what a trial does, and keep its bytecode, where later programs may not.
+        install = [self.python, "-m", "uv", "pip", "install", "--no-deps"]
         self._run("installation", [*install, "--python", self.python, "-r", self.root / "requirements.lock"])
         correct_cmake_files(self.venv / "share", self._include(), site_packages(self.venv))
 
@@ -284,6 +285,7 @@ class Preparation:
 
         path = self.home / "log" / f"{what.replace(' ', '-')}.log"
         variables = self.environment() | {"MAKEFLAGS": f"-j{os.cpu_count()}"}  # colcon alone would spare a busy machine
+        variables.pop("PYTHONDONTWRITEBYTECODE", None)  # see _install_packages
 
         def finish():
             shown = ""
