@@ -45,7 +45,9 @@ class RowArrays(NamedTuple):
     )
     mobility: np.ndarray = array("inverse mass of that plane", "rows", unit="1/kg")
     wall: np.ndarray = array("number of the pair of shapes that touch", "rows", dtype=np.int64)
-    weight: np.ndarray = array("part of the stiffness and damping of a penalty that acts", "rows", fill=1)
+    weight: np.ndarray = array(
+        "part of the stiffness and damping of a penalty that acts; more than 1 on a slope of a texture", "rows", fill=1
+    )
     restitution: np.ndarray = array("coefficient of restitution", "rows")
     friction: np.ndarray = array("static and kinetic coefficients of friction", "rows", 2)
     coordinate: np.ndarray = array(
