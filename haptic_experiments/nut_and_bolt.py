@@ -18,7 +18,7 @@ from haptic_bench.analysis.base import Analysis, scene_as
 from haptic_bench.analysis.claims import Findings, Quantity, Statement
 from haptic_bench.experiment import Experiment, Trial
 from haptic_bench.recording.samples import Samples
-from haptic_experiments.common.mujoco_worlds import PASSIVE, largest_force
+from haptic_experiments.common.mujoco_worlds import largest_force
 from haptic_sim.geometry.generate import numbers_of
 from haptic_sim.geometry.shapes import GeneratedParameters
 from haptic_sim.worlds.parameters import FreeBodyParameters, WorldParameters
@@ -29,6 +29,7 @@ PITCH = 0.01  # part of the pitch by which a turn may differ from it
 FLANK = np.pi / 6.0  # angle of a flank from the radius (ISO 68-1) [rad]
 TURNS = 1.0  # that the pitch is measured over, at least
 STEADY = 0.05  # [s] that the hand's wrench has not changed for, before a place counts as being at rest on a flank
+NUMERICAL = 0.01  # of the energy that the hand gives: chosen
 SIDEWAYS, TURNING = 0.1, 0.05  # chosen: part of the axial force that may act across, part of the torque about z
 scene_of = partial(scene_as, kind=WorldParameters)
 
@@ -75,6 +76,19 @@ TORQUE = Statement(
     Quantity("energy", "J"),
     of=lambda case: {"hand": case.given, "grease": case.greased},
     holds=lambda m: abs(m["hand"] - m["grease"]) <= TURNING * m["hand"],
+    when=lambda case: case.turns >= TURNS,
+)
+
+ENERGY = Statement(
+    "energy",
+    f"Contacts add no energy: discrete time changes it by less than {100 * NUMERICAL:g} % of what the hand gives",
+    "balance of energy; what is allowed is chosen",
+    Quantity("largest numerical energy, and energy that the hand gives", "J"),
+    of=lambda case: {
+        "numerical": np.abs(case.samples["energy_numerical"]).max(),
+        "given": case.samples["energy_injected"].max(),
+    },
+    holds=lambda m: m["numerical"] <= NUMERICAL * m["given"],
     when=lambda case: case.turns >= TURNS,
 )
 
@@ -243,7 +257,7 @@ def _numbers(experiment: Experiment, body: str) -> dict[str, float]:
 class NutAndBolt(Analysis):
     SCENES = ("world",)
     METRICS = METRICS
-    CLAIMS = (ADVANCES, PLAY, FORCES, TORQUE, PASSIVE)
+    CLAIMS = (ADVANCES, PLAY, FORCES, TORQUE, ENERGY)
 
     def lacking(self, experiment: Experiment) -> Iterator[str]:
         for name in BODIES:

@@ -28,6 +28,7 @@ def test_claims_fail_for_other_trials(run: Run) -> None:
     assert run.holds(samples.with_columns({"tool_pz": tight}))["play"] is False
     assert run.holds(samples.with_columns({"env_fz": 0.9 * samples["env_fz"]}))["forces"] is False
     assert run.holds(samples.with_columns({"env_fx": samples["env_fx"] + 0.4}))["forces"] is False
+    assert run.holds(samples.with_columns({"energy_numerical": samples["energy_numerical"] + 0.01}))["energy"] is False
     assert run.holds(samples.with_columns({"tool_wz": 0.9 * samples["tool_wz"]}))["torque"] is False
 
 
