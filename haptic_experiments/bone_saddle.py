@@ -140,11 +140,17 @@ class Sliding:
     length: float
     radius: float
 
+    @property
+    def _placement(self) -> pin.SE3:
+        """Of the bone's mesh in the world."""
+        body = scene_of(self.trial.experiment).bodies[BONE]
+        assert isinstance(body, FixedBodyParameters)  # `lacking` has looked
+        return body.pose * body.shapes[0].pose
+
     @cached_property
     def _in_bone(self) -> np.ndarray:
         """Centre of the ball in the bone's axes [m] (rows, 3)."""
-        body = scene_of(self.trial.experiment).bodies[BONE]
-        X_WM = body.pose * body.shapes[0].pose
+        X_WM = self._placement
         centre = np.stack([self.samples[f"tool_p{axis}"] for axis in "xyz"], axis=-1)
         return np.asarray((centre - X_WM.translation) @ X_WM.rotation)
 
@@ -170,8 +176,7 @@ class Sliding:
     @property
     def normals(self) -> np.ndarray:
         """Of the implicit surface at the nearest point, in the world (rows, 3)."""
-        body = scene_of(self.trial.experiment).bodies[BONE]
-        return np.asarray(self._nearest[1] @ (body.pose * body.shapes[0].pose).rotation.T)
+        return np.asarray(self._nearest[1] @ self._placement.rotation.T)
 
     @property
     def force(self) -> np.ndarray:
@@ -263,8 +268,7 @@ class Sliding:
         q = world.q.copy()
         at = world.model.joints[world.model.getJointId(PROBE)].idx_q
         offset = self._in_bone - self._in_bone[0]
-        body = scene_of(self.trial.experiment).bodies[BONE]
-        offset = offset @ (body.pose * body.shapes[0].pose).rotation.T
+        offset = offset @ self._placement.rotation.T
         omitted = visited = 0
         for i, d in enumerate(offset):
             q[at : at + 3] = world.q[at : at + 3] + d
