@@ -9,10 +9,10 @@ import pytest
 import trimesh
 from field_scenes import torus
 
-from haptic_sim import cache_folder
 from haptic_sim.geometry import meshes
 from haptic_sim.geometry.fields.field import arrays_of
 from haptic_sim.geometry.mesh_files import merged
+from haptic_sim.kept import digest_of
 from haptic_sim.worlds.building import build
 from haptic_sim.worlds.parameters import WorldParameters
 
@@ -22,8 +22,8 @@ URDF = """<robot name="ring"><link name="ring"><collision><geometry><mesh filena
 
 @pytest.fixture
 def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setenv("HAPTICS_CACHE_DIR", str(tmp_path / "cache"))
-    monkeypatch.setattr(cache_folder, "_judged", {})
+    """A folder; what is kept meanwhile is of this test alone, but beside the compiled kernels, which are used."""
+    monkeypatch.setattr(meshes, "digest_of", lambda *parts: digest_of(str(tmp_path), *parts))
     return tmp_path
 
 
@@ -57,7 +57,7 @@ def test_a_mesh_of_a_file_is_a_field_and_said(cache: Path) -> None:
     (mesh,) = found.meshes
     assert mesh.body == "f/ring" and mesh.taken.chosen == "field" and mesh.count == 1
     assert len(found.fields) == 2
-    assert any("mesh ring.stl of f/ring: signed distance field" in note for note in found.notes)
+    assert "mesh ring.stl of ring: signed distance field" in found.notes[0]
 
 
 def test_the_former_key_is_named() -> None:
