@@ -53,7 +53,8 @@ def test_a_mesh_of_a_file_is_a_field_and_said(cache: Path) -> None:
     (cache / "ring.urdf").write_text(URDF)
     files = {"f": {"path": str(cache / "ring.urdf"), "base": "free", "meshes": "field"}}
     ball = {"joint": "fixed", "shapes": [{"type": "sphere", "radius": 0.01}]}
-    found = build(WorldParameters(type="world", files=files, bodies={"ball": ball}, tool="f/ring"), cache)
+    scene = {"type": "world", "files": files, "bodies": {"ball": ball}, "tool": "f/ring"}
+    found = build(WorldParameters.model_validate(scene), cache)
     (mesh,) = found.meshes
     assert mesh.body == "f/ring" and mesh.taken.chosen == "field" and mesh.count == 1
     assert len(found.fields) == 2
@@ -63,4 +64,4 @@ def test_a_mesh_of_a_file_is_a_field_and_said(cache: Path) -> None:
 def test_the_former_key_is_named() -> None:
     shape = {"type": "mesh", "path": "a.stl", "field": 1e-3}
     with pytest.raises(ValueError, match="is replaced by as and error"):
-        WorldParameters(type="world", bodies={"a": {"joint": "fixed", "shapes": [shape]}}, tool="a")
+        WorldParameters.model_validate({"bodies": {"a": {"joint": "fixed", "shapes": [shape]}}, "tool": "a"})
