@@ -34,7 +34,7 @@ def folder(tmp_path_factory) -> Path:
 
 
 def mesh(name: str, accuracy: float = 4e-4) -> dict[str, Any]:
-    return {"type": "mesh", "path": f"{name}.stl", "field": accuracy}
+    return {"type": "mesh", "path": f"{name}.stl", "as": "field", "error": accuracy}
 
 
 def world(folder: Path, bodies: dict[str, Any], tool: str, **keys: Any):

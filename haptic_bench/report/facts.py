@@ -60,7 +60,8 @@ def scale(experiment: Experiment) -> Iterator[Fact]:
 
 def _mesh(mesh: Mapping[str, Any]) -> str:
     """What a mesh collides as."""
-    text = f"{mesh['body']}: its hull" if mesh["as"] == "hull" else f"{mesh['body']}: {mesh['pieces']} convex pieces"
+    found = {"hull": "its hull", "field": "signed distance field"}.get(mesh["as"], f"{mesh['pieces']} convex pieces")
+    text = f"{mesh['body']}: {found}"
     return text if mesh["error"] is None else f"{text}, largest error {1e3 * mesh['error']:.2g} mm"
 
 

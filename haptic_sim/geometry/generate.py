@@ -243,23 +243,27 @@ def bone(length: float = 0.12, cells: int = 158) -> Triangles:
         length: of the bone along x [m].
         cells: of the grid along x; the number of triangles goes with its square, and is 200,000 for 158.
     """
-    unit = length / 1.2  # of the formula below, in which the bone is 1.2 long
+    low, high = np.array([-0.62, -0.34, -0.24]), np.array([0.62, 0.34, 0.26])
+    vertices, faces = implicit_surface(bone_function, low, high, cells)
+    return vertices * (length / BONE_LENGTH), faces
 
-    def inside(p: np.ndarray) -> np.ndarray:
-        """Below zero within the bone; p (..., 3) in units."""
-        shaft = np.hypot(p[..., 1], p[..., 2]) - 0.13 - 0.05 * (2.0 * p[..., 0]) ** 2
-        shaft = np.maximum(shaft, np.abs(p[..., 0]) - 0.45)
-        found = shaft
-        for x, y, z, r in ((0.4, 0.13, 0.03, 0.17), (0.4, -0.13, 0.03, 0.17), (-0.42, 0.0, 0.02, 0.165)):
-            ball = np.sqrt((p[..., 0] - x) ** 2 + (p[..., 1] - y) ** 2 + (p[..., 2] - z) ** 2) - r
-            blend = np.maximum(0.08 - np.abs(found - ball), 0.0) / 0.08
-            found = np.minimum(found, ball) - 0.02 * blend * blend
-        rough = np.sin(61.0 * p[..., 0]) * np.sin(53.0 * p[..., 1] + 1.0) * np.sin(47.0 * p[..., 2] + 2.0)
-        result: np.ndarray = found + 0.002 * rough
-        return result
 
-    vertices, faces = implicit_surface(inside, np.array([-0.62, -0.34, -0.24]), np.array([0.62, 0.34, 0.26]), cells)
-    return vertices * unit, faces
+BONE_LENGTH = 1.2
+"""Length of the bone of `bone_function`, in its units."""
+
+
+def bone_function(p: np.ndarray) -> np.ndarray:
+    """The function that is zero on the surface of `bone`, below zero within it; p (..., 3) in its units."""
+    shaft = np.hypot(p[..., 1], p[..., 2]) - 0.13 - 0.05 * (2.0 * p[..., 0]) ** 2
+    shaft = np.maximum(shaft, np.abs(p[..., 0]) - 0.45)
+    found = shaft
+    for x, y, z, r in ((0.4, 0.13, 0.03, 0.17), (0.4, -0.13, 0.03, 0.17), (-0.42, 0.0, 0.02, 0.165)):
+        ball = np.sqrt((p[..., 0] - x) ** 2 + (p[..., 1] - y) ** 2 + (p[..., 2] - z) ** 2) - r
+        blend = np.maximum(0.08 - np.abs(found - ball), 0.0) / 0.08
+        found = np.minimum(found, ball) - 0.02 * blend * blend
+    rough = np.sin(61.0 * p[..., 0]) * np.sin(53.0 * p[..., 1] + 1.0) * np.sin(47.0 * p[..., 2] + 2.0)
+    result: np.ndarray = found + 0.002 * rough
+    return result
 
 
 def implicit_surface(

@@ -1,7 +1,7 @@
-"""What a mesh collides as: itself where it is convex, its convex pieces, a decomposition into such, or its hull.
+"""What a mesh collides as: itself where it is convex, its convex pieces, a decomposition, its hull, or a field.
 
-`take` chooses it. Collision detection takes only convex shapes. trimesh and scipy.spatial
-take a third of a second to import, so they are imported only for worlds with meshes.
+`take` chooses it. trimesh and scipy.spatial take a third of a second to import, so they are imported only for worlds
+with meshes.
 """
 
 from __future__ import annotations
@@ -16,6 +16,8 @@ import coal
 import numpy as np
 
 from haptic_sim.geometry import decomposition, soundness
+from haptic_sim.geometry.fields.field import FORMAT as FIELD_FORMAT
+from haptic_sim.geometry.fields.field import SolidField, arrays_of, build_field, field_of, triangle_mesh
 from haptic_sim.geometry.fields.triangles import close_holes
 from haptic_sim.geometry.mesh_files import MeshError, check_count
 from haptic_sim.geometry.sampling import on_sphere
@@ -33,7 +35,7 @@ MOST_CORNERS = 500  # of a convex shape: contacts look at all of them in each st
 MOST_NEIGHBOURS = 200  # of a corner; coal counts to 255
 LARGE = 10.0  # [m]; of a mesh that is larger it is asked whether it is in millimetres
 
-As = Literal["automatic", "hull", "pieces"]
+As = Literal["automatic", "hull", "pieces", "field"]
 """What a mesh collides as: see `take`."""
 Mass = tuple[float, np.ndarray, np.ndarray]
 """Volume [m^3], centroid (3,) [m] and inertia about it (3, 3) for unit density [m^5]."""
@@ -44,18 +46,20 @@ class Taken:
     """What a mesh collides as.
 
     Attributes:
-        chosen: itself, connected pieces, hull or pieces.
-        corners: of each convex piece [m], (C, 3).
+        chosen: itself, connected pieces, hull, pieces or field.
+        corners: of each convex piece [m], (C, 3); of a field none.
         mass: volume, centroid and inertia.
         vertices, faces: the mesh itself [m], (V, 3) and (F, 3), turned the right way.
-        error: largest distance of the surface of the pieces from that of the mesh, either way [m]; None: not measured,
-            as it is less than CONVEX_TOLERANCE of the diagonal, or only the hull was asked for.
-        seconds: that the decomposition took; 0: none was needed.
+        error: largest distance of the surface of the pieces from that of the mesh, either way, or of the points of the
+            field's shell from where its distance is zero [m]; None: not measured, as it is less than CONVEX_TOLERANCE
+            of the diagonal, or only the hull was asked for.
+        seconds: that decomposition or field took; 0: none was needed.
         kept: whether it was kept from before.
         notes: what was changed of the mesh, and questions about it.
+        field: signed distances and points; None: it collides by convex shapes.
     """
 
-    chosen: Literal["itself", "connected pieces", "hull", "pieces"]
+    chosen: Literal["itself", "connected pieces", "hull", "pieces", "field"]
     corners: tuple[np.ndarray, ...]
     mass: Mass
     vertices: np.ndarray
@@ -64,12 +68,22 @@ class Taken:
     seconds: float = 0.0
     kept: bool = False
     notes: tuple[str, ...] = ()
+    field: SolidField | None = None
+
+    @property
+    def geometry(self) -> tuple[coal.CollisionGeometry, ...]:
+        """Its shapes: convex ones, or its triangles where it has a field."""
+        if self.field is not None:
+            return (triangle_mesh(self.vertices, self.faces),)
+        return tuple(map(convex_shape, self.corners))
 
     @property
     def summary(self) -> str:
         """What was chosen, in one line; empty where the mesh is its own shape."""
         found = []
-        if self.chosen != "itself":
+        if self.field is not None:
+            found.append(f"signed distance field of {len(self.field.shell.points)} points")
+        elif self.chosen != "itself":
             count = len(self.corners)
             found.append("its hull" if self.chosen == "hull" else f"{count} convex piece{'s' * (count > 1)}")
         if self.error is not None:
@@ -89,14 +103,18 @@ def take(mesh: trimesh.Trimesh, how: As | Literal["connected"] = "automatic", er
 
     Args:
         mesh: with merged vertices.
-        how: automatic: itself where it is convex, or its connected pieces where these are, else pieces; hull: its
-            convex hull, whatever it is like; pieces: as automatic, as what is convex needs no decomposition; connected:
-            as automatic, but never a decomposition.
-        error: largest distance of the surface of the pieces from that of the mesh that is wanted [m]; None: any.
+        how: automatic: a field where the mesh has more than MOST_TRIANGLES triangles, as no decomposition takes so
+            many; else itself where it is convex, or its connected pieces where these are, else pieces; hull: its convex
+            hull, whatever it is like; pieces: as automatic, but never a field; connected: as automatic, but never a
+            decomposition nor a field; field: a signed distance field, whatever it is like.
+        error: that is wanted [m]; None: that of the coarsest pieces, or 1/1000 of the diagonal for a field.
 
     Raises:
         MeshError: not closed, without volume, too large; or the error cannot be met.
+        FieldError: the field would be too large.
     """
+    if how == "field" or (how == "automatic" and len(mesh.faces) > MOST_TRIANGLES):
+        return _with_field(mesh, error)
     if how == "hull":
         check_count(len(mesh.faces))
         corners = mesh.vertices[_hull(mesh.vertices).vertices]
@@ -170,6 +188,23 @@ def _decomposed(mesh: trimesh.Trimesh, error: float | None) -> Taken:
         was_kept,
         notes,
     )
+
+
+def _with_field(mesh: trimesh.Trimesh, error: float | None) -> Taken:
+    """A mesh as its signed distance field, which is kept; its holes are closed."""
+    check_count(len(mesh.faces))
+    vertices, faces = _arrays(mesh)
+    mass = mesh_mass(mesh)
+
+    def build() -> Mapping[str, np.ndarray]:
+        start = time.perf_counter()
+        found = arrays_of(build_field(vertices, faces, error))
+        return {**found, "seconds": np.array(time.perf_counter() - start)}
+
+    found, was_kept = kept("fields", digest_of(vertices, faces, error, FIELD_FORMAT), build)
+    field = field_of(found)
+    notes = _questions(float(np.ptp(vertices, axis=0).max()))
+    return Taken("field", (), mass, vertices, faces, field.error, float(found["seconds"]), was_kept, notes, field)
 
 
 def _mass_of(mesh: trimesh.Trimesh) -> Mass:

@@ -13,10 +13,10 @@ import pinocchio as pin
 from pydantic import AfterValidator, Field, create_model, model_validator
 
 from haptic_sim.geometry.fields.distances import FieldError
-from haptic_sim.geometry.fields.field import SolidField, build_field, triangle_mesh
+from haptic_sim.geometry.fields.field import SolidField
 from haptic_sim.geometry.generate import SHAPES, numbers_of
 from haptic_sim.geometry.mesh_files import MeshError, merged, read_mesh
-from haptic_sim.geometry.meshes import As, Taken, convex_shape, hull_would_do, mesh_mass, take
+from haptic_sim.geometry.meshes import As, Taken, hull_would_do, take
 from haptic_sim.geometry.textures import AnyTextureParameters, NoTextureParameters
 from haptic_sim.parameters import Parameters, _positive, did_you_mean, quantity
 from haptic_sim.rotations import from_roll_pitch_yaw
@@ -122,15 +122,8 @@ class _Surface(Textured):
     error: float | None = quantity(
         None,
         unit="m",
-        description="Largest distance of the surface of the convex pieces of a mesh from its own that is wanted; left "
-        "out: that of the coarsest pieces",
-        gt=0.0,
-    )
-    field: float | None = quantity(
-        None,
-        unit="m",
-        description="Accuracy of a signed distance field, by which a mesh of any shape collides; left out: as the key "
-        "`as` says",
+        description="Largest error that is wanted: distance of the surface of the convex pieces of a mesh from its "
+        "own, or accuracy of its signed distance field; left out: of the coarsest pieces, or 1/1000 of the diagonal",
         gt=0.0,
     )
 
@@ -152,6 +145,7 @@ class _Surface(Textured):
 
 _REPLACED = {
     "hull": "is replaced by as; for the convex hull, set as: hull",
+    "field": "is replaced by as and error; for a signed distance field, set as: field, error: its accuracy",
     "convex": "is replaced by as; automatic takes a mesh, or each of its pieces, as it is where that is convex",
 }
 # A class body cannot declare a field that is named by a word of Python.
@@ -160,8 +154,9 @@ _AS: dict[str, Any] = {
         As,
         quantity(
             "automatic",
-            description="What the mesh collides as. automatic: itself where it is convex, its connected pieces where "
-            "these are, else pieces; pieces: a decomposition into convex pieces; hull: its convex hull",
+            description="What the mesh collides as. automatic: a field where it has more than 50,000 triangles, else "
+            "itself where it is convex, its connected pieces where these are, else pieces; pieces: a decomposition "
+            "into convex pieces; hull: its convex hull; field: a signed distance field, which any shape can have",
         ),
     )
 }
@@ -238,7 +233,7 @@ AnyShapeParameters = Annotated[
 
 @dataclass(frozen=True)
 class Solid:
-    """A shape of a body, as convex geometry.
+    """A shape of a body, as geometry that collides: convex, or with a field.
 
     Attributes:
         geometry: coal shapes; all together are the shape.
@@ -246,7 +241,6 @@ class Solid:
         inertia: for a density of 1 kg/m^3, in the shape's axes; None for a half-space.
         taken: what was made of a mesh; None for other shapes.
         source: of a mesh: where it is from.
-        field: what contacts are found from, where the geometry is not convex: a mesh of triangles.
     """
 
     geometry: tuple[coal.CollisionGeometry, ...]
@@ -254,11 +248,15 @@ class Solid:
     inertia: pin.Inertia | None
     taken: Taken | None = None
     source: str = ""
-    field: SolidField | None = None
+
+    @property
+    def field(self) -> SolidField | None:
+        """What contacts are found from, where the geometry is not convex: a mesh of triangles."""
+        return None if self.taken is None else self.taken.field
 
 
 def solid(shape: AnyShapeParameters, folder: Path) -> Solid:
-    """A shape as convex geometry; `folder` is where paths of meshes start from.
+    """A shape as geometry that collides; `folder` is where paths of meshes start from.
 
     Raises:
         MeshError: the mesh cannot be used; the text goes after the key of the shape.
@@ -282,16 +280,11 @@ def solid(shape: AnyShapeParameters, folder: Path) -> Solid:
         return Solid((coal.Halfspace(normal, shape.offset),), pose, None)
     source = shape.named(folder)
     try:
-        mesh = shape.triangles(folder)
-        if shape.field is not None:
-            field = build_field(mesh.vertices, mesh.faces, shape.field)
-            triangles = (triangle_mesh(mesh.vertices, mesh.faces),)
-            return Solid(triangles, pose, pin.Inertia(*mesh_mass(mesh)), source=source, field=field)
-        taken = take(mesh, shape.how, shape.error)
+        taken = take(shape.triangles(folder), shape.how, shape.error)
     except (MeshError, FieldError) as error:
         advice = "; set as: hull to take its convex hull" if hull_would_do(error) else ""
         raise MeshError(f".{source}: {error}{advice}") from error
-    return Solid(tuple(map(convex_shape, taken.corners)), pose, pin.Inertia(*taken.mass), taken, source)
+    return Solid(taken.geometry, pose, pin.Inertia(*taken.mass), taken, source)
 
 
 def locate(path: str, folder: Path) -> Path:

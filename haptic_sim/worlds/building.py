@@ -83,7 +83,7 @@ MAX_COORDINATES = 6000  # velocities: solvers have tables of their square, 0.3 G
 
 @dataclass(frozen=True)
 class MeshOfBody:
-    """A mesh of a body, and which shapes of the world's geometry stand for it.
+    """A mesh of a body or of a link of a file, and which shapes of the world's geometry stand for it.
 
     Attributes:
         body: its name.
@@ -818,9 +818,19 @@ def _add_tree(
     bound = any(getattr(given, "to", "") == WORLD for given in tree.constraints.values())
     if full[WORLD] not in plan.places and (bound or any(shape.body == WORLD for shape in tree.shapes)):
         plan.places[full[WORLD]] = _Place(None, X_WF, X_WF.translation.copy(), file, name)
+    last: Taken | None = None
     for i, shape in enumerate(tree.shapes):
-        full_name = full[shape.body]
-        plan.shapes.append(_Shape(full_name, f"{full_name}.{i}", X_CJ[shape.joint] * shape.pose, shape.geometry))
+        full_name, taken = full[shape.body], shape.taken
+        if taken is not None and taken is not last:
+            plan.meshes.append(MeshOfBody(full_name, len(plan.shapes), len(taken.geometry), taken))
+            if taken.chosen in ("pieces", "field"):
+                plan.notes.append(
+                    f"files.{name}.path = {file.path}: mesh {shape.mesh} of {shape.body}: {taken.summary}"
+                )
+        last = taken
+        field = None if taken is None else taken.field
+        pose = X_CJ[shape.joint] * shape.pose
+        plan.shapes.append(_Shape(full_name, f"{full_name}.{i}", pose, shape.geometry, field))
 
 
 def _of_file(file: str, given: AnyWorldConstraintParameters) -> AnyWorldConstraintParameters:

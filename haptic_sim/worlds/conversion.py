@@ -189,6 +189,9 @@ class _Conversion:
                 }
             case coal.Halfspace():
                 return {"type": "plane", "normal": _floats(geometry.n), "offset": float(geometry.d), **at}
+        if isinstance(geometry, coal.BVHModelBase):
+            reason = "collides by a field, which is not converted; set meshes: hull or pieces"
+            raise ModelFileError(f": link {shape.body}: mesh {shape.mesh} {reason}")
         file = f"{body}_{k}.obj"
         self._meshes[file] = np.array(geometry.points(), float)
         return {"type": "mesh", "path": f"{self._folder}/{file}", **at}

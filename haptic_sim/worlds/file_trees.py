@@ -14,6 +14,7 @@ import pinocchio as pin
 from haptic_sim.constraints.parameters import AnyWorldConstraintParameters, JointCouplingParameters
 from haptic_sim.dynamics.joints import JointLaw
 from haptic_sim.errors import HapticsError
+from haptic_sim.geometry.meshes import Taken
 
 
 class ModelFileError(HapticsError, ValueError):
@@ -25,24 +26,29 @@ class ModelFileError(HapticsError, ValueError):
 
 
 FOLLOWERS = 10  # of joints that follow joints that follow others, of which the start is found
-Meshes = Literal["either", "automatic", "hull", "pieces"]
+Meshes = Literal["either", "automatic", "hull", "pieces", "field"]
 """How meshes of a file are taken: see `files.NAME.meshes`."""
 
 
 @dataclass(frozen=True)
 class FileShape:
-    """A convex shape of a link.
+    """A shape of a link: convex, or a mesh of triangles with a field.
 
     Attributes:
         body: the link.
         joint: number of the joint that carries it, 0 for what is fixed.
         pose: in the axes of the joint.
+        taken: what the mesh that it is of collides as, the same object for all shapes of a mesh, which follow one
+            another; None: it is of no mesh.
+        mesh: name of that mesh in the file.
     """
 
     body: str
     joint: int
     pose: pin.SE3
     geometry: coal.CollisionGeometry
+    taken: Taken | None = None
+    mesh: str = ""
 
 
 @dataclass(frozen=True)

@@ -15,8 +15,9 @@ import coal
 import numpy as np
 import pinocchio as pin
 
+from haptic_sim.geometry.fields.distances import FieldError
 from haptic_sim.geometry.mesh_files import MeshError, merged
-from haptic_sim.geometry.meshes import convex_shape, hull_would_do, take
+from haptic_sim.geometry.meshes import Taken, convex_shape, hull_would_do, take
 from haptic_sim.geometry.sampling import on_sphere
 from haptic_sim.parameters import ParameterError
 from haptic_sim.worlds.compiled import CompiledTree, body_names, library, pose_of
@@ -138,12 +139,19 @@ def _shapes(
             continue
         joint, X_JB = places[body]
         pose = X_JB * pose_of(model.geom_pos[i], model.geom_quat[i])
-        for geometry in _geometries(model, i, names[body], meshes):
-            yield FileShape(names[body] if body else WORLD, joint, pose, geometry)
+        link = names[body] if body else WORLD
+        if model.geom_type[i] == MESH:
+            mesh = int(model.geom_dataid[i])
+            taken = _of_mesh(model, mesh, names[body], meshes)
+            for geometry in taken.geometry:
+                yield FileShape(link, joint, pose, geometry, taken, model.mesh(mesh).name)
+        else:
+            for geometry in _geometries(model, i):
+                yield FileShape(link, joint, pose, geometry)
 
 
-def _geometries(model: Any, geom: int, body: str, meshes: Meshes) -> list[coal.CollisionGeometry]:
-    """The convex shapes of a geom, in its axes."""
+def _geometries(model: Any, geom: int) -> list[coal.CollisionGeometry]:
+    """The convex shapes of a geom that is no mesh, in its axes."""
     kind, size = int(model.geom_type[geom]), model.geom_size[geom].tolist()
     match kind:
         case 0:
@@ -158,20 +166,17 @@ def _geometries(model: Any, geom: int, body: str, meshes: Meshes) -> list[coal.C
             return [coal.Cylinder(size[0], 2.0 * size[1])]
         case 6:
             return [coal.Box(*(2.0 * np.array(size)))]
-        case 7:
-            return _of_mesh(model, int(model.geom_dataid[geom]), body, meshes)
     return []
 
 
-def _of_mesh(model: Any, mesh: int, body: str, meshes: Meshes) -> list[coal.CollisionGeometry]:
-    """The convex shapes of a mesh, in the axes that MuJoCo gives it."""
+def _of_mesh(model: Any, mesh: int, body: str, meshes: Meshes) -> Taken:
+    """What a mesh collides as, in the axes that MuJoCo gives it."""
     first, count = int(model.mesh_vertadr[mesh]), int(model.mesh_vertnum[mesh])
     face, faces = int(model.mesh_faceadr[mesh]), int(model.mesh_facenum[mesh])
     try:
         vertices = np.array(model.mesh_vert[first : first + count], float)
         triangles = merged(vertices, model.mesh_face[face : face + faces])
-        taken = take(triangles, "hull" if meshes == "either" else meshes)  # as MuJoCo takes it
-        return [convex_shape(corners) for corners in taken.corners]
-    except MeshError as error:
+        return take(triangles, "hull" if meshes == "either" else meshes)  # as MuJoCo takes it
+    except (MeshError, FieldError) as error:
         advice = "; set meshes: hull to take its convex hull" if hull_would_do(error) else ""
         raise ModelFileError(f": link {body}: mesh {model.mesh(mesh).name} {error}{advice}") from error

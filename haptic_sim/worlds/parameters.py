@@ -285,8 +285,8 @@ class FileParameters(Placed, Material):
     meshes: Meshes = quantity(
         "either",
         description="Collision shape of a mesh. either: itself or its connected pieces where these are convex, else "
-        "its convex hull, which is said at the start, and of MJCF the hull, as MuJoCo takes it; automatic, pieces and "
-        "hull: as the key `as` of a mesh of a body",
+        "its convex hull, which is said at the start, and of MJCF the hull, as MuJoCo takes it; automatic, pieces, "
+        "hull and field: as the key `as` of a mesh of a body",
     )
     limits: Literal["all", "position", "none"] = quantity(
         "all",

@@ -25,7 +25,7 @@ from haptic_sim.constraints.parameters import (
     PointFixedParameters,
 )
 from haptic_sim.dynamics.joints import JointLaw
-from haptic_sim.geometry.meshes import convex_shape
+from haptic_sim.geometry.meshes import Taken, convex_shape
 from haptic_sim.geometry.sampling import on_sphere
 from haptic_sim.geometry.shapes import impossible
 from haptic_sim.inputs import DATA, LARGEST, InputError, number, shown
@@ -35,7 +35,7 @@ from haptic_sim.worlds.file_trees import FileShape, FileTree, Meshes, ModelFileE
 from haptic_sim.worlds.packages import Packages
 from haptic_sim.worlds.parameters import WORLD
 from haptic_sim.worlds.sdf_frames import Scope, flag, pose_of, read_scopes, values
-from haptic_sim.worlds.urdf import mesh_shapes
+from haptic_sim.worlds.urdf import take_mesh
 from haptic_sim.worlds.xml_files import at
 
 CORNERS = 200  # of the polytope in an ellipsoid, and of those in a cone's base
@@ -338,8 +338,8 @@ def _tree(file: _File, links: list[_Link], packages: Packages, meshes: Meshes | 
         if link.weightless:
             weightless[joint] += X.act(pin.Inertia(link.inertia.mass, link.inertia.lever, np.zeros((3, 3))))
         if meshes is not None:
-            for X_LS, shape in _collisions(file, link, packages, meshes, source):
-                shapes.append(FileShape(link.name, joint, X * X_LS, shape))
+            for X_LS, shape, taken, mesh in _collisions(file, link, packages, meshes, source):
+                shapes.append(FileShape(link.name, joint, X * X_LS, shape, taken, mesh))
     balanced = tuple(weightless) if any(link.weightless for link in links) else ()
     materials = {link.name: found for link in links if (found := _material(link.element)) != (None, None)}
     return FileTree(model, free, tuple(shapes), tuple(laws), (), balanced, materials=materials)
@@ -465,8 +465,8 @@ def _primitive(geometry: Element | None, link: str) -> list[coal.CollisionGeomet
 
 def _collisions(
     file: _File, link: _Link, packages: Packages, meshes: Meshes, source: ModelSource
-) -> Iterator[tuple[pin.SE3, coal.CollisionGeometry]]:
-    """The convex shapes of a link and their poses in its axes."""
+) -> Iterator[tuple[pin.SE3, coal.CollisionGeometry, Taken | None, str]]:
+    """Poses of the shapes of a link in its axes, the shapes, and of a mesh what it collides as, and its name."""
     for collision in link.element.findall("collision"):
         pose = collision.find("pose")
         relative = "" if pose is None else pose.get("relative_to", "")
@@ -476,7 +476,7 @@ def _collisions(
         mesh = collision.find("geometry/mesh")
         if mesh is None:
             for shape in _primitive(collision.find("geometry"), link.name):
-                yield X_LS, shape
+                yield X_LS, shape, None, ""
             continue
         uri = (mesh.findtext("uri") or "").strip()
         path = packages.locate(uri) or (link.scope.folder / uri if "://" not in uri else None)
@@ -492,11 +492,11 @@ def _collisions(
             loaded = coal.MeshLoader().load(str(path), scale)
         except (ValueError, RuntimeError) as error:  # how exceptions of C++ arrive
             raise ModelFileError(f"{where}: cannot be read as a mesh; export it again, as STL, OBJ or DAE") from error
-        shapes, hull = mesh_shapes(loaded, meshes, link.name, uri)
+        taken, hull = take_mesh(loaded, meshes, link.name, uri)
         if hull and link.name not in file.hulls:
             file.hulls.append(link.name)
-        for shape in shapes:
-            yield X_LS, shape
+        for shape in taken.geometry:
+            yield X_LS, shape, taken, path.name
 
 
 def _material(link: Element) -> tuple[float | None, float | None]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import os
 import xml.etree.ElementTree as ElementTree
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -12,8 +13,9 @@ import numpy as np
 import pinocchio as pin
 
 from haptic_sim.constraints.parameters import JointCouplingParameters
+from haptic_sim.geometry.fields.distances import FieldError
 from haptic_sim.geometry.mesh_files import MeshError, merged
-from haptic_sim.geometry.meshes import convex_shape, hull_would_do, take
+from haptic_sim.geometry.meshes import Taken, hull_would_do, take
 from haptic_sim.inputs import InputError, number, shown
 from haptic_sim.parameters import did_you_mean
 from haptic_sim.worlds.file_joints import listed, placed, urdf_laws, urdf_notes
@@ -205,11 +207,11 @@ def _shapes(model: pin.Model, geometry: pin.GeometryModel, meshes: Meshes, hulls
         body = frame.name if frame.type == pin.FrameType.BODY else "world"
         pose = item.placement.copy()
         if isinstance(item.geometry, coal.BVHModelBase):
-            shapes, hull = mesh_shapes(item.geometry, meshes, body, item.meshPath)
+            taken, hull = take_mesh(item.geometry, meshes, body, item.meshPath)
             if hull and body not in hulls:
                 hulls.append(body)
-            for shape in shapes:
-                yield FileShape(body, item.parentJoint, pose, shape)
+            for shape in taken.geometry:
+                yield FileShape(body, item.parentJoint, pose, shape, taken, os.path.basename(item.meshPath))
         elif isinstance(item.geometry, CONVEX):
             if not _extent(item.geometry) > 0.0:
                 raise ModelFileError(f": link {body}: shape {type(item.geometry).__name__.lower()}: has no extent")
@@ -221,30 +223,29 @@ def _shapes(model: pin.Model, geometry: pin.GeometryModel, meshes: Meshes, hulls
             )
 
 
-def mesh_shapes(mesh: coal.BVHModelBase, meshes: Meshes, body: str, name: str) -> tuple[list[coal.Convex], bool]:
-    """The convex shapes of a mesh of a link, and whether its hull is taken because its pieces cannot be.
+def take_mesh(mesh: coal.BVHModelBase, meshes: Meshes, body: str, name: str) -> tuple[Taken, bool]:
+    """What a mesh of a link collides as, and whether its hull is taken because its pieces cannot be.
 
     Raises:
         ModelFileError: they cannot be made.
     """
     try:
         return _of_mesh(mesh, meshes)
-    except MeshError as error:
+    except (MeshError, FieldError) as error:
         advice = "; set meshes: hull to take its convex hull" if hull_would_do(error) else ""
         raise ModelFileError(f": link {body}: mesh {name} {error}{advice}") from error
 
 
-def _of_mesh(mesh: coal.BVHModelBase, meshes: Meshes) -> tuple[list[coal.Convex], bool]:
-    """The convex shapes of a mesh, and whether its hull is taken because its pieces are not convex."""
+def _of_mesh(mesh: coal.BVHModelBase, meshes: Meshes) -> tuple[Taken, bool]:
+    """What a mesh collides as, and whether its hull is taken because its pieces are not convex."""
     faces = np.array([[mesh.tri_indices(i)[k] for k in range(3)] for i in range(mesh.num_tris)], int)
     triangles = merged(np.array(mesh.vertices()), faces)
     try:
-        taken = take(triangles, "connected" if meshes == "either" else meshes)
+        return take(triangles, "connected" if meshes == "either" else meshes), False
     except MeshError as error:
         if meshes != "either" or not hull_would_do(error):
             raise
-        return [convex_shape(corners) for corners in take(triangles, "hull").corners], True
-    return [convex_shape(corners) for corners in taken.corners], False
+        return take(triangles, "hull"), True
 
 
 def _extent(geometry: coal.CollisionGeometry) -> float:

@@ -182,6 +182,11 @@ class CollisionDetector:
         """Leaves of shells that the last detection had to leave out (`budget`)."""
         return int(self._arrays.field_memory.omitted.sum())
 
+    @property
+    def visited(self) -> int:
+        """Leaves of shells that the last detection has visited, of all sides of the pairs of fields."""
+        return int(self._arrays.field_memory.visited.sum())
+
     def forget(self) -> None:
         """Let the next pose have nothing to do with the last one: no motion leads there, and no point has entered."""
         self._arrays.field_memory.held.known[:] = False

@@ -26,6 +26,7 @@ from haptic_sim.vectors import triple
 SPACING = 2.0  # of samples, in units of the accuracy
 FACE_SPACING, EDGE_SPACING = 8.0, 3.0  # of points on faces and along sharp edges, in units of the accuracy
 CELLS = 64
+FORMAT = 1  # of fields that are kept: counts up with whatever changes a field of the same mesh
 MEMORY = 400_000_000  # [bytes]
 MOST_POINTS = 500_000
 PARTS = 1000  # of the diagonal: the accuracy where none is given

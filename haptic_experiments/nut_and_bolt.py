@@ -1,0 +1,316 @@
+"""A nut that a hand screws onto a bolt: thread against thread, felt by signed distance fields.
+
+Beyond the sources. A thread is a helix: where its flanks touch on one side, the nut advances by the pitch in a turn.
+With the radial clearance c and flanks at 30 degrees to the radius (ISO 68-1), each flank is c tan 30 off along the axis
+where the nut is in the middle, so that the axial play is 2 c tan 30. A row of a field joins points by a smooth minimum,
+which is up to half of the accuracy delta below their least distance: each flank may be felt delta / (2 cos 30) early.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+
+from haptic_bench.analysis.base import Analysis, scene_as
+from haptic_bench.analysis.claims import Findings, Quantity, Statement
+from haptic_bench.experiment import Experiment, Trial
+from haptic_bench.recording.samples import Samples
+from haptic_experiments.common.mujoco_worlds import largest_force
+from haptic_sim.geometry.generate import numbers_of
+from haptic_sim.geometry.shapes import GeneratedParameters
+from haptic_sim.worlds.parameters import FreeBodyParameters, WorldParameters
+from haptic_view.figures import BLACK, BLUE, VERMILION, Axis, Figure, Line, Style, draw, thin
+
+BODIES = ("bolt", "nut")
+PITCH = 0.01  # part of the pitch by which a turn may differ from it
+FLANK = np.pi / 6.0  # angle of a flank from the radius (ISO 68-1) [rad]
+TURNS = 1.0  # that the pitch is measured over, at least
+STEADY = 0.05  # [s] that the hand's wrench has not changed for, before a place counts as being at rest on a flank
+NUMERICAL = 0.01  # of the energy that the hand gives: chosen
+SIDEWAYS, TURNING = 0.1, 0.05  # chosen: part of the axial force that may act across, part of the torque about z
+scene_of = partial(scene_as, kind=WorldParameters)
+
+ADVANCES = Statement(
+    "advances",
+    f"The nut advances by the pitch of the thread in a turn, to {100 * PITCH:g} %",
+    "a helix",
+    Quantity("advance in a turn", "mm", 1e3),
+    of=lambda case: {"nut": case.advance, "thread": case.pitch},
+    holds=lambda m: abs(m["nut"] - m["thread"]) <= PITCH * m["thread"],
+    when=lambda case: case.turns >= TURNS,
+)
+PLAY = Statement(
+    "play",
+    "Between a pull and a push the nut has the axial play 2 c tan 30 of the radial clearance c, and the depths of both "
+    "contacts, to the delta / cos 30 that smooth minima of the accuracy delta feel both flanks early",
+    "geometry of the thread (ISO 68-1)",
+    Quantity("axial play", "mm", 1e3),
+    of=lambda case: {
+        "nut": case.play,
+        "thread": case.derived_play,
+        "depths": case.depths,
+        "allowed": case.early,
+    },
+    holds=lambda m: abs(m["nut"] - m["depths"] - m["thread"]) <= m["allowed"],
+    when=lambda case: case.pulled.any() and case.pushed.any(),
+)
+FORCES = Statement(
+    "forces",
+    "While the nut is turned the thread bears the force of the hand along the axis: across it at most "
+    f"{100 * SIDEWAYS:g} % of it act",
+    "balance of forces; what is allowed is chosen",
+    Quantity("force", "N"),
+    of=lambda case: {"axial": case.axial, "hand": case.pressed, "across": case.across},
+    holds=lambda m: (
+        abs(m["axial"] - m["hand"]) <= TURNING * abs(m["hand"]) and m["across"] <= SIDEWAYS * abs(m["hand"])
+    ),
+    when=lambda case: case.turns >= TURNS,
+)
+TORQUE = Statement(
+    "torque",
+    f"The grease takes the work of the hand, to {100 * TURNING:g} %: the thread has no friction",
+    "balance of work",
+    Quantity("energy", "J"),
+    of=lambda case: {"hand": case.given, "grease": case.greased},
+    holds=lambda m: abs(m["hand"] - m["grease"]) <= TURNING * m["hand"],
+    when=lambda case: case.turns >= TURNS,
+)
+
+ENERGY = Statement(
+    "energy",
+    f"Contacts add no energy: discrete time changes it by less than {100 * NUMERICAL:g} % of what the hand gives",
+    "balance of energy; what is allowed is chosen",
+    Quantity("largest numerical energy, and energy that the hand gives", "J"),
+    of=lambda case: {
+        "numerical": np.abs(case.samples["energy_numerical"]).max(),
+        "given": case.samples["energy_injected"].max(),
+    },
+    holds=lambda m: m["numerical"] <= NUMERICAL * m["given"],
+    when=lambda case: case.turns >= TURNS,
+)
+
+METRICS = {
+    "advance": Quantity("Advance of the nut in a turn", "mm", 1e3, of=lambda case: case.advance),
+    "play": Quantity("Axial play of the nut", "mm", 1e3, of=lambda case: case.play),
+    "turns": Quantity("Turns of the nut", of=lambda case: case.turns),
+    "largest_force": Quantity("Largest force on the nut", "N", of=lambda case: largest_force(case.samples)),
+    "tilt": Quantity("Largest tilt of the nut", "deg", 180.0 / np.pi, of=lambda case: case.tilt),
+}
+
+
+@dataclass(frozen=True)
+class Screwing:
+    """A trial of a nut on a bolt.
+
+    Attributes:
+        numbers: of bolt and nut.
+        accuracy: of the fields [m].
+    """
+
+    trial: Trial
+    samples: Samples
+    numbers: tuple[dict[str, float], dict[str, float]]
+    accuracy: float
+
+    @property
+    def pitch(self) -> float:
+        """Of the thread [m]."""
+        return self.numbers[0]["pitch"]
+
+    @property
+    def angle(self) -> np.ndarray:
+        """Of the nut about the axis [rad] (rows,)."""
+        found: np.ndarray = np.unwrap(2.0 * np.arctan2(self.samples["tool_qz"], self.samples["tool_qw"]))
+        return found - found[0]
+
+    @property
+    def tilt(self) -> float:
+        """Largest angle of the nut's axis from that of the bolt [rad]."""
+        sine = np.hypot(self.samples["tool_qx"], self.samples["tool_qy"])
+        return float(2.0 * np.arcsin(np.minimum(sine, 1.0)).max())
+
+    @property
+    def slack(self) -> np.ndarray:
+        """Place of the nut along the axis, less that of the helix [m] (rows,): between the flanks."""
+        return np.asarray(self.samples["tool_pz"] - self.pitch * self.angle / (2.0 * np.pi))
+
+    def _steady(self, sign: float, *, turned: bool = False) -> np.ndarray:
+        """Rows in which the hand has pulled (1) or pushed (-1) with the same wrench for a while, turning or not."""
+        force, torque = self.samples["operator_fz"], self.samples["operator_tz"]
+        rows = max(1, round(STEADY * self.trial.experiment.rate))
+        same = np.zeros(len(force), bool)
+        same[rows:] = (force[rows:] == force[:-rows]) & (torque[rows:] == torque[:-rows])
+        return np.asarray(same & (sign * force > 0.0) & ((torque != 0.0) == turned))
+
+    @property
+    def pulled(self) -> np.ndarray:
+        """Rows in which the nut rests on the upper flank."""
+        return self._steady(1.0)
+
+    @property
+    def pushed(self) -> np.ndarray:
+        """Rows in which it rests on the lower flank, and is not turned."""
+        return self._steady(-1.0)
+
+    @property
+    def turned(self) -> np.ndarray:
+        """Rows in which it is turned while it is pressed down."""
+        return self._steady(-1.0, turned=True)
+
+    @property
+    def turns(self) -> float:
+        """By which it is turned."""
+        angle = self.angle[self.turned]
+        return float(np.ptp(angle) / (2.0 * np.pi)) if angle.size else 0.0
+
+    @property
+    def advance(self) -> float | None:
+        """In a turn [m]: the slope of the regression of place on angle."""
+        rows = self.turned
+        if self.turns < TURNS:
+            return None
+        return float(2.0 * np.pi * np.polyfit(self.angle[rows], self.samples["tool_pz"][rows], 1)[0])
+
+    @property
+    def play(self) -> float | None:
+        """Between the places on both flanks [m]."""
+        if not (self.pulled.any() and self.pushed.any()):
+            return None
+        return float(np.median(self.slack[self.pulled]) - np.median(self.slack[self.pushed]))
+
+    @property
+    def derived_play(self) -> float:
+        """By the clearances of both threads [m]."""
+        return float(2.0 * sum(one["clearance"] for one in self.numbers) * np.tan(FLANK))
+
+    @property
+    def depths(self) -> float:
+        """Of the contacts on both flanks along the axis [m]: 2 U / F of springs that hold the force F."""
+        found = 0.0
+        for rows in (self.pulled, self.pushed):
+            force = np.abs(self.samples["env_fz"][rows])
+            if force.size and force.min() > 0.0:
+                found += float(np.median(2.0 * self.samples["energy_elastic"][rows] / force))
+        return found
+
+    @property
+    def early(self) -> float:
+        """By how much smooth minima make the play smaller at most [m]."""
+        return float(self.accuracy / np.cos(FLANK))
+
+    @property
+    def axial(self) -> float:
+        """Mean force of the thread along the axis while the nut is turned [N]."""
+        return float(self.samples["env_fz"][self.turned].mean())
+
+    @property
+    def pressed(self) -> float:
+        """Mean force of the hand that it balances [N]."""
+        return float(-self.samples["operator_fz"][self.turned].mean())
+
+    @property
+    def across(self) -> float:
+        """Largest force across the axis while the nut is turned [N]."""
+        rows = self.turned
+        return float(np.hypot(self.samples["env_fx"][rows], self.samples["env_fy"][rows]).max())
+
+    def _work(self, wrench: str, names: str) -> float:
+        """Work of a wrench of the samples on the tool while it is turned [J]."""
+        rows = self.turned
+        power = sum(
+            self.samples[f"{wrench}_{load}"] * self.samples[f"tool_{rate}"]
+            for load, rate in (("fz", "vz"), ("tz", "wz"))
+            if load in names
+        )
+        return float(np.sum(np.asarray(power)[rows]) / self.trial.experiment.rate)
+
+    @property
+    def given(self) -> float:
+        """Work of the hand while it turns the nut [J]."""
+        return self._work("operator", "fz tz")
+
+    @property
+    def greased(self) -> float:
+        """What the grease takes meanwhile [J]: b w^2 integrated over time."""
+        damping = sum(getattr(one, "turn_damping", 0.0) for one in scene_of(self.trial.experiment).fields.values())
+        return float(damping * np.sum(self.samples["tool_wz"][self.turned] ** 2) / self.trial.experiment.rate)
+
+
+def _numbers(experiment: Experiment, body: str) -> dict[str, float]:
+    """The numbers of the generated shape of a body.
+
+    Raises:
+        KeyError: it has none.
+    """
+    found = scene_of(experiment).bodies[body]
+    if body == "nut" and not isinstance(found, FreeBodyParameters):
+        raise KeyError(body)
+    for shape in found.shapes:
+        if isinstance(shape, GeneratedParameters) and shape.shape == body:
+            return numbers_of(shape.shape) | shape.numbers
+    raise KeyError(body)
+
+
+class NutAndBolt(Analysis):
+    SCENES = ("world",)
+    METRICS = METRICS
+    CLAIMS = (ADVANCES, PLAY, FORCES, TORQUE, ENERGY)
+
+    def lacking(self, experiment: Experiment) -> Iterator[str]:
+        for name in BODIES:
+            try:
+                _numbers(experiment, name)
+            except KeyError:
+                yield f"a body {name} with the generated shape of that name"
+        if experiment.standalone:
+            yield "a device"
+
+    def case(self, trial: Trial, samples: Samples, references: Mapping[str, Samples]) -> Screwing:
+        bolt, nut = (_numbers(trial.experiment, name) for name in BODIES)
+        fields = [mesh.taken.field for mesh in trial.world.meshes if mesh.body in BODIES]
+        accuracy = max((field.accuracy for field in fields if field is not None), default=0.0)
+        return Screwing(trial, samples, (bolt, nut), accuracy)
+
+    def figures(self, trial: Trial, samples: Samples, findings: Findings) -> list[Figure]:
+        case, time = self.case(trial, samples, {}), samples["time"]
+        place, turns = samples["tool_pz"], case.angle / (2.0 * np.pi)
+        panels = [
+            draw(
+                "advance",
+                "(a) place of the nut",
+                [
+                    Line(*thin(turns, 1e3 * (place - place[0])), "nut", Style(BLUE)),
+                    Line(*thin(turns, 1e3 * case.pitch * turns), "helix of the pitch", Style(BLACK, (4, 2))),
+                ],
+                "angle [turns]",
+                "along the axis [mm]",
+            ),
+            draw(
+                "play",
+                "(b) place between the flanks",
+                [
+                    Line(*thin(time, 1e3 * (case.slack - case.slack[0])), "nut", Style(BLUE)),
+                    *(
+                        Line(time[[0, -1]], np.full(2, 500.0 * sign * case.derived_play), label, Style(BLACK, (4, 2)))
+                        for sign, label in ((1.0, "play of the thread"), (-1.0, ""))
+                    ),
+                ],
+                "time [s]",
+                Axis("slack [mm]", least=0.01),
+            ),
+            draw(
+                "force",
+                "(c) force of the thread",
+                [Line(*thin(time, samples["env_fz"]), "along the axis", Style(VERMILION))],
+                "time [s]",
+                Axis("force [N]", least=0.1),
+            ),
+        ]
+        text = "The nut is lifted, pressed down, and turned: it follows the helix of its thread."
+        return [Figure("Nut and bolt", text, panels), *super().figures(trial, samples, findings)]
+
+
+ANALYSIS = NutAndBolt()

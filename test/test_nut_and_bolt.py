@@ -1,0 +1,61 @@
+"""nut_and_bolt: a nut advances by its pitch, and has the play of its clearance; altered trials are found."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from claim_checks import Run, load, names
+
+from haptic_experiments import nut_and_bolt
+
+
+@pytest.fixture(scope="module")
+def run() -> Run:
+    return Run("nut_and_bolt")
+
+
+def test_the_claims_hold(run: Run) -> None:
+    assert run.holds() == dict.fromkeys(names(nut_and_bolt.ANALYSIS.CLAIMS), True)
+    assert [mesh["as"] for mesh in run.trial.meshes] == ["field", "field"]
+
+
+def test_claims_fail_for_other_trials(run: Run) -> None:
+    samples = run.samples
+    z, turned = samples["tool_pz"], samples["operator_tz"] != 0.0
+    slipping = np.where(turned, z - 0.0005 * np.maximum(samples["time"] - 0.5, 0.0), z)
+    assert run.holds(samples.with_columns({"tool_pz": slipping}))["advances"] is False
+    tight = np.where(samples["operator_fz"] > 0.0, z - 0.00018, z)
+    assert run.holds(samples.with_columns({"tool_pz": tight}))["play"] is False
+    assert run.holds(samples.with_columns({"env_fz": 0.9 * samples["env_fz"]}))["forces"] is False
+    assert run.holds(samples.with_columns({"env_fx": samples["env_fx"] + 0.4}))["forces"] is False
+    assert run.holds(samples.with_columns({"energy_numerical": samples["energy_numerical"] + 0.01}))["energy"] is False
+    assert run.holds(samples.with_columns({"tool_wz": 0.9 * samples["tool_wz"]}))["torque"] is False
+
+
+def test_play_follows_from_the_profile() -> None:
+    """Where one thread is moved by half of the play along the axis, its flanks meet those of the other one."""
+    from haptic_sim.geometry.generate import thread_radius
+
+    clearance, z = 0.00015, np.linspace(0.0, 0.0025, 100_001)
+    inner = thread_radius(z, 0.02, 0.0025)
+    shift = clearance * np.tan(nut_and_bolt.FLANK)
+    gaps = [(thread_radius(z - d, 0.02, 0.0025) + clearance - inner).min() for d in (0.0, 0.99 * shift, 1.01 * shift)]
+    assert gaps[0] == pytest.approx(clearance)
+    assert 0.0 < gaps[1] < 0.02 * clearance and gaps[2] < 0.0
+
+
+def test_it_needs_nut_and_bolt() -> None:
+    with pytest.raises(ValueError, match="analysis = nut_and_bolt: needs a body bolt with the generated shape"):
+        load(
+            "rolling_touch",
+            "analysis=nut_and_bolt",
+            "scene.bodies.bolt={joint: fixed}",
+            "scene.bodies.nut={joint: fixed}",
+        )
+
+
+def test_figures_are_drawn(run: Run) -> None:
+    findings = run.analysis.analyse(run.trial, run.samples)
+    figure = run.analysis.figures(run.trial, run.samples, findings)[0]
+    assert [panel.name for panel in figure.panels] == ["advance", "play", "force"]
+    assert not any(panel.empty for panel in figure.panels)
