@@ -10,7 +10,7 @@ import coal
 import numpy as np
 import pinocchio as pin
 
-from haptic_sim.geometry.mesh_files import MeshError, merged
+from haptic_sim.geometry.mesh_files import MeshError, check_file, merged
 from haptic_sim.geometry.meshes import Mass, convex_shape, mesh_mass, sum_of_masses
 from haptic_sim.geometry.polygons import PolygonError, convex_parts
 from haptic_sim.geometry.sampling import on_sphere
@@ -104,6 +104,10 @@ class Shapes:
             raise ModelFileError(f"{where}: not found; {self._packages.searched()}")
         if path.stat().st_size > DATA:
             raise ModelFileError(f"{where}: has {path.stat().st_size} bytes: must have at most {DATA}")
+        try:
+            check_file(path)
+        except MeshError as error:
+            raise ModelFileError(f"{where}: {error}") from error
         if mesh.find("submesh") is not None:
             self.unread["submesh"] += 1
         scale = np.array(values(mesh.find("scale"), 3, (1.0, 1.0, 1.0)))
