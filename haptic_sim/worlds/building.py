@@ -123,7 +123,7 @@ class WorldSetup:
         pairs: names of the two bodies of each pair of shapes, the tool's the second, as surroundings number them; left
             out: the collision pairs of `geometry`.
         motions: trajectories that bodies follow; pulls: springs from the hand to bodies.
-        fields: of the meshes of triangles and of the shapes that they may touch, by the names of these.
+        solid_fields: of the meshes of triangles and of the shapes that they may touch, by the names of these.
         force_fields: fields of force that act on its bodies.
         balanced: what gravity does not pull at, mass and centre of mass of each joint in its axes; none where it pulls
             at everything, or at nothing.
@@ -155,7 +155,7 @@ class WorldSetup:
     pulls: tuple[Pull, ...] = ()
     force_fields: tuple[Field, ...] = ()
     balanced: tuple[pin.Inertia, ...] = ()
-    fields: Mapping[str, SolidField] = field(default_factory=dict)
+    solid_fields: Mapping[str, SolidField] = field(default_factory=dict)
 
     def __repr__(self) -> str:
         """One line that says what is in it."""
@@ -453,7 +453,7 @@ def build(
         pulls=pulls,
         force_fields=force_fields,
         balanced=balanced,
-        fields=fields,
+        solid_fields=fields,
     )
     if any(parameters.jitter):
         world = _jittered(world, plan, parameters, seed, prefix)
@@ -567,7 +567,7 @@ def _on_manifold(world: WorldSetup, prefix: str) -> WorldSetup:
 
 def find_overlaps(world: WorldSetup, allowed: float = 0.0) -> list[tuple[float, str, str]]:
     """Depth [m] and names of each two bodies that overlap by more than `allowed` at the start, the deepest first."""
-    return _overlaps(world.model, world.geometry, world.q, world.shape_bodies, allowed, world.fields)
+    return _overlaps(world.model, world.geometry, world.q, world.shape_bodies, allowed, world.solid_fields)
 
 
 def _overlaps(
