@@ -124,7 +124,7 @@ def test_an_outline_of_a_mesh_has_its_area_and_holes() -> None:
 def test_a_contact_is_hidden_where_a_ray_of_coal_meets_a_body() -> None:
     """A ball on a plate behind one wall that moves and one that does not, from random directions."""
     sides = {"plate": ([0.2, 0.2, 0.02], [0.0, 0.0, -0.01]), "wall": ([0.02, 0.2, 0.2], [0.1, 0.0, 0.1])}
-    sides["door"] = ([0.2, 0.02, 0.1], [0.0, -0.1, 0.08])
+    sides["door"] = ([0.16, 0.02, 0.1], [-0.01, -0.1, 0.08])
     bodies = {
         name: {
             **({"joint": "free", "mass": 1.0} if name == "door" else {"joint": "fixed"}),
