@@ -11,7 +11,7 @@ import numpy as np
 from haptic_sim.rotations import matrices
 from haptic_view.frame import Frame
 from haptic_view.scene import Scene
-from haptic_view.shapes import at
+from haptic_view.shapes import Shape, at
 
 ABOVE = np.array([0.0, 0.0, 1.0])  # towards the eye, of planar scenes
 USUAL = np.array([0.55, -0.75, 0.45]) / np.linalg.norm([0.55, -0.75, 0.45])  # of the others, where nothing moves
@@ -26,7 +26,7 @@ SAMPLED = 60  # frames of a trial from which is found where bodies are
 CONTACTS = 12  # of a trial, at different times, that are to be seen
 UNSEEN = 1.0  # what motion is worth less for a view in which bodies hide all of them
 MOST_TRIANGLES = 20_000  # of a shape that may hide a contact: the search looks at each
-AWAY = 0.02  # of the size of the scene: what is nearer to a contact does not hide it, as the bodies that touch there
+AWAY = 0.02  # of the size of the scene: what is nearer to a contact does not hide it
 PATH = 400  # points of the path of a hand
 
 
@@ -134,9 +134,17 @@ class Contacts:
         for frame in chosen:
             point = frame.contacts["point"][np.argmax(frame.contacts["depth"])]
             if np.isfinite(point).all():
-                corners = np.concatenate([at(frame.poses[s.body], s.vertices)[s.faces] for s in shapes]) - point
-                normals = np.cross(corners[:, 1] - corners[:, 0], corners[:, 2] - corners[:, 0])
+                parts = [self._of(s, at(frame.poses[s.body], s.vertices) - point) for s in shapes]
+                corners, normals = (np.concatenate(of) for of in zip(*parts, strict=True))
                 self._seen.append((corners, normals))
+
+    def _of(self, shape: Shape, vertices: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Triangles and their normals; none of a convex shape that touches there, which is in its own way."""
+        corners = vertices[shape.faces]
+        normals = np.cross(corners[:, 1] - corners[:, 0], corners[:, 2] - corners[:, 0])
+        outside = np.einsum("ij,ij->i", normals, -corners[:, 0]) / np.maximum(np.linalg.norm(normals, axis=1), 1e-30)
+        kept = slice(None) if not shape.convex or outside.max() > self._near else slice(0)
+        return corners[kept], normals[kept]
 
     def hide(self, away: np.ndarray) -> float:
         """Part of the contacts that is hidden from an eye far away in this direction."""
