@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from haptic_bench import catalogue
 from haptic_sim.geometry import mesh_files
 from haptic_sim.geometry.mesh_files import MeshError, check_file, read_mesh
 from haptic_sim.worlds.model_files import ModelFileError, load_trees
@@ -136,3 +137,10 @@ def test_faces_are_counted_before_they_are_parsed(tmp_path: Path, name: str, mon
     monkeypatch.setattr(mesh_files, "MOST_TRIANGLES_READ", 6)
     with pytest.raises(MeshError, match="has 7 triangles: must have at most 6 triangles; simplify it"):
         check_file(path)
+
+
+def test_a_mesh_that_is_given_for_a_world_is_answered_with_what_to_write(tmp_path: Path) -> None:
+    (tmp_path / "mug.stl").write_bytes(FACES["a.stl"])
+    assert set(catalogue.MESHES) == set(mesh_files.KINDS)
+    with pytest.raises(catalogue.NotThere, match="is a mesh, the shape of a body; write it into a world, as README"):
+        catalogue.find(str(tmp_path / "mug.stl"))

@@ -149,9 +149,9 @@ def test_models_are_felt_with_nothing_written_but_what_is_held(package: str) -> 
 def free_motion(path: Path, period: float, steps: int) -> tuple[float, float]:
     """Largest difference [m] between our positions of bodies and MuJoCo's, and how far they moved [m].
 
-    Both move from random velocities of the joints, without contacts, limits, constraints, actuators and medium, by steps
-    of semi-implicit Euler. MuJoCo's dry friction is a soft constraint: a joint that rests creeps. Here it is as hard as
-    MuJoCo has it, with a time constant of two steps and an impedance of 0.9999.
+    Both move from random velocities of the joints, by steps of semi-implicit Euler, without contacts, limits,
+    constraints, actuators and medium. MuJoCo's dry friction is a soft constraint: a joint that rests creeps. Here it is
+    as hard as MuJoCo has it, with a time constant of two steps and an impedance of 0.9999.
     """
     mujoco = pytest.importorskip("mujoco")
     model = mujoco.MjModel.from_xml_path(str(path))
