@@ -11,6 +11,17 @@ from pathlib import Path
 from haptic_sim.errors import HapticsError
 from haptic_sim.installed import PACKAGES, shared_folder
 
+MESHES = (
+    ".stl",
+    ".obj",
+    ".ply",
+    ".off",
+    ".gltf",
+    ".glb",
+    ".dae",
+)  # as haptic_sim.geometry.mesh_files, which loads NumPy
+IS_A_MESH = "is a mesh, the shape of a body; write it into a world, as README.md does in `A shape of your own`"
+
 _HEADLINE = re.compile(r"(title|source):[ \t]+(?:\"(.*)\"|'(.*)'|(.*?))[ \t]*")
 
 
@@ -68,6 +79,8 @@ def _file(name: str) -> Path:
     except ValueError as error:  # a NUL, or bytes that are no UTF-8
         raise NotThere(f"experiment {shown}: is no path: {error}") from error
     if not name.endswith((".yaml", ".yml")):
+        if name.lower().endswith(MESHES):
+            raise NotThere(f"experiment {shown}: {IS_A_MESH}")
         raise NotThere(f"experiment {shown}: must be a .yaml file, or the name of a known experiment")
     return Path(name)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Protocol
 
 import numpy as np
@@ -11,7 +11,7 @@ import numpy as np
 from haptic_sim.rotations import matrices
 from haptic_view.frame import Frame
 from haptic_view.scene import Scene
-from haptic_view.shapes import at
+from haptic_view.shapes import Shape, at
 
 ABOVE = np.array([0.0, 0.0, 1.0])  # towards the eye, of planar scenes
 USUAL = np.array([0.55, -0.75, 0.45]) / np.linalg.norm([0.55, -0.75, 0.45])  # of the others, where nothing moves
@@ -23,6 +23,10 @@ HIDDEN = 1.0  # and for one in which fixed bodies hide the motion
 VIEWED_POINTS = 40  # points of a motion, and of the hands at the start, that are to be seen
 STILL = 0.01  # of the size of the scene: less is no motion
 SAMPLED = 60  # frames of a trial from which is found where bodies are
+CONTACTS = 12  # of a trial, at different times, that are to be seen
+UNSEEN = 1.0  # what motion is worth less for a view in which bodies hide all of them
+MOST_TRIANGLES = 20_000  # of a shape that may hide a contact: the search looks at each
+AWAY = 0.02  # of the size of the scene: what is nearer to a contact does not hide it
 PATH = 400  # points of the path of a hand
 
 
@@ -58,22 +62,25 @@ def paths_of_bodies(frames: Frames) -> np.ndarray:
     )
 
 
-def towards_eye(scene: Scene, paths: Sequence[np.ndarray]) -> np.ndarray:
+def towards_eye(
+    scene: Scene, paths: Sequence[np.ndarray], unseen: Callable[[np.ndarray], float] | None = None
+) -> np.ndarray:
     """Unit vector from the scene to the eye, (3,).
 
     Planar scenes are seen from above. Of the directions from around and above, that one is taken from which most of
-    the motion is seen, its smaller directions too, and which fixed bodies do not hide; among equals the one that is
-    nearest to the usual one, and in front of the walls.
+    the motion is seen, its smaller directions too, which fixed bodies do not hide, and in which no body hides where
+    bodies touch; among equals the one that is nearest to the usual one, and in front of the walls.
 
     Args:
         scene: what there is to see.
         paths: points over time, (times, N, 3) each; the motion of each group counts the same.
+        unseen: part of the contacts that is hidden from a direction, see `Contacts`.
     """
     if scene.planar:
         return ABOVE
     spreads = [spread for path in paths if (spread := _spread(path, STILL * scene.size)) is not None]
     boxes, targets = _Boxes(scene), _targets(scene, paths)
-    if not spreads and not boxes.hide(targets, USUAL):
+    if not spreads and not boxes.hide(targets, USUAL) and not (unseen and unseen(USUAL)):
         return USUAL
     walls = [(shape, scene.poses[shape.body]) for shape in scene.shapes if shape.ground]
     outward = [at(pose, shape.vertices) for shape, pose in walls]
@@ -84,7 +91,8 @@ def towards_eye(scene: Scene, paths: Sequence[np.ndarray]) -> np.ndarray:
         seen /= max(len(spreads), 1)
         behind = any(normal @ away < -1e-3 * np.linalg.norm(normal) for normal in normals)
         turned = TURNED * 0.5 * float(1.0 - away @ USUAL)
-        return seen - turned - BEHIND * behind - HIDDEN * boxes.hide(targets, away)
+        hidden = HIDDEN * boxes.hide(targets, away) + (UNSEEN * unseen(away) if unseen is not None else 0.0)
+        return seen - turned - BEHIND * behind - hidden
 
     return max([USUAL, *_around()], key=worth)
 
@@ -108,6 +116,48 @@ class _Boxes:
         enters, leaves = crossed.min(axis=0).max(axis=2), crossed.max(axis=0).min(axis=2)
         hidden = ((enters > 0.0) & (enters < leaves)).any(axis=0)
         return float(hidden.mean()) if len(points) else 0.0
+
+
+class Contacts:
+    """Where bodies touch in a trial, the deepest contact at each of some times, and what may hide it then.
+
+    A box around a mug has the opening of its handle in it: here what hides is found by triangles.
+    """
+
+    def __init__(self, frames: Frames):
+        scene = frames.scene
+        shapes = [s for s in scene.shapes if not s.ground and 0 < len(s.faces) <= MOST_TRIANGLES]
+        touching = [frame for frame in chosen_frames(frames, SAMPLED) if len(frame.contacts)] if shapes else []
+        chosen = touching[:: max(1, -(-len(touching) // CONTACTS))]
+        self._near = AWAY * scene.size
+        self._seen: list[tuple[np.ndarray, np.ndarray]] = []  # triangles from a contact (T, 3, 3), their normals (T, 3)
+        for frame in chosen:
+            point = frame.contacts["point"][np.argmax(frame.contacts["depth"])]
+            if np.isfinite(point).all():
+                parts = [self._of(s, at(frame.poses[s.body], s.vertices) - point) for s in shapes]
+                corners, normals = (np.concatenate(of) for of in zip(*parts, strict=True))
+                self._seen.append((corners, normals))
+
+    def _of(self, shape: Shape, vertices: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Triangles and their normals; none of a convex shape that touches there, which is in its own way."""
+        corners = vertices[shape.faces]
+        normals = np.cross(corners[:, 1] - corners[:, 0], corners[:, 2] - corners[:, 0])
+        outside = np.einsum("ij,ij->i", normals, -corners[:, 0]) / np.maximum(np.linalg.norm(normals, axis=1), 1e-30)
+        kept = slice(None) if not shape.convex or outside.max() > self._near else slice(0)
+        return corners[kept], normals[kept]
+
+    def hide(self, away: np.ndarray) -> float:
+        """Part of the contacts that is hidden from an eye far away in this direction."""
+        hidden = 0
+        for corners, normals in self._seen:
+            slope = normals @ away
+            slope[np.abs(slope) < 1e-30] = np.nan  # seen along its plane: hides nothing
+            distance = np.einsum("ij,ij->i", normals, corners[:, 0]) / slope
+            ahead = distance > self._near
+            a, b, c = (corners[ahead, k] - distance[ahead, None] * away for k in range(3))
+            sides = [np.cross(p, q) @ away * np.sign(slope[ahead]) for p, q in ((a, b), (b, c), (c, a))]
+            hidden += bool(np.any(np.min(sides, axis=0) >= 0.0))
+        return hidden / max(len(self._seen), 1)
 
 
 def _targets(scene: Scene, paths: Sequence[np.ndarray]) -> np.ndarray:
@@ -142,7 +192,7 @@ def _around() -> list[np.ndarray]:
 
 
 def of_trial(frames: Frames) -> np.ndarray:
-    """The same of a recorded trial: by the motion of its hands, and of its bodies."""
-    return (
-        ABOVE if frames.scene.planar else towards_eye(frames.scene, [paths_of_hands(frames), paths_of_bodies(frames)])
-    )
+    """The same of a recorded trial: by the motion of its hands and of its bodies, and by where these touch."""
+    if frames.scene.planar:
+        return ABOVE
+    return towards_eye(frames.scene, [paths_of_hands(frames), paths_of_bodies(frames)], Contacts(frames).hide)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import xml.etree.ElementTree as ElementTree
+from types import SimpleNamespace
 from typing import Any
 
 import coal
@@ -19,6 +20,7 @@ from haptic_bench.recording.frames import SampledFrames
 from haptic_bench.recording.samples import MessageStore
 from haptic_bench.recording.world_record import read_tables
 from haptic_sim import World
+from haptic_sim.messages import CONTACT
 from haptic_view import drawing, film, viewpoint
 from haptic_view.scene import scene_of_model
 from haptic_view.shapes import at
@@ -117,6 +119,43 @@ def test_an_outline_of_a_mesh_has_its_area_and_holes() -> None:
         assert len(loops) == 2 and all(len(loop) < 120 for loop in loops)
         assert np.abs(areas) == pytest.approx([1600, 10000] if areas[0] > -5000 else [10000, 1600], rel=0.02)
         assert areas[0] * areas[1] < 0  # the hole runs the other way round
+
+
+def test_a_contact_is_hidden_where_a_ray_of_coal_meets_a_body() -> None:
+    """A ball on a plate, which touch and do not count, behind a wall and a door that moves, from random directions."""
+    sides = {"plate": ([0.2, 0.2, 0.02], [0.0, 0.0, -0.01]), "wall": ([0.02, 0.2, 0.2], [0.1, 0.0, 0.1])}
+    sides["door"] = ([0.16, 0.02, 0.1], [-0.01, -0.1, 0.08])
+    bodies = {
+        name: {
+            **({"joint": "free", "mass": 1.0} if name == "door" else {"joint": "fixed"}),
+            "position": place,
+            "shapes": [{"type": "box", "size": size}],
+        }
+        for name, (size, place) in sides.items()
+    }
+    ball = {"joint": "free", "mass": 0.1, "position": [0, 0, 0.01], "shapes": [{"type": "sphere", "radius": 0.01}]}
+    world = World({"tool": "ball", "bodies": {"ball": ball, **bodies}})
+    scene = scene_of_model(world.model, "hidden")
+    contact = np.zeros(2, CONTACT)
+    contact["point"][1], contact["depth"][:] = [5.0, 5.0, 5.0], [1e-4, 1e-5]  # the deepest one counts
+    frame = SimpleNamespace(contacts=contact, poses=scene.poses)
+    contacts = viewpoint.Contacts(SimpleNamespace(scene=scene, times=np.arange(3.0), frame=lambda _: frame))
+    rng, found = np.random.default_rng(20263), set()
+    for away in rng.normal(size=(200, 3)):
+        away /= np.linalg.norm(away)
+        R = pin.Quaternion.FromTwoVectors(np.array([0.0, 0.0, 1.0]), away).matrix()
+        sight = coal.Transform3s(R, 0.5 * away)
+        hidden = any(
+            coal.collide(
+                coal.Box(*size), coal.Transform3s(np.eye(3), np.array(place)), coal.Capsule(1e-9, 0.98), sight,
+                coal.CollisionRequest(), coal.CollisionResult(),
+            )
+            for size, place in (sides["wall"], sides["door"])
+        )  # fmt: skip
+        assert contacts.hide(away) == hidden, away
+        found.add(hidden)
+    assert found == {False, True}
+    assert contacts.hide(viewpoint.towards_eye(scene, [], contacts.hide)) == 0.0
 
 
 def test_the_first_contact_is_that_of_the_samples(peg: tuple[SampledFrames, Any]) -> None:

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from haptic_bench.catalogue import catalogue, config_folder, did_you_mean
+from haptic_bench.catalogue import IS_A_MESH, MESHES, catalogue, config_folder, did_you_mean
 from haptic_bench.experiment import analyses
 from haptic_bench.experiment.devices import known_devices
 from haptic_bench.experiment.loading import find, load_document, name_of, read_document
@@ -182,6 +182,8 @@ def _world_file(world: str) -> Path | None:
     if world in known:
         return known[world]
     shown = inputs.shown(world)
+    if world.lower().endswith(MESHES):
+        raise ParameterError([f"world {shown}: {IS_A_MESH}"])
     if not world.endswith(WORLD_FILES):
         near = did_you_mean(world, [*catalogue(), *known])
         raise ParameterError(

@@ -18,6 +18,7 @@ import numpy as np
 
 from haptic_sim import inputs
 from haptic_sim.errors import HapticsError
+from haptic_sim.geometry import mesh_bounds
 from haptic_sim.parameters import listed
 
 if TYPE_CHECKING:
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 KINDS = {".stl": "STL", ".obj": "OBJ", ".ply": "PLY", ".off": "OFF", ".gltf": "glTF", ".glb": "glTF", ".dae": "DAE"}
 """Kinds of files by their endings."""
 MOST_TRIANGLES_READ = 2_000_000
+MOST_PARTS_READ = 10_000  # instances of meshes in a file, each of which takes a parser as long as hundreds of triangles
 _BEGINNINGS = {
     b"\x89PNG": "a PNG picture",
     b"\xff\xd8\xff": "a JPEG picture",
@@ -70,10 +72,7 @@ def read_mesh(path: Path, scale: tuple[float, float, float] = (1.0, 1.0, 1.0)) -
         raise MeshError(str(error)) from error
     kind = path.suffix.lower().removeprefix(".")
     _check_beginning(content, path.suffix.lower())
-    if kind == "stl":
-        _check_stl(content)
-    if kind == "dae" and (b"<!DOCTYPE" in content or b"<!ENTITY" in content):
-        raise MeshError("cannot be read as a mesh: it defines entities of XML, which no program that writes DAE does")
+    _check_size(content, path.suffix.lower())
     beside: dict[str, bytes] = {}
     if KINDS[path.suffix.lower()] == "glTF":
         content, beside = _plain_gltf(content, path)
@@ -122,6 +121,54 @@ def check_count(triangles: int) -> None:
             f"has {triangles} triangles: must have at most {MOST_TRIANGLES_READ} triangles; simplify it, with MeshLab "
             "or Blender for example"
         )
+
+
+def check_file(path: Path) -> None:
+    """Refuse a file that draws more than is read, before a parser that is not ours follows its nodes.
+
+    Raises:
+        MeshError: it does, or its nodes are too deep or go around. What is wrong with it otherwise, its parser says.
+    """
+    ending = path.suffix.lower()
+    if ending in KINDS:
+        try:
+            content = inputs.read_bytes(path, inputs.DATA)
+        except inputs.InputError as error:
+            raise MeshError(str(error)) from error
+        if KINDS[ending] == "glTF":
+            _plain_gltf(content, path)
+        else:
+            _check_size(content, ending)
+
+
+def check_parts(parts: int) -> None:
+    """Refuse a file with too many instances of meshes.
+
+    Raises:
+        MeshError: it has.
+    """
+    if parts > MOST_PARTS_READ:
+        raise MeshError(
+            f"has {parts} instances of meshes: must have at most {MOST_PARTS_READ}; join them, with Blender for example"
+        )
+
+
+def _check_size(content: bytes, ending: str) -> None:
+    """Refuse a file that says, by its first or all of its lines, that it is too large; glTF apart."""
+    if ending == ".stl":
+        _check_stl(content)
+    if ending == ".dae":
+        if b"<!DOCTYPE" in content or b"<!ENTITY" in content:
+            raise MeshError(
+                "cannot be read as a mesh: it defines entities of XML, which no program that writes DAE does"
+            )
+        try:
+            triangles, parts = mesh_bounds.drawn_by_dae(content)
+        except mesh_bounds.BoundError as error:
+            raise MeshError(f"cannot be read as a mesh: {error}") from error
+        check_count(triangles)
+        check_parts(parts)
+    check_count(mesh_bounds.triangles_at_least(content, ending))
 
 
 def _first_line(error: Exception) -> str:
@@ -229,10 +276,13 @@ def _check_counts(tree: dict[str, Any]) -> None:
             sum(counts[one.get("indices", one["attributes"]["POSITION"])] for one in mesh["primitives"])
             for mesh in tree.get("meshes", [])
         ]
-        drawn = sum(meshes[node["mesh"]] for node in tree.get("nodes", []) if "mesh" in node)
+        drawn, parts = mesh_bounds.drawn_by_nodes(tree.get("nodes", []), meshes)
+    except mesh_bounds.BoundError as error:
+        raise MeshError(f"cannot be read as a mesh: {error}") from error
     except (KeyError, IndexError, TypeError, AttributeError, ValueError) as error:
         raise MeshError(f"cannot be read as a mesh: it is not glTF: {_first_line(error)}") from error
     check_count(max(drawn, *counts, 0) // 3)
+    check_parts(parts)
 
 
 def _buffer_beside(path: Path, uri: str) -> bytes:

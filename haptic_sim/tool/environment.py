@@ -38,7 +38,7 @@ def detector(world: WorldSetup, contact: ContactParameters) -> CollisionDetector
         *materials,
         planar=world.planar,
         cluster=contact.cluster,
-        fields=world.fields,
+        fields=world.solid_fields,
         textures=world.textures,
     )
 

@@ -124,7 +124,7 @@ class WorldSetup:
         pairs: names of the two bodies of each pair of shapes, the tool's the second, as surroundings number them; left
             out: the collision pairs of `geometry`.
         motions: trajectories that bodies follow; pulls: springs from the hand to bodies.
-        fields: of the meshes of triangles and of the shapes that they may touch, by the names of these.
+        solid_fields: of the meshes of triangles and of the shapes that they may touch, by the names of these.
         force_fields: fields of force that act on its bodies.
         textures: of shapes of `geometry`, by their names.
         balanced: what gravity does not pull at, mass and centre of mass of each joint in its axes; none where it pulls
@@ -157,7 +157,7 @@ class WorldSetup:
     pulls: tuple[Pull, ...] = ()
     force_fields: tuple[Field, ...] = ()
     balanced: tuple[pin.Inertia, ...] = ()
-    fields: Mapping[str, SolidField] = field(default_factory=dict)
+    solid_fields: Mapping[str, SolidField] = field(default_factory=dict)
     textures: Mapping[str, TextureParameters] = field(default_factory=dict)
 
     def __repr__(self) -> str:
@@ -457,7 +457,7 @@ def build(
         pulls=pulls,
         force_fields=force_fields,
         balanced=balanced,
-        fields=fields,
+        solid_fields=fields,
         textures={shape.name: shape.texture for shape in plan.shapes if shape.texture is not None},
     )
     if any(parameters.jitter):
@@ -572,7 +572,7 @@ def _on_manifold(world: WorldSetup, prefix: str) -> WorldSetup:
 
 def find_overlaps(world: WorldSetup, allowed: float = 0.0) -> list[tuple[float, str, str]]:
     """Depth [m] and names of each two bodies that overlap by more than `allowed` at the start, the deepest first."""
-    return _overlaps(world.model, world.geometry, world.q, world.shape_bodies, allowed, world.fields)
+    return _overlaps(world.model, world.geometry, world.q, world.shape_bodies, allowed, world.solid_fields)
 
 
 def _overlaps(

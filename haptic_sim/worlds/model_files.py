@@ -15,6 +15,7 @@ import coal
 import numpy as np
 import pinocchio as pin
 
+from haptic_sim.geometry.mesh_files import MeshError, check_file
 from haptic_sim.geometry.shapes import impossible
 from haptic_sim.inputs import DATA, InputError, numbers, shown
 from haptic_sim.scenes import ModelSource
@@ -217,6 +218,11 @@ def _unusable(path: Path, name: str) -> Iterator[str]:
         yield f": mesh {shown(name)}: must be a file"
     elif found.st_size > DATA:
         yield f": mesh {shown(name)}: has {found.st_size} bytes: must have at most {DATA}"
+    else:
+        try:
+            check_file(path)
+        except MeshError as error:
+            yield f": mesh {shown(name)}: {error}"
 
 
 def _axis_problems(root: ElementTree.Element) -> Iterator[str]:

@@ -1,7 +1,8 @@
 """Where files are that others name by a package or a model: `package://`, `model://`, `file://`, `$(find ...)`.
 
 A package is looked for in the folders that are given, then above the file that names it, then where ROS 2
-(AMENT_PREFIX_PATH) and Gazebo (GZ_SIM_RESOURCE_PATH, ...) have them.
+(AMENT_PREFIX_PATH) and Gazebo (GZ_SIM_RESOURCE_PATH, ...) have them. What Gazebo has fetched from its library of
+models, Fuel, is read from where it is kept; nothing is fetched here.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import os
 import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from urllib.parse import quote, unquote
 
 from haptic_sim.inputs import InputError, check_path, shown
 from haptic_sim.worlds.file_trees import ModelFileError
@@ -19,6 +21,8 @@ from haptic_sim.worlds.xml_files import read_xml
 AMENT = "AMENT_PREFIX_PATH"
 RESOURCES = ("GZ_SIM_RESOURCE_PATH", "IGN_GAZEBO_RESOURCE_PATH", "SDF_PATH", "GAZEBO_MODEL_PATH")
 ROBOT = "robot://"
+FUEL = "GZ_FUEL_CACHE_PATH"
+_FUEL = re.compile(r"https?://([^/]+)/1\.0/([^/]+)/models/([^/]+)(?:/(\d+|tip))?(?:/files/(.+))?/?", re.DOTALL)
 _SCHEME = re.compile(r"(package|model)://([^/]+)/?(.*)", re.DOTALL)
 
 
@@ -45,6 +49,8 @@ class Packages:
         if match := _SCHEME.fullmatch(uri):
             folder = self.find(match[2])
             return None if folder is None else _existing(folder / match[3])
+        if match := _FUEL.fullmatch(uri):
+            return _fetched(*match.groups())
         path = Path(uri.removeprefix("file://"))
         return next((found for folder in self._above if (found := _existing(folder / path))), None)
 
@@ -69,6 +75,36 @@ class Packages:
             for folder in _paths(variable):
                 if (inside := folder / name).is_dir():
                     yield inside
+
+
+def remedy(uri: str) -> str:
+    """What to do about a model that is not found."""
+    if _FUEL.fullmatch(uri):
+        return f"fetch it with Gazebo's `gz fuel download -u {shown(uri)}`, once, or name a folder that has it"
+    return f"name the folder that has it in `packages`, or in {RESOURCES[0]}"
+
+
+def _fetched(server: str, owner: str, name: str, version: str | None, rest: str | None) -> Path | None:
+    """A model of Fuel, or a file of it, in the folder where gz-fuel-tools keeps them, SERVER/OWNER/models/NAME/VERSION.
+
+    Without a version, or with `tip`, the newest of those that are there.
+    """
+    try:
+        kept = Path(os.environ.get(FUEL) or Path.home() / ".gz" / "fuel")
+    except RuntimeError:  # there is no home
+        return None
+    plain = unquote(name).lower()
+    for written in (plain, quote(plain)):
+        if {server, owner, written} & {".", ".."} or "/" in written:
+            continue
+        models = _existing(kept / server / owner.lower() / "models" / written)
+        versions = [] if models is None else [one for one in models.iterdir() if one.name.isdecimal()]
+        if version not in (None, "tip"):
+            versions = [one for one in versions if one.name == version]
+        if versions:
+            folder = max(versions, key=lambda one: int(one.name))
+            return folder if not rest else _existing(folder / unquote(rest))
+    return None
 
 
 def package_of(uri: str) -> str:

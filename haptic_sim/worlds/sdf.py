@@ -13,7 +13,6 @@ from dataclasses import dataclass, field
 from typing import Any
 from xml.etree.ElementTree import Element
 
-import coal
 import numpy as np
 import pinocchio as pin
 
@@ -25,26 +24,24 @@ from haptic_sim.constraints.parameters import (
     PointFixedParameters,
 )
 from haptic_sim.dynamics.joints import JointLaw
-from haptic_sim.geometry.meshes import Taken, convex_shape
-from haptic_sim.geometry.sampling import on_sphere
 from haptic_sim.geometry.shapes import impossible
-from haptic_sim.inputs import DATA, LARGEST, InputError, number, shown
+from haptic_sim.inputs import LARGEST, InputError, number, shown
 from haptic_sim.scenes import ModelSource
 from haptic_sim.worlds.file_joints import listed
 from haptic_sim.worlds.file_trees import FileShape, FileTree, Meshes, ModelFileError, attach
 from haptic_sim.worlds.packages import Packages
 from haptic_sim.worlds.parameters import WORLD
-from haptic_sim.worlds.sdf_frames import Scope, flag, pose_of, read_scopes, values
-from haptic_sim.worlds.urdf import take_mesh
+from haptic_sim.worlds.sdf_frames import Scope, flag, number_in, pose_of, read_scopes, values
+from haptic_sim.worlds.sdf_shapes import Shapes, material
 from haptic_sim.worlds.xml_files import at
 
-CORNERS = 200  # of the polytope in an ellipsoid, and of those in a cone's base
-KINDS = ("revolute", "continuous", "prismatic", "fixed", "ball", "universal", "revolute2", "screw")
+KINDS = ("revolute", "continuous", "prismatic", "fixed", "ball", "universal", "revolute2", "screw", "gearbox")
 _READ = {
     "world": {"model", "include", "frame", "joint", "gravity", "name", "light", "scene", "gui"},
     "model": {"model", "include", "frame", "joint", "link", "pose", "static", "name"},
     "link": {"pose", "inertial", "collision", "visual", "gravity", "name"},
-    "joint": {"pose", "parent", "child", "axis", "axis2", "screw_thread_pitch", "thread_pitch", "name"},
+    "joint": {"pose", "parent", "child", "axis", "axis2", "screw_thread_pitch", "thread_pitch", "name"}
+    | {"gearbox_ratio", "gearbox_reference_body"},
     "axis": {"xyz", "limit", "dynamics", "mimic", "use_parent_model_frame", "initial_position"},
     "limit": {"lower", "upper", "effort", "velocity"},
 }
@@ -77,14 +74,16 @@ class _Joint:
     pose: pin.SE3
     axes: list[np.ndarray]
     pitch: float = 0.0
+    reference: str | None = None  # of a gearbox: the body in which its links turn; None: the world
+    ratio: float = 1.0
 
 
 @dataclass
 class _File:
+    shapes: Shapes
     links: dict[str, _Link] = field(default_factory=dict)
     joints: list[_Joint] = field(default_factory=list)
     unread: Counter[str] = field(default_factory=Counter)
-    hulls: list[str] = field(default_factory=list)
     plain: list[str] = field(default_factory=list)  # links without <inertial>
 
 
@@ -101,7 +100,7 @@ def load_sdf(source: ModelSource, root: Element, meshes: Meshes | None) -> tuple
     """
     packages = Packages(source.path, source.packages)
     tops = read_scopes(root, source.path, packages)
-    file = _File()
+    file = _File(Shapes(packages, meshes))
     gravity = None
     for top in tops:
         if top.is_world:
@@ -110,23 +109,25 @@ def load_sdf(source: ModelSource, root: Element, meshes: Meshes | None) -> tuple
             _read(scope, file)
     for joint in file.joints:
         link = file.links[joint.child]
-        if link.joint is None and not link.static and not _goes_around(file, joint):
+        if joint.kind != "gearbox" and link.joint is None and not link.static and not _goes_around(file, joint):
             link.joint = joint
     if not file.links:
         raise ModelFileError(": has no <link>")
-    trees = [_tree(file, roots, packages, meshes, source) for roots in _components(file)]
-    closing = [joint for joint in file.joints if file.links[joint.child].joint is not joint]
+    trees = [_tree(file, roots) for roots in _components(file)]
+    file.joints = [joint for joint in file.joints if not _at_rest(file, joint)]
+    closing = [joint for joint in file.joints if joint.kind != "gearbox" and file.links[joint.child].joint is not joint]
     constraints = {name: one for joint in closing for name, one in _closed(file, joint)}
+    constraints |= {joint.name: _gearbox(file, joint) for joint in file.joints if joint.kind == "gearbox"}
     constraints |= {f"{joint.name}_mimic": one for joint in file.joints for one in _mimics(file, joint)}
     attach(trees, constraints)
     return trees, [*_notes(file, closing), *_gravity_notes(gravity)]
 
 
 def _notes(file: _File, closing: list[_Joint]) -> Iterator[str]:
-    for what, count in sorted(file.unread.items()):
+    for what, count in sorted((file.unread + file.shapes.unread).items()):
         yield f"<{what}>" if count == 1 else f"<{what}> ({count})"
-    if file.hulls:
-        yield f"dents of the meshes of {listed(file.hulls)}, whose hulls collide"
+    if file.shapes.hulls:
+        yield f"dents of the meshes of {listed(file.shapes.hulls)}, whose hulls collide"
     if limited := [joint.name for joint in closing if joint.element.find("axis/limit") is not None]:
         yield f"limits of {listed(limited)}, which close loops"
     if file.plain:
@@ -148,7 +149,7 @@ def _read(scope: Scope, file: _File) -> None:
             full = scope.full(name)
             if full in file.links:
                 raise ModelFileError(f"{at(element)}link {full}: another link has this name")
-            inertia = _inertia(element, file, full, scope.static)
+            inertia = _inertia(element, file, full, scope)
             weightless = not flag(element, "gravity", True)
             pose = X_FS * scope.pose(name)
             file.links[full] = _Link(full, element, scope, pose, inertia, scope.static, weightless)
@@ -167,9 +168,9 @@ def _count_unread(element: Element, file: _File) -> None:
             _count_unread(child, file)
 
 
-def _inertia(link: Element, file: _File, name: str, static: bool) -> pin.Inertia:
+def _inertia(link: Element, file: _File, name: str, scope: Scope) -> pin.Inertia:
     """The inertia of a link in its axes; of one that is static, none."""
-    if static:
+    if scope.static:
         return pin.Inertia.Zero()
     given = link.find("inertial")
     if given is None:
@@ -177,12 +178,12 @@ def _inertia(link: Element, file: _File, name: str, static: bool) -> pin.Inertia
         return pin.Inertia(1.0, np.zeros(3), np.eye(3))
     if given.get("auto", "") in ("1", "true"):
         density = values(given.find("density"), 1, (1000.0,))[0]
-        return _filled(link, density, name, given)
+        return file.shapes.filled(link, density, name, scope, given)
     (mass,) = values(given.find("mass"), 1, (1.0,))
     if not mass >= 0.0:
         raise ModelFileError(f"{at(given)}link {name}: mass = {mass:g} kg: must be >= 0")
     tensor = given.find("inertia")
-    part = {key: _value(tensor, key, 1.0 if key in ("ixx", "iyy", "izz") else 0.0) for key in _MOMENTS}
+    part = {key: number_in(tensor, key, 1.0 if key in ("ixx", "iyy", "izz") else 0.0) for key in _MOMENTS}
     moments = np.array([[part[_MOMENTS[3 * i + k]] for k in range(3)] for i in range(3)])
     X_LC = pose_of(given.find("pose"))
     if mass > 0.0 and (reason := impossible(moments)):
@@ -191,29 +192,6 @@ def _inertia(link: Element, file: _File, name: str, static: bool) -> pin.Inertia
 
 
 _MOMENTS = ("ixx", "ixy", "ixz", "ixy", "iyy", "iyz", "ixz", "iyz", "izz")
-
-
-def _value(element: Element | None, key: str, default: float) -> float:
-    """A number in a child element."""
-    return values(None if element is None else element.find(key), 1, (default,))[0]
-
-
-def _filled(link: Element, density: float, name: str, given: Element) -> pin.Inertia:
-    """The inertia of the shapes of a link, filled uniformly."""
-    total = pin.Inertia.Zero()
-    for collision in link.findall("collision"):
-        rho = _value(collision, "density", density)
-        X = pose_of(collision.find("pose"))
-        for shape in _primitive(collision.find("geometry"), name):
-            volume = shape.computeVolume()
-            centre = np.array(shape.computeCOM())
-            moments = np.array(shape.computeMomentofInertiaRelatedToCOM())
-            total += X.act(pin.Inertia(rho * volume, centre, rho * moments))
-    if not total.mass > 0.0:
-        raise ModelFileError(
-            f"{at(given)}link {name}: auto: it has no shapes with volume, but meshes perhaps; give mass"
-        )
-    return total
 
 
 def _joint(scope: Scope, name: str, element: Element, X_FS: pin.SE3) -> Iterator[_Joint]:
@@ -235,8 +213,18 @@ def _joint(scope: Scope, name: str, element: Element, X_FS: pin.SE3) -> Iterator
     axes = [_axis(scope, element.find(key), X_FS.inverse() * X_FJ, where) for key in ("axis", "axis2")]
     if kind in ("fixed", "ball"):
         axes = []
-    elif kind not in ("universal", "revolute2"):
+    elif kind not in ("universal", "revolute2", "gearbox"):
         axes = axes[:1]
+    if kind == "gearbox" and element.findtext("gearbox_reference_body", "").strip():
+        found = scope.body(element.findtext("gearbox_reference_body", "").strip(), element)
+        reference = None if found is None else found[0].full(found[1])
+        ratio = number_in(element, "gearbox_ratio", 1.0)
+        if child is None or parent is None or not ratio:
+            raise ModelFileError(f"{where}gearbox: needs two links and a ratio that is not 0")
+        yield _Joint(full, element, kind, parent, child, X_FJ, axes, reference=reference, ratio=ratio)
+        return
+    if kind == "gearbox":
+        raise ModelFileError(f"{where}gearbox: needs <gearbox_reference_body>, the link in which both wheels turn")
     if child is None:  # the world: the other way round
         if parent is None:
             return
@@ -244,9 +232,9 @@ def _joint(scope: Scope, name: str, element: Element, X_FS: pin.SE3) -> Iterator
     pitch = 0.0
     if kind == "screw":  # travel [m] of a turn; before 1.10 as radians a metre, left-handed
         old = element.find("thread_pitch")
-        pitch = _value(element, "screw_thread_pitch", 0.0 if old is not None else 1.0)
+        pitch = number_in(element, "screw_thread_pitch", 0.0 if old is not None else 1.0)
         if element.find("screw_thread_pitch") is None and old is not None:
-            pitch = -2.0 * math.pi / (_value(element, "thread_pitch", 1.0) or math.inf)
+            pitch = -2.0 * math.pi / (number_in(element, "thread_pitch", 1.0) or math.inf)
     yield _Joint(full, element, kind, parent, child, X_FJ, axes, pitch)
 
 
@@ -271,6 +259,11 @@ def _goes_around(file: _File, joint: _Joint) -> bool:
         above = file.links[name].joint
         name = None if above is None else above.parent
     return name is not None
+
+
+def _at_rest(file: _File, joint: _Joint) -> bool:
+    """Whether neither of its links moves, as in a model that is static."""
+    return file.links[joint.child].static and (joint.parent is None or file.links[joint.parent].static)
 
 
 def _root(file: _File, name: str) -> _Link | None:
@@ -307,7 +300,7 @@ def _components(file: _File) -> list[list[_Link]]:
     return found
 
 
-def _tree(file: _File, links: list[_Link], packages: Packages, meshes: Meshes | None, source: ModelSource) -> FileTree:
+def _tree(file: _File, links: list[_Link]) -> FileTree:
     """One tree; what is fixed to its root belongs to joint 0."""
     root = links[0]
     free = root.joint is None and not root.static
@@ -337,11 +330,10 @@ def _tree(file: _File, links: list[_Link], packages: Packages, meshes: Meshes | 
         model.appendBodyToJoint(joint, link.inertia, X)
         if link.weightless:
             weightless[joint] += X.act(pin.Inertia(link.inertia.mass, link.inertia.lever, np.zeros((3, 3))))
-        if meshes is not None:
-            for X_LS, shape, taken, mesh in _collisions(file, link, packages, meshes, source):
-                shapes.append(FileShape(link.name, joint, X * X_LS, shape, taken, mesh))
+        for X_LS, shape, taken, mesh in file.shapes.of(link.element, link.name, link.scope, link.pose):
+            shapes.append(FileShape(link.name, joint, X * X_LS, shape, taken, mesh))
     balanced = tuple(weightless) if any(link.weightless for link in links) else ()
-    materials = {link.name: found for link in links if (found := _material(link.element)) != (None, None)}
+    materials = {link.name: found for link in links if (found := material(link.element)) != (None, None)}
     return FileTree(model, free, tuple(shapes), tuple(laws), (), balanced, materials=materials)
 
 
@@ -401,10 +393,10 @@ def _add_law(model: pin.Model, number_of: int, joint: _Joint, key: str, laws: li
         lower=lower,
         upper=upper,
         speed=speed if speed > 0.0 else math.inf,
-        damping=_value(dynamics, "damping", 0.0),
-        friction=_value(dynamics, "friction", 0.0),
-        stiffness=_value(dynamics, "spring_stiffness", 0.0),
-        reference=_value(dynamics, "spring_reference", 0.0),
+        damping=number_in(dynamics, "damping", 0.0),
+        friction=number_in(dynamics, "friction", 0.0),
+        stiffness=number_in(dynamics, "spring_stiffness", 0.0),
+        reference=number_in(dynamics, "spring_reference", 0.0),
     )
     for name in ("damping", "friction", "stiffness"):
         if not getattr(law, name) >= 0.0:
@@ -413,102 +405,6 @@ def _add_law(model: pin.Model, number_of: int, joint: _Joint, key: str, laws: li
             )
     if not law.idle:
         laws.append(law)
-
-
-# Shapes
-
-
-def _primitive(geometry: Element | None, link: str) -> list[coal.CollisionGeometry]:
-    """The convex shapes of a geometry without meshes; the only shape of a mesh is none."""
-    shapes = [] if geometry is None else [child for child in geometry if ":" not in str(child.tag)]
-    if not shapes or shapes[0].tag in ("empty", "mesh"):
-        return []
-    shape = shapes[0]
-    where = f"{at(shape)}link {link}: <{shape.tag}>"
-
-    def size(key: str, default: float) -> float:
-        value = _value(shape, key, default)
-        if not value > 0.0:
-            raise ModelFileError(f"{where} {key} = {value:g} m: must be > 0")
-        return value
-
-    match shape.tag:
-        case "box":
-            sides = values(shape.find("size"), 3, (1.0, 1.0, 1.0))
-            if not min(sides) > 0.0:
-                raise ModelFileError(f"{where} size = {' '.join(f'{side:g}' for side in sides)} m: must be > 0")
-            return [coal.Box(*sides)]
-        case "sphere":
-            return [coal.Sphere(size("radius", 1.0))]
-        case "cylinder":
-            return [coal.Cylinder(size("radius", 1.0), size("length", 1.0))]
-        case "capsule":
-            return [coal.Capsule(size("radius", 0.5), size("length", 1.0))]
-        case "ellipsoid":
-            radii = values(shape.find("radii"), 3, (1.0, 1.0, 1.0))
-            if not min(radii) > 0.0:
-                raise ModelFileError(f"{where} radii = {' '.join(f'{one:g}' for one in radii)} m: must be > 0")
-            return [convex_shape(on_sphere(CORNERS) * np.array(radii))]
-        case "cone":
-            radius, half = size("radius", 0.5), 0.5 * size("length", 1.0)
-            turn = 2.0 * np.pi * np.arange(64) / 64
-            base = np.stack([radius * np.cos(turn), radius * np.sin(turn), np.full(64, -half)], axis=1)
-            return [convex_shape(np.vstack([base, [[0.0, 0.0, half]]]))]
-        case "plane":
-            normal = np.array(values(shape.find("normal"), 3, (0.0, 0.0, 1.0)))
-            if not np.linalg.norm(normal) > 0.0:
-                raise ModelFileError(f"{where} normal = 0 0 0: must not be zero")
-            return [coal.Halfspace(normal / np.linalg.norm(normal), 0.0)]
-    known = "box, sphere, cylinder, capsule, cone, ellipsoid, plane or mesh"
-    raise ModelFileError(f"{where}: must be a {known}; make it a mesh, or take its collision out")
-
-
-def _collisions(
-    file: _File, link: _Link, packages: Packages, meshes: Meshes, source: ModelSource
-) -> Iterator[tuple[pin.SE3, coal.CollisionGeometry, Taken | None, str]]:
-    """Poses of the shapes of a link in its axes, the shapes, and of a mesh what it collides as, and its name."""
-    for collision in link.element.findall("collision"):
-        pose = collision.find("pose")
-        relative = "" if pose is None else pose.get("relative_to", "")
-        X_LS = pose_of(pose)
-        if relative:
-            X_LS = link.pose.inverse() * link.scope.in_file() * link.scope.pose(relative) * X_LS
-        mesh = collision.find("geometry/mesh")
-        if mesh is None:
-            for shape in _primitive(collision.find("geometry"), link.name):
-                yield X_LS, shape, None, ""
-            continue
-        uri = (mesh.findtext("uri") or "").strip()
-        path = packages.locate(uri) or (link.scope.folder / uri if "://" not in uri else None)
-        where = f"{at(mesh)}link {link.name}: mesh {shown(uri)}"
-        if path is None or not uri or not path.is_file():
-            raise ModelFileError(f"{where}: not found; {packages.searched()}")
-        if path.stat().st_size > DATA:
-            raise ModelFileError(f"{where}: has {path.stat().st_size} bytes: must have at most {DATA}")
-        if mesh.find("submesh") is not None:
-            file.unread["submesh"] += 1
-        scale = np.array(values(mesh.find("scale"), 3, (1.0, 1.0, 1.0)))
-        try:
-            loaded = coal.MeshLoader().load(str(path), scale)
-        except (ValueError, RuntimeError) as error:  # how exceptions of C++ arrive
-            raise ModelFileError(f"{where}: cannot be read as a mesh; export it again, as STL, OBJ or DAE") from error
-        taken, hull = take_mesh(loaded, meshes, link.name, uri)
-        if hull and link.name not in file.hulls:
-            file.hulls.append(link.name)
-        for shape in taken.geometry:
-            yield X_LS, shape, taken, path.name
-
-
-def _material(link: Element) -> tuple[float | None, float | None]:
-    """Restitution and friction of a link: the greatest of its shapes; None where none has one."""
-    restitution = [
-        values(found, 1, (0.0,))[0] for found in link.findall("collision/surface/bounce/restitution_coefficient")
-    ]
-    friction = [values(found, 1, (1.0,))[0] for found in link.findall("collision/surface/friction/ode/mu")]
-    return (
-        min(1.0, max(restitution, default=0.0)) if restitution else None,
-        max(0.0, *friction) if friction else None,
-    )
 
 
 # Loops and couplings
@@ -543,6 +439,41 @@ def _closed(file: _File, joint: _Joint) -> Iterator[tuple[str, AnyWorldConstrain
             )
 
 
+def _gearbox(file: _File, joint: _Joint) -> JointCouplingParameters:
+    """The coupling of a gearbox, theta_2 = -ratio theta_1 (SDF's specification of `gearbox_ratio`).
+
+    theta_1 is the angle from the reference body to the parent about `axis`, theta_2 that to the child about `axis2`.
+    """
+    (first, one), (second, two) = (
+        _turning(file, joint, link, joint.pose.rotation @ axis)
+        for link, axis in zip((joint.parent, joint.child), joint.axes, strict=True)
+    )
+    return JointCouplingParameters(
+        joints={second.name: 1.0}, to={first.name: 1.0}, polynomial=(0.0, -joint.ratio * one * two)
+    )
+
+
+def _turning(file: _File, gearbox: _Joint, link: str | None, axis: np.ndarray) -> tuple[_Joint, float]:
+    """The hinge between the reference body of a gearbox and one of its links, and the sign of its angle."""
+
+    def carrier(name: str | None) -> str | None:
+        while name is not None and (joint := file.links[name].joint) is not None and joint.kind == "fixed":
+            name = joint.parent
+        return name if name is None or not file.links[name].static else None
+
+    ends = [carrier(link), carrier(gearbox.reference)]
+    for joint in file.joints:
+        moved = file.links[joint.child].joint is joint and joint.kind in ("revolute", "continuous")
+        if moved and (between := [joint.child, carrier(joint.parent)]) in (ends, ends[::-1]):
+            along = float(joint.pose.rotation @ joint.axes[0] @ axis)
+            if 1.0 - abs(along) < 1e-6:
+                return joint, math.copysign(1.0, along) * (1.0 if between == ends else -1.0)
+    raise ModelFileError(
+        f"{at(gearbox.element)}joint {gearbox.name}: gearbox: no hinge about its axis is between {link or WORLD} and "
+        f"the reference body {gearbox.reference or WORLD}; add the revolute joint, or couple two joints by <mimic>"
+    )
+
+
 def _mimics(file: _File, joint: _Joint) -> Iterator[JointCouplingParameters]:
     """The coupling of a joint that follows another one."""
     for element in joint.element.findall("axis/mimic"):
@@ -555,8 +486,8 @@ def _mimics(file: _File, joint: _Joint) -> Iterator[JointCouplingParameters]:
             raise ModelFileError(
                 f"{at(element)}joint {joint.name}: <mimic> joint {shown(leader)}: there is no such joint"
             )
-        multiplier, offset = _value(element, "multiplier", 1.0), _value(element, "offset", 0.0)
-        reference = _value(element, "reference", 0.0)
+        multiplier, offset = number_in(element, "multiplier", 1.0), number_in(element, "offset", 0.0)
+        reference = number_in(element, "reference", 0.0)
         yield JointCouplingParameters(
             joints={joint.name: 1.0}, to={found: 1.0}, polynomial=(offset - multiplier * reference, multiplier)
         )

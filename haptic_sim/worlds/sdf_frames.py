@@ -21,9 +21,10 @@ from haptic_sim.inputs import InputError, numbers, shown
 from haptic_sim.parameters import did_you_mean
 from haptic_sim.rotations import from_roll_pitch_yaw
 from haptic_sim.worlds.file_trees import ModelFileError
-from haptic_sim.worlds.packages import Packages
+from haptic_sim.worlds.packages import Packages, remedy
 from haptic_sim.worlds.parameters import WORLD
 from haptic_sim.worlds.xml_files import INCLUDES, MOST_FILES, at, read_xml
+from haptic_sim.worlds.xml_files import Element as PlacedElement
 
 MODEL = "__model__"
 NESTED = 20  # models in each other
@@ -94,10 +95,12 @@ class Scope:
         """Pose of this model in the scope around it."""
         scope = self.outside
         pose = self.element.find("pose")
-        given = pose_of(pose)
         relative = "" if pose is None else pose.get("relative_to", "")
-        X = given if scope is None else scope.pose(relative) * given
-        placed = self.element.get("placement_frame", "")
+        return self.placed() if scope is None else scope.pose(relative) * self.placed()
+
+    def placed(self) -> pin.SE3:
+        """Pose of this model in the frame that its pose is relative to."""
+        X, placed = pose_of(self.element.find("pose")), self.element.get("placement_frame", "")
         return X * self.pose(placed).inverse() if placed else X
 
     def in_file(self) -> pin.SE3:
@@ -120,7 +123,7 @@ class Scope:
             if name in ("", MODEL):
                 if scope.is_world:
                     return None
-                name = scope._canonical()
+                name = scope.canonical()
             scope, name = scope._split(name, element)
             if name == MODEL:
                 continue
@@ -139,7 +142,7 @@ class Scope:
     def _name(self) -> str:
         return self.element.get("name", "")
 
-    def _canonical(self) -> str:
+    def canonical(self) -> str:
         """The link that stands for the model."""
         if given := self.element.get("canonical_link"):
             return given
@@ -195,9 +198,7 @@ def read_scopes(root: Element, path: Path, packages: Packages) -> list[Scope]:
     if sum(child.tag == "world" for child in root) > 1:
         raise ModelFileError(f"{at(top[1])}has several <world>: must have one")
     for child in top:
-        scope = reader.scope(child, _version(root), path.parent, None, standalone=len(top) == 1)
-        if scope is not None:
-            tops.append(scope)
+        tops.append(reader.scope(child, _version(root), path.parent, None, path="" if len(top) == 1 else None))
     return tops
 
 
@@ -221,24 +222,28 @@ class _Reader:
         folder: Path,
         outside: Scope | None,
         *,
-        standalone: bool = False,
-    ) -> Scope | None:
-        """A model or world, or the model that an include stands for; `standalone`: others have no prefix."""
+        path: str | None = None,
+    ) -> Scope:
+        """A model or world, or the model that an include stands for; `path`: what it has before its names."""
         if element.tag == "include":
-            return self._include(element, folder, outside, standalone)
+            if _is_merged(element):
+                raise ModelFileError(f"{at(element)}<include merge>: must be in a model or a world")
+            return self._include(element, folder, outside, path)
         name = element.get("name", "")
         if not name or (name in (MODEL, WORLD) and element.tag == "model"):
             raise ModelFileError(f"{at(element)}<{element.tag}> needs a name of its own")
-        path = "" if standalone or element.tag == "world" else outside.full(name) if outside is not None else name
+        if path is None:
+            path = "" if element.tag == "world" else outside.full(name) if outside is not None else name
         static = (outside is not None and outside.static) or flag(element, "static")
         made = Scope(element, version, folder, path, outside, static)
         if path.count("::") > NESTED:
             raise ModelFileError(f"{at(element)}more than {NESTED} models in each other")
-        for child in element:
-            if child.tag in ("model", "include"):
+        for child in list(element):
+            if child.tag == "include" and _is_merged(child):
+                self._merge(made, child)
+            elif child.tag in ("model", "include"):
                 inner = self.scope(child, version, folder, made)
-                if inner is not None:
-                    self._add(made, inner.element, inner)
+                self._add(made, inner.element, inner)
             elif child.tag in ("link", "joint", "frame"):
                 self._add(made, child, None)
         return made
@@ -253,15 +258,48 @@ class _Reader:
         else:
             scope.inside[name] = inner
 
-    def _include(self, include: Element, folder: Path, outside: Scope | None, standalone: bool) -> Scope | None:
+    def _merge(self, scope: Scope, include: Element) -> None:
+        """Put the content of a model into the scope that includes it by `merge`.
+
+        A frame `_merged__MODEL__model__` stands for the model's own, as in libsdformat (Model::PrepareForMerge): it is
+        where the model would be, and what was placed in the model, without a frame or in `__model__`, is placed in it.
+        """
+        inner = self._include(include, scope.folder, scope.outside, scope.path)
+        element, proxy = inner.element, f"_merged__{inner.element.get('name', '')}__model__"
+        frame = PlacedElement("frame", {"name": proxy, "attached_to": inner.canonical()})
+        frame.line, frame.file = getattr(include, "line", 0), getattr(include, "file", "")
+        pose, X = element.find("pose"), inner.placed()
+        relative = "" if pose is None else pose.get("relative_to", "")
+        placed = PlacedElement("pose", {"relative_to": relative or MODEL, "rotation_format": "quat_xyzw"})
+        placed.text = " ".join(repr(float(value)) for value in pin.SE3ToXYZQUAT(X))
+        frame.append(placed)
+        content = [child for child in element if child.tag in ("link", "joint", "frame", "model")]
+        if scope.is_world and any(child.tag == "link" for child in content):
+            raise ModelFileError(
+                f"{at(include)}<include merge>: the model has links of its own: a world has models alone"
+            )
+        for child in content:
+            _place_in(child, proxy, inner)
+        place = list(scope.element).index(include)
+        scope.element[place : place + 1] = [frame, *content]
+        self._add(scope, frame, None)
+        for named in inner.named.values():
+            self._add(scope, named, None)
+        for nested in inner.inside.values():
+            nested.outside = scope
+            for one in nested.scopes():
+                one.static = one.static or scope.static
+            _place_in(nested.element, proxy, inner)
+            self._add(scope, nested.element, nested)
+
+    def _include(self, include: Element, folder: Path, outside: Scope | None, scope_path: str | None) -> Scope:
         uri = (include.findtext("uri") or "").strip()
         where = f"{at(include)}<include> {shown(uri)}: "
-        if flag(include, "merge") or include.get("merge", "") in _TRUE:
-            raise ModelFileError(f"{where}merge is not read; leave it out, and name links by MODEL::LINK")
         found = self._packages.locate(uri) or _beside(folder, uri) if uri else None
-        if found is None and uri and "://" not in uri:
-            found = self._packages.locate(f"model://{uri}")
-        path = self._model_file(found, where)
+        name = uri.removeprefix("file://")  # as Gazebo looks for both among its models
+        if found is None and name and "://" not in name:
+            found = self._packages.locate(f"model://{name}")
+        path = self._model_file(found, where, uri)
         self._files += 1
         if len(self._open) > INCLUDES or path in self._open:
             raise ModelFileError(f"{where}files include each other")
@@ -291,17 +329,15 @@ class _Reader:
         if placed:
             model.set("placement_frame", placed)
         self._open.append(path)
-        made = self.scope(model, _version(root), path.parent, outside, standalone=standalone)
+        made = self.scope(model, _version(root), path.parent, outside, path=scope_path)
         self._open.pop()
         return made
 
     @staticmethod
-    def _model_file(path: Path | None, where: str) -> Path:
+    def _model_file(path: Path | None, where: str, uri: str) -> Path:
         """The file of a model: it, or that in its folder."""
         if path is None:
-            raise ModelFileError(
-                f"{where}there is no such model; name the folder that has it in `packages`, or in GZ_SIM_RESOURCE_PATH"
-            )
+            raise ModelFileError(f"{where}there is no such model; {remedy(uri)}")
         if not path.is_dir():
             return path.absolute()
         if (config := path / "model.config").is_file():
@@ -312,6 +348,40 @@ class _Reader:
             if files:
                 return (path / max(files)[1]).absolute()
         return (path / "model.sdf").absolute()
+
+
+def _is_merged(include: Element) -> bool:
+    return include.get("merge", "") in _TRUE or flag(include, "merge")
+
+
+def _place_in(element: Element, proxy: str, inner: Scope) -> None:
+    """Place what was placed in a model in the frame that stands for it; its files stay where they are."""
+    if element.tag in ("link", "model", "include"):
+        pose = element.find("pose")
+        if pose is None:
+            pose = PlacedElement("pose", {})
+            element.insert(0, pose)
+        if not pose.get("relative_to"):
+            pose.set("relative_to", proxy)
+    if element.tag == "frame" and not element.get("attached_to"):
+        element.set("attached_to", proxy)
+    if element.tag == "joint" and (inner.version < (1, 5) or flag(element, "axis/use_parent_model_frame")):
+        for xyz in element.findall("axis/xyz") + element.findall("axis2/xyz"):
+            xyz.set("expressed_in", xyz.get("expressed_in") or proxy)
+    if element.tag == "model":
+        return  # what is in it is placed in it
+    for part in element.iter():
+        for key in ("relative_to", "attached_to", "expressed_in"):
+            if part.get(key) == MODEL:
+                part.set(key, proxy)
+        if part.tag in ("parent", "child") and (part.text or "").strip() == MODEL:
+            part.text = proxy
+        if (
+            part.tag == "uri"
+            and "://" not in (part.text or "")
+            and (found := _beside(inner.folder, (part.text or "").strip()))
+        ):
+            part.text = str(found.absolute())
 
 
 def _beside(folder: Path, uri: str) -> Path | None:
@@ -346,6 +416,11 @@ def values(element: Element | None, count: int, default: tuple[float, ...]) -> t
     except InputError as error:
         raise ModelFileError(f"{at(element)}<{element.tag}> {shown(text)}: {error}") from error
     return tuple(found)
+
+
+def number_in(element: Element | None, key: str, default: float) -> float:
+    """A number in a child element."""
+    return values(None if element is None else element.find(key), 1, (default,))[0]
 
 
 def pose_of(element: Element | None) -> pin.SE3:

@@ -236,10 +236,15 @@ def take_mesh(mesh: coal.BVHModelBase, meshes: Meshes, body: str, name: str) -> 
         raise ModelFileError(f": link {body}: mesh {name} {error}{advice}") from error
 
 
+def mesh_arrays(mesh: coal.BVHModelBase) -> tuple[np.ndarray, np.ndarray]:
+    """Vertices (V, 3) [m] and triangles (T, 3) of a mesh that coal has loaded."""
+    faces = np.array([[mesh.tri_indices(i)[k] for k in range(3)] for i in range(mesh.num_tris)], int)
+    return np.array(mesh.vertices()), faces
+
+
 def _of_mesh(mesh: coal.BVHModelBase, meshes: Meshes) -> tuple[Taken, bool]:
     """What a mesh collides as, and whether its hull is taken because its pieces are not convex."""
-    faces = np.array([[mesh.tri_indices(i)[k] for k in range(3)] for i in range(mesh.num_tris)], int)
-    triangles = merged(np.array(mesh.vertices()), faces)
+    triangles = merged(*mesh_arrays(mesh))
     try:
         return take(triangles, "connected" if meshes == "either" else meshes), False
     except MeshError as error:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import xml.etree.ElementTree as ElementTree
 import xml.parsers.expat as expat
 from pathlib import Path
@@ -14,6 +15,8 @@ MOST_FILES = 200  # that are included
 INCLUDES = 20  # in each other
 DEPTH = 1100  # of elements in each other: a chain of 1000 bodies of MJCF, and some
 _PART = 1 << 16  # [bytes] of a file that are parsed at once
+_COMMENT = re.compile(rb"<!\[CDATA\[.*?\]\]>|<!--.*?-->", re.DOTALL)
+_NOT_BLANK = re.compile(rb"[^\n]")
 
 
 class Element(ElementTree.Element):
@@ -54,6 +57,21 @@ def text_of(root: ElementTree.Element) -> str:
     return ElementTree.tostring(root, encoding="unicode")
 
 
+def _as_tinyxml(content: bytes) -> bytes:
+    """A document as Gazebo and MuJoCo take it, though XML forbids `--` in comments and blanks before its declaration.
+
+    Comments become blanks and lines stay where they are, for messages.
+    """
+    if b"--" in content:  # `gz sim --iterations 10` stands in the comments of many worlds
+        content = _COMMENT.sub(
+            lambda found: found[0] if found[0][2:3] == b"[" else _NOT_BLANK.sub(b" ", found[0]), content
+        )
+    start = content.lstrip()
+    if start.startswith(b"<?xml") and len(start) < len(content):
+        content = b"<?xml" + content[: len(content) - len(start)] + start[5:]
+    return content
+
+
 class _Reader:
     """Builds a document of bounded size and depth from what expat reads."""
 
@@ -68,6 +86,7 @@ class _Reader:
 
     def read(self, content: bytes) -> Element:
         """The root of the document."""
+        content = _as_tinyxml(content)
         for begin in range(0, len(content), _PART):
             self._expat.Parse(content[begin : begin + _PART], False)
         self._expat.Parse(b"", True)
