@@ -262,7 +262,7 @@ class Sliding:
         world = self.trial.world
         pairs = len(world.geometry.collisionPairs)
         detector = CollisionDetector(
-            world.model, world.geometry, np.zeros(pairs), np.zeros((pairs, 2)), fields=world.fields
+            world.model, world.geometry, np.zeros(pairs), np.zeros((pairs, 2)), fields=world.solid_fields
         )
         data, rows = world.model.createData(), ContactRows(ROWS_OF_A_PAIR * pairs)
         q = world.q.copy()
