@@ -2,7 +2,7 @@
 
     reception.py  messages taken on an rcl wait set beside the executor, with the identity of their publisher
     fast_dds.py   files of Fast DDS in shared memory, which a killed process leaves; names of its threads
-    process.py    start of a process, its end without the middleware's destructors; Linux' prctl
+    process.py    end of a process without the middleware's destructors; Linux' prctl
 
 Each says with which versions it was tested, and what would make it superfluous. Nothing of the middleware is replaced.
 """

@@ -1,4 +1,4 @@
-"""The start and the end of a process that uses the middleware, and what Python lacks of Linux for it.
+"""The end of a process that has used the middleware, and what Python lacks of Linux for it.
 
 - `os._exit`. Reason: destructors of rmw_fastrtps and Fast DDS 2.14 (tested: ROS 2 Jazzy) may wait for ever for a lock
   in shared memory that a killed peer holds, and Python's own teardown of all modules outlasts the grace of a launch on
@@ -18,15 +18,6 @@ from haptic_ros.middleware import fast_dds
 
 _PR_SET_PDEATHSIG, _PR_SET_TIMERSLACK = 1, 29
 _LINUX = sys.platform.startswith("linux")
-
-
-def enter(arguments: list[str]) -> None:
-    """Initialise rclpy with the arguments of a command line; signals stay with the process, as `leave` needs it."""
-    import rclpy  # here: commands without a graph import this module, too
-    from rclpy.signals import SignalHandlerOptions
-
-    fast_dds.remove_unfinished_ports()
-    rclpy.init(args=arguments, signal_handler_options=SignalHandlerOptions.NO)
 
 
 def leave(status: int) -> NoReturn:
