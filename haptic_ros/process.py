@@ -17,14 +17,13 @@ from haptics import msg
 from rcl_interfaces.msg import ParameterEvent
 from rclpy.executors import SingleThreadedExecutor
 from rclpy.lifecycle import TransitionCallbackReturn
-from rclpy.signals import SignalHandlerOptions
 from rclpy.type_support import check_for_type_support
 from sensor_msgs.msg import JointState
 from visualization_msgs.msg import MarkerArray
 
 from haptic_ros.callbacks import CallbackThread
 from haptic_ros.composition import Composition
-from haptic_ros.middleware import fast_dds
+from haptic_ros.middleware.context import initialise
 from haptic_ros.middleware.process import die_with_parent, leave
 from haptic_ros.servo import ServoNode, find_modules
 
@@ -39,8 +38,7 @@ def run(*kinds: type[ServoNode]) -> NoReturn:
     A thread that fails, whichever it is, ends the process with status 1 and the reason, after zero force.
     """
     die_with_parent()
-    fast_dds.remove_unfinished_ports()
-    rclpy.init(args=sys.argv, signal_handler_options=SignalHandlerOptions.NO)
+    initialise(sys.argv)
     nodes = [kind(kind.NAME) for kind in kinds]
     first = nodes[0]
     threading.excepthook = partial(_fail, first)

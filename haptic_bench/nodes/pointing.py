@@ -18,7 +18,6 @@ import rclpy
 from haptics import msg
 from rclpy.node import Node
 from rclpy.qos import QoSProfile, ReliabilityPolicy
-from rclpy.signals import SignalHandlerOptions
 
 from haptic_drivers.pointing import REPEATED, Answers, Sender
 from haptic_drivers.sticks import (
@@ -34,7 +33,7 @@ from haptic_drivers.sticks import (
     raw_terminal,
 )
 from haptic_ros.graph import OPERATOR
-from haptic_ros.middleware import fast_dds
+from haptic_ros.middleware.context import initialise
 from haptic_sim.messages import GRAB, RELEASE
 from haptic_sim.spatial import advance_pose
 
@@ -141,8 +140,7 @@ def _opened(source: str, device: str) -> Iterator[tuple[Source, str]]:
 @contextlib.contextmanager
 def _sender(namespace: str, stop: threading.Event, wait: float) -> Iterator[tuple[Sender, Callable[[], str]]]:
     """A sender whose trial is there, and a function that returns whether it holds; it lets go at the end."""
-    fast_dds.remove_unfinished_ports()
-    rclpy.init(args=[], signal_handler_options=SignalHandlerOptions.NO)
+    initialise([])
     try:
         node = Node("pointing", namespace=namespace)
         qos = QoSProfile(depth=100, reliability=ReliabilityPolicy.RELIABLE)

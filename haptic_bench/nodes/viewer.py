@@ -31,7 +31,6 @@ from rclpy.node import Node
 from rclpy.parameter import Parameter, parameter_value_to_python
 from rclpy.qos import QoSProfile, ReliabilityPolicy
 from rclpy.serialization import deserialize_message
-from rclpy.signals import SignalHandlerOptions
 
 from haptic_bench.experiment import Trial, read_resolved
 from haptic_bench.experiment.shown import build_scene, gains_of, sources_of
@@ -40,7 +39,7 @@ from haptic_drivers.pointing import Sender
 from haptic_ros.callbacks import CallbackThread
 from haptic_ros.graph import EVENTS, OPERATOR
 from haptic_ros.inbox import Inbox, ServoGroup
-from haptic_ros.middleware import fast_dds
+from haptic_ros.middleware.context import initialise
 from haptic_ros.middleware.process import die_with_parent, leave
 from haptic_ros.ros_parameters import name_of
 from haptic_sim.messages import TOPICS, MessageError, split_topic
@@ -326,8 +325,7 @@ def main() -> None:
     os.nice(5)  # looking on comes last
     cores = sorted(os.sched_getaffinity(0))
     os.sched_setaffinity(0, cores[:-1] or cores)  # the last one is that of the servo threads
-    fast_dds.remove_unfinished_ports()
-    rclpy.init(args=sys.argv, signal_handler_options=SignalHandlerOptions.NO)
+    initialise(sys.argv)
     try:
         if not directory:
             directory, paused, recorded = find_trial(signals)

@@ -17,7 +17,6 @@ from haptic_bench.recording.trial_bag import namespace_of
 from haptic_bench.running import namespaces
 from haptic_bench.running.runner import Interruption
 from haptic_ros.graph import EVENTS
-from haptic_ros.middleware import fast_dds
 from haptic_sim.parameters import ParameterError
 
 QUIET = 0.5  # [s] without a new subscriber, after which those that are there are known
@@ -95,11 +94,11 @@ def _publish(
     from rclpy.duration import Duration
     from rclpy.exceptions import NameValidationException
     from rclpy.qos import DurabilityPolicy, QoSProfile, ReliabilityPolicy
-    from rclpy.signals import SignalHandlerOptions
+
+    from haptic_ros.middleware.context import initialise  # needs ROS
 
     recorded, namespace = renamed
-    fast_dds.remove_unfinished_ports()
-    rclpy.init(args=[], signal_handler_options=SignalHandlerOptions.NO)
+    initialise([])
     try:
         node = rclpy.create_node("playback", namespace=namespace)
         publishers: dict[str, Any] = {}
