@@ -202,19 +202,21 @@ class Screwing:
         return float(self.accuracy / np.cos(FLANK))
 
     @property
-    def axial(self) -> float:
+    def axial(self) -> float | None:
         """Mean force of the thread along the axis while the nut is turned [N]."""
-        return float(self.samples["env_fz"][self.turned].mean())
+        return float(self.samples["env_fz"][self.turned].mean()) if self.turned.any() else None
 
     @property
-    def pressed(self) -> float:
+    def pressed(self) -> float | None:
         """Mean force of the hand that it balances [N]."""
-        return float(-self.samples["operator_fz"][self.turned].mean())
+        return float(-self.samples["operator_fz"][self.turned].mean()) if self.turned.any() else None
 
     @property
-    def across(self) -> float:
+    def across(self) -> float | None:
         """Largest force across the axis while the nut is turned [N]."""
         rows = self.turned
+        if not rows.any():
+            return None
         return float(np.hypot(self.samples["env_fx"][rows], self.samples["env_fy"][rows]).max())
 
     def _work(self, wrench: str, names: str) -> float:

@@ -59,3 +59,9 @@ def test_figures_are_drawn(run: Run) -> None:
     figure = run.analysis.figures(run.trial, run.samples, findings)[0]
     assert [panel.name for panel in figure.panels] == ["advance", "play", "force"]
     assert not any(panel.empty for panel in figure.panels)
+
+
+def test_of_a_trial_that_ends_early_nothing_is_claimed() -> None:
+    """The nut has not been turned yet."""
+    early = Run("nut_and_bolt", "duration=0.02")
+    assert set(early.holds().values()) == {None}
