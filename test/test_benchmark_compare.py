@@ -117,7 +117,8 @@ json.dump({"results": [{"name": "step", "value": 2.0, "target": ""}]}, open(sys.
 def test_an_interruption_ends_the_benchmark(tmp_path: Path) -> None:
     place = program(tmp_path, """
 import os, time
-open("begun", "w").write(str(os.getpid()))
+open("begins", "w").write(str(os.getpid()))
+os.rename("begins", "begun")  # with its content
 time.sleep(600)
 """)  # fmt: skip
     interruption = Interruption()

@@ -57,7 +57,7 @@ def test_a_mesh_of_a_file_is_a_field_and_said(cache: Path) -> None:
     found = build(WorldParameters.model_validate(scene), cache)
     (mesh,) = found.meshes
     assert mesh.body == "f/ring" and mesh.taken.chosen == "field" and mesh.count == 1
-    assert len(found.fields) == 2
+    assert len(found.solid_fields) == 2
     assert "mesh ring.stl of ring: signed distance field" in found.notes[0]
 
 

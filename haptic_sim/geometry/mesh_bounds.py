@@ -10,6 +10,7 @@ import re
 import xml.parsers.expat as expat
 from typing import Any
 
+from haptic_sim.errors import HapticsError
 from haptic_sim.inputs import shown
 
 DEPTH = 100  # elements or nodes in each other; pycollada goes down them by recursion
@@ -20,7 +21,7 @@ _OFF = re.compile(rb"\s*OFF\s+(?:#[^\n]*\n\s*)*\d+\s+(\d+)")
 _PLY = re.compile(rb"element face (\d+)")
 
 
-class BoundError(ValueError):
+class BoundError(HapticsError, ValueError):
     """Why a file is not given to a parser; goes after its name."""
 
 

@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import numpy as np
 
+from haptic_sim.errors import HapticsError
+
 MOST_CORNERS = 500  # the search for ears takes a time that grows with the cube
 
 
-class PolygonError(ValueError):
+class PolygonError(HapticsError, ValueError):
     """Why a polygon is not taken; goes after its name."""
 
 
@@ -57,8 +59,8 @@ def _cross_themselves(corners: np.ndarray) -> bool:
     def side(points: np.ndarray) -> np.ndarray:  # [i, k]: of points[k] beside edge i
         return np.sign(_cross((end - start)[:, None], points[None] - start[:, None]))
 
-    apart = side(start) * side(end)
-    meet = (apart <= 0.0) & (apart.T <= 0.0)
+    sides = side(start) * side(end)
+    meet = (sides <= 0.0) & (sides.T <= 0.0)
     near = np.abs(np.subtract.outer(np.arange(len(corners)), np.arange(len(corners))))
     meet[(near <= 1) | (near == len(corners) - 1)] = False
     low, high = np.minimum(start, end), np.maximum(start, end)
