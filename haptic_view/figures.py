@@ -6,6 +6,7 @@ it; no global state (pyplot) is used. The same data give the same bytes.
 
 from __future__ import annotations
 
+import importlib
 import io
 import os
 import re
@@ -217,6 +218,12 @@ def draw(
     lines = _noted(lines, y)
     shown = (name, title, lines, (x, y), equal, corner, marks, tall)
     return Panel(name, title, partial(_svg, *shown), tall, empty, partial(_save, shown))
+
+
+def import_matplotlib() -> None:
+    """Import what draws panels, before a process forks: its forks then need not import it each for themselves."""
+    for name in ("matplotlib.figure", "matplotlib.backends.backend_svg"):
+        importlib.import_module(name)
 
 
 _Shown = tuple[str, str, Sequence[Line], tuple[Axis, Axis], bool, "tuple[float, float] | None", "Line | None", bool]

@@ -25,6 +25,7 @@ from haptic_view.figures import (
     Panel,
     Style,
     draw,
+    import_matplotlib,
     shown,
     thin,
 )
@@ -49,6 +50,8 @@ class Curve:
 def draw_all(figures: Iterable[Figure]) -> None:
     """Make the documents of all panels of some figures, on all cores."""
     panels = [panel for figure in figures for panel in figure.panels]
+    if panels:
+        import_matplotlib()
     for panel, svg in zip(panels, forks.on_cores(_document, panels), strict=True):
         vars(panel)["svg"] = svg  # where `cached_property` keeps it
 
