@@ -3,7 +3,8 @@
 A kernel is compiled when it is first called, and kept for all later processes (haptic_sim/kernels). So the
 parts of a trial are called in several forks, each of which finds the kernels that the others have compiled. Then a
 few ticks of the trial, and of the references that its analysis compares it with, call the remaining kernels. Those
-that only a later trial needs are compiled when they are called.
+that only a later trial needs are compiled when they are called. What draws reports is imported, too, so that its
+bytecode is kept.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ from haptic_sim.kernels import progress
 from haptic_sim.tool.environment import detector
 from haptic_sim.tool.tool_side import is_constrained
 from haptic_sim.tool.virtual_tool import VirtualTool
+from haptic_view.figures import import_matplotlib
 
 DURATION = 0.05  # [s]
 RUNS = 4  # of a sweep, which mostly call the same kernels
@@ -51,7 +53,7 @@ def main(arguments: list[str]) -> None:
     """Compile what a command needs: the kernels of the experiment that it runs, or all for tests and benchmarks."""
     trials = list(trials_of(arguments))
     with ProcessPoolExecutor(os.cpu_count(), get_context("fork"), _prepare) as pool:
-        for calls in (list(parts_of(trials)), [partial(analyse, trial) for trial in trials]):
+        for calls in ([*parts_of(trials), import_matplotlib], [partial(analyse, trial) for trial in trials]):
             for done in [pool.submit(call) for call in calls]:
                 with contextlib.suppress(Exception):  # of which the command itself will tell
                     done.result()

@@ -68,6 +68,7 @@ def broken_rules(experiment: Experiment) -> list[str]:
     problems += _relay_rules(experiment)
     problems += _hand_rules(experiment)
     problems += _constraint_rules(experiment)
+    problems += _moment_rules(experiment)
     for part in experiment.parts:
         problems += part.check(experiment)
     fields = tuple(fields_of(experiment.scene))
@@ -180,6 +181,18 @@ def _hand_rules(experiment: Experiment) -> list[str]:
     if getattr(scene, "constraints", None):
         problems.append("scene.constraints: exact constraints support one hand only; leave out hands")
     return problems
+
+
+def _moment_rules(experiment: Experiment) -> list[str]:
+    """A local model's constraints have no moments; what the device felt and what the world does would differ."""
+    if not experiment.asynchronous:
+        return []
+    friction, kind = experiment.contact.friction, experiment.local_model.type
+    return [
+        f"contact.friction.{key} = {getattr(friction, key):g} m: local_model.type = {kind} has no moments at its "
+        "constraints; set it to 0, or local_model.type=none"
+        for key in friction.moments
+    ]
 
 
 def _rendering_rules(experiment: Experiment) -> list[str]:

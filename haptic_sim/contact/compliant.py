@@ -180,6 +180,8 @@ class CompliantContact(ContactResponse):
         impulsive: whether contacts that begin have impulses; frictional: whether these obey Coulomb's law.
     """
 
+    IMPACT_MOMENTS = False
+
     def __init__(
         self,
         body: Multibody,

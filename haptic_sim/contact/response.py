@@ -15,11 +15,12 @@ An impulse p in a step of length T is the wrench J^T p / T of that step (THESIS 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Literal, NamedTuple
+from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 
 from haptic_sim.contact.friction import FrictionLaw, FrictionParameters
+from haptic_sim.contact.moments import Moments, collect_moments, keep_moments_passive, settle_moments, work_of_moments
 from haptic_sim.contact_rows import ContactRows, RowArrays
 from haptic_sim.dynamics.energy import (
     BY_MOTION,
@@ -46,6 +47,7 @@ from haptic_sim.dynamics.scaled import (
     append_planes,
     apply_impulses,
     assemble,
+    assemble_rotations,
     constrain_contacts,
     contact_velocities,
     fill_rows,
@@ -56,7 +58,7 @@ from haptic_sim.dynamics.scaled import (
 from haptic_sim.kernels import kernel
 from haptic_sim.messages import FREE
 from haptic_sim.packed import Packed
-from haptic_sim.parameters import Gains, Parameters, quantity, six
+from haptic_sim.parameters import Gains, ParameterError, Parameters, quantity, six
 from haptic_sim.records import allocate, array, part, record, shared, value
 
 ImpulseRendering = Literal["full", "saturated", "scaled", "spread"]
@@ -252,6 +254,9 @@ class Material(NamedTuple):
     pulls: bool = value("whether a damper may pull, as printed")
     begins_free: bool = value("whether the spring of a contact begins without a force")
     friction: FrictionLaw = value("friction law")
+    resists: bool = value("whether there is rolling or torsional friction")
+    rolling: float = value("coefficient of rolling friction", unit="m")
+    torsional: float = value("coefficient of torsional friction", unit="m")
     bounce: float = value("approach velocity beyond which rigid contacts bounce", unit="m/s")
     lemke: int = value("most contacts that go to the Lemke solver; -1: none do, not even a step without contacts")
     tolerance: float = value("tolerance of the Gauss-Seidel solver", unit="m/s")
@@ -265,6 +270,9 @@ class Material(NamedTuple):
             pulls=parameters.penalty == "printed",
             begins_free=parameters.penalty == "consistent",
             friction=FrictionLaw.of(parameters.friction),
+            resists=bool(parameters.friction.moments),
+            rolling=parameters.friction.rolling,
+            torsional=parameters.friction.torsional,
             bounce=parameters.bounce,
             lemke=parameters.most_lemke or -1,
             tolerance=parameters.tolerance,
@@ -279,6 +287,7 @@ class ResponseArrays(NamedTuple):
     body: BodyArrays = value("bodies that they are of")
     scaled: ScaledContacts = value("contacts in scaled coordinates")
     impulses: Impulses = part(Impulses, "impulses of the step")
+    moments: Moments = value("rolling and torsional friction")
     material: Material = value("material of the contacts")
     tangent: np.ndarray = array("first tangents in world axes", "contacts", 3)
     before: np.ndarray = array("velocity before the step along normal, tangent 1, tangent 2", "contacts", 3, unit="m/s")
@@ -336,10 +345,20 @@ class ContactResponse:
     """The same within a step, see `build_step`: packed, count, wrench, period."""
     _method: Any
     """Memory of the method, a record."""
+    IMPACT_MOMENTS: ClassVar[bool] = True
+    """Whether rolling and torsional friction are bounded by impulses of impacts, too, see `moments`."""
 
     DERIVED = ("_packed", "_packed_of")
 
     def __init__(self, body: Multibody, parameters: ContactParameters, capacity: int):
+        if parameters.friction.moments and len(body.arrays.Q) > 0:
+            raise ParameterError(
+                [
+                    f"contact.friction.{key} = {getattr(parameters.friction, key):g} m: is not made for bodies under "
+                    "exact constraints, whose reactions it would change; set it to 0"
+                    for key in parameters.friction.moments
+                ]
+            )
         self.parameters = parameters
         self.capacity = capacity
         self._scaled = ScaledContacts.allocate(capacity, *body.contact_trees)
@@ -349,6 +368,7 @@ class ContactResponse:
             {"contacts": capacity, "nv": body.nu},
             **dict.fromkeys(("rows", "body", "material", "method")),  # see `pack`
             scaled=self._scaled,
+            moments=Moments.allocate(capacity, body, self.IMPACT_MOMENTS),
             flows=balance.values,
             start=balance.start,
             watch=balance.watch,
@@ -621,6 +641,39 @@ def _add_impulses(packed, count, period):
     for j in range(a.u.shape[0]):
         a.u[j] = a.body.u[j] + a.external[j] + a.du[j]
     settle_joints(a.body.joints, a.body, period, a.u)
+    if a.material.resists and count > 0:
+        _resist_rotation(packed, count, period)
+
+
+@kernel
+def _resist_rotation(packed, count, period):
+    """Add rolling and torsional friction to wrench, du and u, and to the tangential impulses that go with it."""
+    a = packed.arrays
+    body, moments, free = a.body, a.moments, a.moments.u
+    fill_scaled(packed)
+    assemble_rotations(count, a.rows, body.J_W, body.support, body.tree_of, body.L, a.u, moments.contacts, a.tangent)
+    contact_velocities(count, moments.contacts, body.u, moments.before)
+    for j in range(free.shape[0]):
+        free[j] = a.u[j]
+    settle_moments(
+        count,
+        a.scaled,
+        a.material.rolling,
+        a.material.torsional,
+        a.impulses.impact,
+        moments,
+        a.impulses.p,
+        a.u,
+    )
+    if not moments.impacts:
+        keep_moments_passive(
+            count, a.scaled, a.material.stiffness, period, a.rows.separation, a.impulses.p, moments, a.u
+        )
+    contact_velocities(count, moments.contacts, a.u, moments.after)
+    for j in range(free.shape[0]):
+        a.du[j] += a.u[j] - free[j]
+    _collect(count, a.rows, a.tangent, a.impulses.p, body.hand, body.p_WH, period, a.wrench)
+    collect_moments(count, a.rows, a.tangent, moments.moment, body.hand, period, a.wrench)
 
 
 @kernel
@@ -704,6 +757,10 @@ def _book(packed, count, wrench, period):
             rubbed += loosened[i] - slid
             added += p[i, 0] * n + held + slid
     energy[INJECTED] += injected
+    if a.material.resists and count > 0:
+        turned = work_of_moments(count, a.moments)
+        friction += max(0.0, -turned)
+        added += max(0.0, turned)
     damped, rubbed = max(0.0, damped), max(0.0, rubbed)  # what drives does so by sampling
     added += damped + rubbed
     if tangential < 0.0:

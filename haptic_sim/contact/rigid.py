@@ -382,6 +382,7 @@ def _remember(packed, count):
         now.world[i, 1] = p0 * ny + p1 * ty + p2 * (nz * tx - nx * tz)
         now.world[i, 2] = p0 * nz + p1 * tz + p2 * (nx * ty - ny * tx)
         now.slides[i] = False
+        a.moments.mu[i] = m.mu[i]
         if p[i, 0] > 0.0:
             x, y = contact_velocity(a.scaled, i, 1, m.after), contact_velocity(a.scaled, i, 2, m.after)
             now.slides[i] = x * x + y * y > _SLIDES * _SLIDES

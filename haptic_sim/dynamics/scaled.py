@@ -237,6 +237,40 @@ def _fill_side(S, W, i, side, size, point, normal, tangent, other):
         W[i, 2, side, k] = bx * gx + by * gy + bz * gz
 
 
+@kernel
+def assemble_rotations(count, rows, J_W, support, tree_of, L, u, contacts, tangent):
+    """Fill `contacts` with rows for the angular velocity of B relative to A, in the frames of the contacts [rad/s].
+
+    An impulse there is an impulse of moment on B [N m s]. Limits of joints, and planes in place of bodies, do not turn.
+    Arguments as of `assemble`, which has found the tangents.
+    """
+    W, tree, size, S = contacts.W, contacts.tree, contacts.size, contacts.spatial
+    for i in range(count):
+        tree[i, 0] = tree[i, 1] = -1
+        if rows.coordinate[i] >= 0:
+            continue
+        a, b = rows.body[i, 0], rows.body[i, 1]
+        one, other = tree_of[a], tree_of[b]
+        minus = -1
+        if one == other:
+            one, minus = -1, a
+        tree[i, 0], tree[i, 1] = one, other
+        nx, ny, nz = rows.normal[i, 0], rows.normal[i, 1], rows.normal[i, 2]
+        tx, ty, tz = tangent[i, 0], tangent[i, 1], tangent[i, 2]
+        bx, by, bz = ny * tz - nz * ty, nz * tx - nx * tz, nx * ty - ny * tx
+        if one >= 0:
+            _find_spatial_rows(contacts, 0, one, -1, a, J_W, support, L, u)
+        if other >= 0:
+            _find_spatial_rows(contacts, 1, other, b, minus, J_W, support, L, u)
+        for side in range(2):
+            if tree[i, side] >= 0:
+                for k in range(size[tree[i, side]]):
+                    wx, wy, wz = S[side, 3, k], S[side, 4, k], S[side, 5, k]
+                    W[i, 0, side, k] = nx * wx + ny * wy + nz * wz
+                    W[i, 1, side, k] = tx * wx + ty * wy + tz * wz
+                    W[i, 2, side, k] = bx * wx + by * wy + bz * wz
+
+
 @kernel(inline="always")
 def _find_tangent(nx, ny, nz, cx, cy, cz):
     """The first tangent of a contact with this normal and velocity."""

@@ -1,0 +1,250 @@
+"""Rolling and torsional friction: closed forms with every method, the law and its energy, momentum, refusals."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pinocchio as pin
+import pytest
+from test_springs import check_energy, trial
+from world_builder import DEFAULT, METHODS, RIGID, G, Response, Simulation, ball, box, plane, some_bodies, turned
+from world_builder import some_rows as rows_of
+
+from haptic_bench import experiment
+from haptic_sim.contact.moments import settle_moments
+from haptic_sim.contact.response import ContactParameters
+from haptic_sim.dynamics.scaled import assemble_rotations
+from haptic_sim.linalg import to_velocity
+from haptic_sim.parameters import ParameterError
+
+R, M = 0.05, 1.0  # of the balls [m], [kg]
+I = 0.4 * M * R * R  # noqa: E741  # their inertia
+RHO, SIGMA = 2e-3, 1.5e-3  # [m]
+SAG = M * G / ContactParameters().stiffness  # of a ball at rest on penalties [m]
+
+
+def resting(method: str, gravity: Any, velocity: Any = (0.0,) * 6, frame: Any = None, **friction: Any) -> Simulation:
+    """A ball on a plane, as deep as it rests, under a gravity and in axes `frame`."""
+    keys = {"static": 0.6, "kinetic": 0.5, "rolling": RHO, "torsional": SIGMA, **friction}
+    if method in RIGID:
+        keys["model"] = "coulomb"
+    sag = 0.0 if method in RIGID else SAG
+    frame = frame or pin.SE3.Identity()
+    bodies = turned({"floor": plane(), "ball": ball((0, 0, R - sag), velocity, R, M)}, frame)
+    down = (frame.rotation @ np.array(gravity, float)).tolist()
+    contact = {"penalty": "consistent", "friction": keys}
+    return Simulation(bodies, method, contact=contact, gravity=down, allowed_overlap=0.01)
+
+
+def slope(ratio: float) -> list[float]:
+    """Gravity on a plane that is tilted about y by the angle whose tangent is `ratio` times rho / r."""
+    angle = math.atan(ratio * RHO / R)
+    return [G * math.sin(angle), 0.0, -G * math.cos(angle)]
+
+
+# Closed forms
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_a_rolling_ball_stops_after_the_distance_of_the_closed_form(method: str) -> None:
+    """Rolling without slip, m a = -F and I a / r = F r - rho m g: a = -(5 / 7) rho g / r, the distance v^2 / (2 |a|).
+
+    At a generic heading, in axes at a generic angle. A step of semi-implicit Euler is late by half a period: h v / 2.
+    """
+    v, heading = 0.1, 0.7
+    along = np.array([math.cos(heading), math.sin(heading), 0.0])
+    turning = np.cross([0.0, 0.0, 1.0], along) * v / R
+    frame = pin.SE3(pin.rpy.rpyToMatrix(0.3, -0.7, 1.1), np.array([0.1, -0.2, 0.3]))
+    a = 5.0 / 7.0 * RHO * G / R
+    sim = resting(method, [0, 0, -G], [*(v * along), *turning], frame)
+    start = sim.q("ball")[:3]
+    half = int(0.5 * v / a * 1000)
+    sim.step(half)
+    assert np.linalg.norm(sim.v("ball")[:3]) == pytest.approx(v - a * half * 1e-3, abs=0.003 * v)
+    sim.step(half + 100)
+    stopped = sim.q("ball")[:3]
+    path = frame.rotation.T @ (stopped - start)
+    np.testing.assert_allclose(path[:2], v * v / (2.0 * a) * along[:2], atol=1e-4)
+    assert np.linalg.norm(sim.spin("ball")) < 1e-12
+    dissipated = sim.state.energy[[4, 5, 6]].sum()
+    assert dissipated == pytest.approx(0.7 * M * v * v, rel=0.01)
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_a_ball_stands_on_a_slope_up_to_the_angle_of_rolling_friction(method: str) -> None:
+    """It stands for tan(angle) < rho / r, and above has the acceleration 5 / 7 (g sin - rho g cos / r)."""
+    sim = resting(method, slope(0.95)).step(300)
+    x = sim.q("ball")[:2]
+    sim.step(200)
+    moved = np.abs(sim.q("ball")[:2] - x).max()
+    assert np.linalg.norm(sim.spin("ball")) < 1e-12
+    # a bond without damping oscillates within its presliding; rigid contacts move by nothing but rounding
+    assert moved < (1e-12 if method in RIGID else 1e-5)
+    x, _, z = slope(1.5)
+    sim = resting(method, [x, 0.0, z]).step(500)
+    assert sim.v("ball")[0] == pytest.approx(5.0 / 7.0 * (x + RHO * z / R) * 0.5, rel=0.01)
+
+
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("method", METHODS)
+def test_a_ball_on_a_slope_neither_creeps_nor_chatters(method: str) -> None:
+    sim = resting(method, slope(0.95)).step(1000)
+    x, turns = sim.q("ball")[:2], 0.0
+    for _ in range(90):
+        sim.step(100)
+        turns = max(turns, float(np.linalg.norm(sim.spin("ball"))))
+    assert np.abs(sim.q("ball")[:2] - x).max() < (1e-12 if method in RIGID else 1e-5)
+    assert turns < 1e-12
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_a_ball_that_spins_on_its_point_slows_at_the_moment_over_its_inertia(method: str) -> None:
+    """I dw/dt = -sigma m g, until it stands; the hand feels the moment as a torque."""
+    w = 5.0
+    sim = resting(method, [0, 0, -G], [0, 0, 0, 0, 0, w]).step(100)
+    # rigid: impulses of the first step differ from the weight by what closes a gap of rounding
+    np.testing.assert_allclose(sim.spin("ball"), [0.0, 0.0, w - SIGMA * M * G / I * 0.1], atol=1e-6)
+    np.testing.assert_allclose(sim.tool.contact.wrench, [0, 0, M * G, 0, 0, -SIGMA * M * G], atol=1e-6)
+    sim.step(300)
+    np.testing.assert_allclose(sim.v("ball")[[0, 1, 3, 4, 5]], 0.0, atol=1e-12)  # Lemke lets it sink by some 10 nm/s
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_each_contact_of_a_face_has_its_own_bound(method: str) -> None:
+    """A box without sliding friction spins on four corners, which carry m g / 4 each: its moment is sigma m g."""
+    side, w = 0.1, 2.0
+    friction = {"static": 0.0, "kinetic": 0.0, "torsional": SIGMA, "rolling": RHO}
+    sag = 0.0 if method in RIGID else SAG / 4.0
+    bodies = {"floor": plane(), "box": box((0, 0, 0.05 - sag), (side,) * 3, (0, 0, 0, 0, 0, w), M)}
+    contact = {"penalty": "consistent", "friction": friction}
+    sim = Simulation(bodies, method, contact=contact, gravity=[0, 0, -G], allowed_overlap=0.01).step(50)
+    assert sim.spin("box")[2] == pytest.approx(w - SIGMA * M * G / (M * side * side / 6.0) * 0.05, abs=1e-4)
+    moments = sim.tool.contact._arrays.moments.moment[:4]
+    np.testing.assert_allclose(moments[:, 0], -SIGMA * sim.impulses[:4, 0], rtol=1e-9)
+
+
+# The law
+
+
+def angular(body: Any, rows: Any, u: np.ndarray) -> np.ndarray:
+    """Angular velocities of B relative to A in world axes by Pinocchio, (contacts, 3)."""
+    v, trees = np.zeros(body.nv), body.arrays
+    to_velocity(trees.L, trees.start, trees.size, u, v)
+    model, data = body.model, body.model.createData()
+    pin.forwardKinematics(model, data, np.array(body.q), v)
+    of = [np.zeros(3)] + [data.oMi[j].rotation @ data.v[j].angular for j in range(1, model.njoints)]
+    return np.array([of[rows.body[i, 1]] - of[rows.body[i, 0]] for i in range(rows.count)])
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_moments_are_the_law_at_random_contacts_and_never_add_energy(seed: int) -> None:
+    """The moments oppose the angular velocity with their bound, or that is zero; the kinetic energy falls.
+
+    Rows of rotations are those of Pinocchio's velocities, and impulses are equal and opposite.
+    """
+    rng = np.random.default_rng([20610, seed])
+    bodies, count = int(rng.integers(1, 4)), int(rng.integers(1, 4))
+    body, rows = some_bodies(rng, bodies, 3.0), rows_of(rng, bodies, count)
+    response = Response(body, "constraint", friction={"model": "coulomb"})
+    response.respond(rows)
+    a = response.method._arrays
+    moments, b = a.moments, body.arrays
+    u = np.array(b.u)
+    assemble_rotations(count, rows.arrays, b.J_W, b.support, b.tree_of, b.L, u, moments.contacts, a.tangent)
+    p = np.zeros_like(a.impulses.p)
+    p[:count, 0] = rng.uniform(0.0, 1.0, count)
+    moments.mu[:count] = 0.0 if seed % 2 else rows.friction[:count, 0]
+    rho, sigma = 10.0 ** rng.uniform(-4, 0, 2)
+    before = u.copy()
+    impact = np.ones(count, dtype=bool)
+    settle_moments(count, response.method.scaled, rho, sigma, impact, moments, p, u)
+    assert u @ u <= before @ before
+    W = response.dense(rows)
+    expected = before + W.T @ (p[:count] * [0.0, 1.0, 1.0]).ravel()
+    w = angular(body, rows, u)
+    v = np.linalg.norm(u)
+    for i in range(count):
+        n, t = rows.normal[i], a.tangent[i]
+        axes = np.array([n, t, np.cross(n, t)])
+        along, moment = axes @ w[i], moments.moment[i]
+        for part, bound in ((slice(0, 1), sigma * p[i, 0]), (slice(1, 3), rho * p[i, 0])):
+            size = np.linalg.norm(moment[part])
+            assert size <= bound * (1 + 1e-12)
+            # maximum dissipation: m . w is the least that the bound allows
+            assert moment[part] @ along[part] + bound * np.linalg.norm(along[part]) < 1e-6 * bound * (1.0 + 100.0 * v)
+        for j in range(body.nv):  # the impulse of the moment on both bodies, in scaled coordinates
+            unit = np.eye(body.nv)[j]
+            expected[j] += moment @ (axes @ angular(body, rows, unit)[i])
+    np.testing.assert_allclose(u, expected, atol=1e-9 * v)
+
+
+def test_two_balls_that_roll_on_each_other_keep_their_momentum() -> None:
+    """Moments are equal and opposite: without anything else both momenta of the whole are conserved."""
+    one = ball((0, 0, 0), (0.1, 0.3, -0.2, 3.0, -2.0, 4.0), R, M)
+    other = ball((2 * R - 1e-5, 0, 0), (-0.3, -0.2, 0.1, 1.0, 5.0, -3.0), R, 0.3)
+    friction = {"rolling": 5e-3, "torsional": 5e-3}
+    for method in METHODS:
+        sim = Simulation({"one": one, "other": other}, method, contact={**DEFAULT, "friction": friction})
+        linear, rotary = sim.momentum()
+        sim.step(5)
+        assert sim.touched
+        np.testing.assert_allclose(sim.momentum()[0], linear, atol=1e-12)
+        # positions advance by the velocities after a step, which keeps r x m v of free bodies only to first order in h
+        np.testing.assert_allclose(sim.momentum()[1], rotary, atol=1e-4)
+
+
+# Energy
+
+
+def check_with_moments(seed: int, duration: float, folder: Path) -> None:
+    """A random world of `test_springs`, with coefficients from 0.1 mm to 5 cm."""
+    bodies, method, rate, push = trial(seed, folder)
+    rng = np.random.default_rng([20600, seed])
+    rolling, torsional = np.exp(rng.uniform(math.log(1e-4), math.log(0.05), 2)).tolist()
+    contact = {**DEFAULT, "friction": {"rolling": rolling, "torsional": torsional}}
+    sim = Simulation(bodies, method, rate, contact, carried=True, gravity=[0, 0, -G])
+    check_energy(sim, int(duration * rate), push, of=(seed, method, rate))
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_random_worlds_gain_no_energy(seed: int, tmp_path: Path) -> None:
+    check_with_moments(seed, 0.1, tmp_path)
+
+
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("first", range(0, 200, 50))
+def test_of_two_hundred_random_worlds_none_gains_energy(first: int, tmp_path: Path) -> None:
+    for seed in range(first, first + 50):
+        check_with_moments(seed, 0.5, tmp_path)
+
+
+# Refusals
+
+
+@pytest.mark.parametrize(
+    ("value", "said"), [("-0.1", "must be >= 0"), (".nan", "must be"), ("2", "must be <= 1"), ("x", "must be")]
+)
+def test_coefficients_are_checked(value: str, said: str) -> None:
+    with pytest.raises(ParameterError, match=rf"contact\.friction\.rolling = .*{said}"):
+        experiment.load("corner_peg", [f"contact.friction.rolling={value}"])
+
+
+@pytest.mark.parametrize("key", ["rolling", "torsional"])
+def test_a_local_model_has_no_moments(key: str) -> None:
+    settings = ["local_model.type=full", f"contact.friction.{key}=0.001"]
+    said = rf"contact\.friction\.{key} = 0\.001 m: local_model\.type = full has no moments .* set it to 0"
+    with pytest.raises(ParameterError, match=said):
+        experiment.load("corner_peg", settings)
+    assert experiment.load("corner_peg", settings[1:])[0].experiment.contact.friction.moments == [key]
+
+
+def test_exact_constraints_are_refused() -> None:
+    bodies = {"one": ball((0, 0, 1.0)), "floor": plane()}
+    joined = {"it": {"type": "point_fixed", "body": "one", "at": [0, 0, 1.0]}}
+    with pytest.raises(
+        ParameterError, match=r"contact\.friction\.rolling = 0\.1 m: is not made for bodies under exact"
+    ):
+        Simulation(bodies, contact={"friction": {"rolling": 0.1}}, constraints=joined)
