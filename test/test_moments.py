@@ -139,7 +139,7 @@ def angular(body: Any, rows: Any, u: np.ndarray) -> np.ndarray:
     return np.array([of[rows.body[i, 1]] - of[rows.body[i, 0]] for i in range(rows.count)])
 
 
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("seed", range(10))
 def test_moments_are_the_law_at_random_contacts_and_never_add_energy(seed: int) -> None:
     """The moments oppose the angular velocity with their bound, or that is zero; the kinetic energy falls.
 
@@ -209,9 +209,10 @@ def check_with_moments(seed: int, duration: float, folder: Path) -> None:
     check_energy(sim, int(duration * rate), push, of=(seed, method, rate))
 
 
-@pytest.mark.parametrize("seed", range(6))
+# these gain up to several times what was supplied where moments are not scaled to what they can pay for
+@pytest.mark.parametrize("seed", [32, 80, 100, 109])
 def test_random_worlds_gain_no_energy(seed: int, tmp_path: Path) -> None:
-    check_with_moments(seed, 0.1, tmp_path)
+    check_with_moments(seed, 0.15, tmp_path)
 
 
 @pytest.mark.exhaustive
@@ -243,7 +244,7 @@ def test_a_local_model_has_no_moments(key: str) -> None:
 
 def test_exact_constraints_are_refused() -> None:
     bodies = {"one": ball((0, 0, 1.0)), "floor": plane()}
-    joined = {"it": {"type": "point_fixed", "body": "one", "at": [0, 0, 1.0]}}
+    joined = {"it": {"type": "point_fixed", "body": "one", "point": [0, 0, 1.0]}}
     with pytest.raises(
         ParameterError, match=r"contact\.friction\.rolling = 0\.1 m: is not made for bodies under exact"
     ):
