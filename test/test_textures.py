@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+import runpy
+from pathlib import Path
 from typing import Any
 
 import coal
@@ -18,6 +21,7 @@ from haptic_sim.parameters import ParameterError
 from haptic_sim.records import allocate
 
 K = 700.0  # [N/m]
+ROOT = Path(__file__).resolve().parents[1]
 
 
 def grating(**keys: Any) -> GratingParameters:
@@ -190,6 +194,39 @@ def test_a_law_that_is_not_finite_is_no_texture() -> None:
     broken = Scene(*shapes, textures={"shape 0": Broken(wavelength=0.01, amplitude=1e-3)}).contacts(at(z=0.009))
     assert broken.separation.tobytes() == smooth.separation.tobytes()
     assert broken.normal.tobytes() == smooth.normal.tobytes()
+
+
+LAW_OF_THE_DOCS = """
+import math
+from typing import ClassVar, Literal
+
+from haptic_sim.geometry.textures import TextureParameters
+from haptic_sim.kernels import kernel
+from haptic_sim.parameters import quantity
+
+"""
+
+
+def test_the_law_of_the_documentation_has_the_wrench_of_its_potential(tmp_path: Path) -> None:
+    text = (ROOT / "docs" / "textures.md").read_text(encoding="utf-8")
+    (code,) = re.findall(r"```python\n(.*?)```", text, flags=re.DOTALL)
+    path = tmp_path / "dimples.py"
+    path.write_text(LAW_OF_THE_DOCS + code)
+    dimples = runpy.run_path(str(path))["DimplesParameters"](wavelength=0.02, amplitude=1e-3)
+    radius, rng, wave = 0.02, np.random.default_rng(3), 2.0 * np.pi / 0.02
+    plane_and_ball = (coal.Halfspace(np.array([0.0, 0.0, 1.0]), 0.0), coal.Sphere(radius))
+    scene = Scene(*plane_and_ball, margin=0.1, textures={"shape 0": dimples})
+
+    def potential(X: pin.SE3) -> float:
+        x, y, z = X.translation
+        s = z - radius - 0.5e-3 * (np.sin(wave * x) + np.sin(wave * y) - 2.0)
+        return 0.5 * K * float(s) ** 2
+
+    for _ in range(5):
+        X_B = at(*rng.uniform(-0.02, 0.02, 2), radius - 0.004)
+        scene.contacts(X_B)
+        expected, found = -gradient_of(potential, X_B), wrench_of(scene, X_B.translation)
+        np.testing.assert_allclose(found[:3], expected[:3], atol=1e-6 * float(np.linalg.norm(expected[:3])))
 
 
 @pytest.mark.parametrize(
