@@ -252,7 +252,7 @@ def test_friction_is_on_by_default() -> None:
         (
             {"breakway": 1e-5},
             "contact.friction.breakway: unknown key; did you mean breakaway? "
-            "(known: model, form, static, kinetic, breakaway, deadband, damping)",
+            "(known: model, form, static, kinetic, breakaway, deadband, damping, rolling, torsional)",
         ),
     ],
 )
