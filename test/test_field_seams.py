@@ -83,7 +83,7 @@ def sectors(count: int) -> list[np.ndarray]:
     return [corners[np.abs((place - i - 0.5 + 0.5 * count) % count - 0.5 * count) <= 0.5 + 1e-6] for i in range(count)]
 
 
-@pytest.mark.parametrize("accuracy", [4e-4, 2e-4])
+@pytest.mark.parametrize("accuracy", [4e-4, pytest.param(2e-4, marks=pytest.mark.exhaustive)])
 def test_forces_of_fields_have_a_bounded_slope(accuracy):
     """A row has STIFFNESS, and the cells of both shells that touch at one place are at most some tens."""
     steepest, jump = steepest_and_jump(FieldScene(torus(), torus(), accuracy=accuracy))
