@@ -219,20 +219,12 @@ class Screwing:
             return None
         return float(np.hypot(self.samples["env_fx"][rows], self.samples["env_fy"][rows]).max())
 
-    def _work(self, wrench: str, names: str) -> float:
-        """Work of a wrench of the samples on the tool while it is turned [J]."""
-        rows = self.turned
-        power = sum(
-            self.samples[f"{wrench}_{load}"] * self.samples[f"tool_{rate}"]
-            for load, rate in (("fz", "vz"), ("tz", "wz"))
-            if load in names
-        )
-        return float(np.sum(np.asarray(power)[rows]) / self.trial.experiment.rate)
-
     @property
     def given(self) -> float:
         """Work of the hand while it turns the nut [J]."""
-        return self._work("operator", "fz tz")
+        samples = self.samples
+        power = samples["operator_fz"] * samples["tool_vz"] + samples["operator_tz"] * samples["tool_wz"]
+        return float(np.sum(power[self.turned]) / self.trial.experiment.rate)
 
     @property
     def greased(self) -> float:

@@ -29,16 +29,15 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-import numba
 import numpy as np
 
-from haptic_sim import kernels
 from haptic_sim.dynamics.energy import DAMPING, INJECTED
 from haptic_sim.dynamics.multibody import BodyArrays, Multibody, push_scaled
 from haptic_sim.fields.distances import signed_distance
-from haptic_sim.fields.law import Drawn, FieldAnswer, FieldPlace, Interval, call_field
+from haptic_sim.fields.law import Drawn, FieldAnswer, FieldPlace, Interval
 from haptic_sim.hand import Hand
 from haptic_sim.kernels import bind, kernel
+from haptic_sim.laws import address_of, call_law
 from haptic_sim.packed import Packed
 from haptic_sim.parameters import ParameterError, did_you_mean
 from haptic_sim.records import allocate, array, record, shared, value
@@ -266,9 +265,7 @@ def _arrays_of(
     placement = body.data.oMi[one.joint]
     keys = np.ascontiguousarray(one.keys, float)
     place = Packed(allocate(FieldPlace))  # of its own: the hands read it after all have acted
-    address = kernels.address_of(
-        one.law, (numba.typeof(place.arrays), numba.types.Array(numba.float64, 1, "C"), numba.typeof(answer.arrays))
-    )
+    address = address_of(one.law, place, answer)
     return allocate(
         FieldArrays,
         {"nv": body.nv, "nu": body.nu},
@@ -415,7 +412,7 @@ def _ask(a):
         d, nx, ny, nz = signed_distance(a.region, 0, p[0], p[1], p[2])
         z = min(max(-d / a.edge, 0.0), 1.0)
         w, slope = z * z * (3.0 - 2.0 * z), 6.0 * z * (1.0 - z) / a.edge
-    call_field(a.address, a.place.arrays, a.keys, answer)  # type: ignore[call-arg]  # as an intrinsic is called
+    call_law(a.address, a.place.arrays, a.keys, answer)  # type: ignore[call-arg]  # as an intrinsic is called
     total = answer.stored[0] + answer.far[0] + answer.stiffness[0] + answer.turn_damping[0]
     for i in range(3):
         total += answer.force[i] + answer.medium[i] + answer.spin[i] + answer.push[i]

@@ -31,12 +31,10 @@ from pathlib import Path
 from typing import Annotated, Any, ClassVar, NamedTuple
 
 import numpy as np
-from numba.core import types
-from numba.extending import intrinsic
 from pydantic import AfterValidator
 
-from haptic_sim import kernels
 from haptic_sim.geometry.shapes import AnyShapeParameters, MeshParameters, Vector, locate
+from haptic_sim.laws import numbers_among
 from haptic_sim.parameters import Parameters, quantity
 from haptic_sim.parts import Kind, Part
 from haptic_sim.records import array, record
@@ -66,16 +64,6 @@ class FieldAnswer(NamedTuple):
     turn_damping: np.ndarray = array("rotational damping", 1, unit="N m s/rad")
     spin: np.ndarray = array("angular velocity of the medium", 3, unit="rad/s")
     push: np.ndarray = array("force whose work is supplied", 3, unit="N")
-
-
-@intrinsic
-def call_field(typing, address, place, keys, answer):
-    """Call the law at an address."""
-    return types.void(address, place, keys, answer), kernels.call_code
-
-
-if kernels.IN_PYTHON:
-    call_field = kernels.call_python  # type: ignore[assignment]  # as kernels call it
 
 
 def _in_order(intervals: tuple[Interval, ...]) -> tuple[Interval, ...]:
@@ -136,8 +124,7 @@ class FieldParameters(Part):
     def numbers(self, folder: Path) -> np.ndarray:
         """Numbers that the law gets, (n,); by default all numbers among the keys that are its own, in their order."""
         names = [name for name in type(self).model_fields if name not in FieldParameters.model_fields]
-        values = [getattr(self, name) for name in names]
-        return np.array([x for one in values for x in np.ravel(one).tolist() if not isinstance(one, str)], float)
+        return numbers_among(getattr(self, name) for name in names)
 
     @property
     def largest_stiffness(self) -> float:

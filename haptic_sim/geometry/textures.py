@@ -21,12 +21,10 @@ import math
 from typing import Annotated, Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
-from numba.core import types
-from numba.extending import intrinsic
 from pydantic import AfterValidator
 
-from haptic_sim import kernels
 from haptic_sim.kernels import kernel
+from haptic_sim.laws import numbers_among
 from haptic_sim.parameters import quantity
 from haptic_sim.parts import Kind, Part
 from haptic_sim.records import array, record
@@ -48,16 +46,6 @@ class TextureAnswer(NamedTuple):
 
     height: np.ndarray = array("height over the surface, 0 at the most", 1, unit="m")
     gradient: np.ndarray = array("gradient of the height by the position", 3)
-
-
-@intrinsic
-def call_texture(typing, address, place, keys, answer):
-    """Call the law at an address."""
-    return types.void(address, place, keys, answer), kernels.call_code
-
-
-if kernels.IN_PYTHON:
-    call_texture = kernels.call_python  # type: ignore[assignment]  # as kernels call it
 
 
 class SurfaceParameters(Part):
@@ -87,8 +75,7 @@ class TextureParameters(SurfaceParameters):
 
     def numbers(self) -> np.ndarray:
         """Numbers that the law gets, (n,); by default all numbers among the keys, in their order."""
-        values = [getattr(self, name) for name in type(self).model_fields]
-        return np.array([x for one in values for x in np.ravel(one).tolist() if not isinstance(one, str)], float)
+        return numbers_among(getattr(self, name) for name in type(self).model_fields)
 
     @property
     def depth(self) -> float:

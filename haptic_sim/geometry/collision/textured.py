@@ -24,12 +24,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-import numba
 import numpy as np
 
-from haptic_sim import kernels
 from haptic_sim.geometry.collision.features import (
     CAPSULE,
     CYLINDER,
@@ -39,8 +37,9 @@ from haptic_sim.geometry.collision.features import (
     OTHER,
     SPHERE,
 )
-from haptic_sim.geometry.textures import TextureAnswer, TextureParameters, TexturePlace, call_texture
+from haptic_sim.geometry.textures import TextureAnswer, TextureParameters, TexturePlace
 from haptic_sim.kernels import kernel
+from haptic_sim.laws import address_of, call_law
 from haptic_sim.packed import Packed
 from haptic_sim.records import allocate, record, shared, value
 from haptic_sim.vectors import along, column, dot, minus, times, triple, turn, turn_back
@@ -69,12 +68,7 @@ def build_textures(names: Sequence[str], given: Mapping[str, TextureParameters],
     keys = np.zeros((len(textured), max(map(len, numbers), default=0)))
     for row, one in zip(keys, numbers, strict=True):
         row[: len(one)] = one
-    signature: Any = (
-        numba.typeof(place.arrays),
-        numba.types.Array(numba.float64, 1, "C"),
-        numba.typeof(answer.arrays),
-    )
-    address = [kernels.address_of(type(given[name]).LAW, signature) for name in textured]
+    address = [address_of(type(given[name]).LAW, place, answer) for name in textured]
     return Textures(
         some=bool(textured),
         of=np.array([textured.index(name) if name in given else -1 for name in names], np.int64),
@@ -166,7 +160,7 @@ def _height(scene, g, x, n, side):
         place.position[i], place.normal[i] = local[i], outward[i]
         answer.gradient[i] = 0.0
     answer.height[0] = 0.0
-    call_texture(t.address[k], place, t.keys[k], answer)  # type: ignore[call-arg]  # as an intrinsic is called
+    call_law(t.address[k], place, t.keys[k], answer)  # type: ignore[call-arg]  # as an intrinsic is called
     h = answer.height[0]
     d = turn(scene.placement, g, (answer.gradient[0], answer.gradient[1], answer.gradient[2]))
     if t.planar:

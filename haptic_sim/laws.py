@@ -1,0 +1,39 @@
+"""Laws of a place: kernels of this package or of another one, which are called by their address.
+
+The law of a field of force, or of a texture, is a kernel law(place, keys, answer): it reads the record `place` and the
+numbers `keys` (n,) of its parameters, and fills in the record `answer`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import numba
+import numpy as np
+from numba.core import types
+from numba.extending import intrinsic
+
+from haptic_sim import kernels
+from haptic_sim.packed import Packed
+
+
+def address_of(law: Any, place: Packed, answer: Packed) -> int:
+    """Where the law is that is compiled for these records."""
+    keys = types.Array(types.float64, 1, "C")
+    return kernels.address_of(law, (numba.typeof(place.arrays), keys, numba.typeof(answer.arrays)))
+
+
+def numbers_among(values: Iterable[Any]) -> np.ndarray:
+    """All numbers of some values, in their order, (n,); texts are left out."""
+    return np.array([x for one in values for x in np.ravel(one).tolist() if not isinstance(one, str)], float)
+
+
+@intrinsic
+def call_law(typing, address, place, keys, answer):
+    """Call the law at an address."""
+    return types.void(address, place, keys, answer), kernels.call_code
+
+
+if kernels.IN_PYTHON:
+    call_law = kernels.call_python  # type: ignore[assignment]  # as kernels call it
