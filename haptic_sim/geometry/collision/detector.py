@@ -196,7 +196,8 @@ class CollisionDetector:
         """Search everything in the next detection: shapes, those that rest too, have been moved."""
         self._arrays.bounded[:] = False
         memory = self._arrays.field_memory
-        memory.node_due[:] = -np.inf
+        memory.node_due[:] = memory.point_due[:] = -np.inf
+        memory.tick[:] += 1  # the last distances of points are those of other poses
         memory.fresh[:] = True
 
     @property

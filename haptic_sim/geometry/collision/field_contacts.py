@@ -23,12 +23,15 @@ weight of the row vanishes with |f|.
 and the normal there are remembered, and follow the point as long as the gradient agrees with the normal. Beyond the
 middle of a thin part, and behind it, the gradient points the other way; then the depth is measured to the plane that is
 remembered, until the point is in front of it or nothing lies between (as the god-object of Zilles and Salisbury, 1995).
-Where a point enters is found along its path of the step by sphere tracing, where the path is long enough to matter: so
-a part that a point passes within one step holds it, too. Beyond HELD points of a shell the nearest surface counts.
+Where a point enters is found along its path of the step by sphere tracing, where something can be between: so a part
+that a point passes within one step holds it, too. Nothing is, where the distances at both ends add up to more than the
+path, or where the path is shorter than the spacing of samples, below which a field has no parts, and the normal stays.
+Beyond HELD points of a shell the nearest surface counts.
 
-**Bounded work.** The leaves of a cell are those of a binary tree. With M the path along which a point of the shell can
-have moved in the field since the start, a node that was found a distance d away has no point within a distance r
-before M has grown by d - r. So nodes keep M + d, and only those are visited of which this is less than M + r. The ball
+**Bounded work.** The leaves of a cell are those of a binary tree. With M the path along which the points of a node can
+have moved in the field since the start (that of the shell's centre, and the angle times their largest distance from
+there), a node that was found a distance d away has no point within a distance r before M has grown by d - r. So nodes
+keep M + d, and only those are visited of which this is less than M + r; of the points of a leaf, too. The ball
 of a set of leaves that is farther away than its own size says so of all of them: without contact the work depends on
 the clearance, and not on the number of points. A set that was near is not tested again before the points have moved so
 far that the test can have another result. A tick visits the points of at most `budget` leaves, those first that can
@@ -86,6 +89,7 @@ class FieldMemory(NamedTuple):
     shell: np.ndarray = shared("shape whose shell is taken, of each side", "sides", dtype=np.int64)
     base: np.ndarray = shared("shape whose distances are taken", "sides", dtype=np.int64)
     first_node: np.ndarray = shared("where the nodes of a side begin in `node_due`", "sides", dtype=np.int64)
+    first_point: np.ndarray = shared("where the points of a side begin in `point_due`", "sides", dtype=np.int64)
     budget: int = value("leaves that a tick visits of a side at most")
     fresh: np.ndarray = array("whether nothing has been searched yet", 1, dtype=np.bool_, fill=True)
     held: Held = part(Held, "points that have entered")
@@ -94,12 +98,16 @@ class FieldMemory(NamedTuple):
     new_entry: np.ndarray = array("where they have entered", HELD, 3, unit="m")
     new_outward: np.ndarray = array("normals there", HELD, 3)
     next_held: np.ndarray = array("first held point that has not been visited", 1, dtype=np.int64)
-    step: np.ndarray = array("path of the points in this tick at most", 1, unit="m")
-    moved: np.ndarray = array("path of the points of the shell in the field", "sides", unit="m")
+    tick: np.ndarray = array("number of this tick of a side", "sides", dtype=np.int64)
+    step: np.ndarray = array("what `moved` has grown by in this tick", 2)
+    moved: np.ndarray = array("path of the centre of the shell in the field [m], and angle, times STEEPEST", "sides", 2)
     omitted: np.ndarray = array("leaves that were left out in the last tick", "sides", dtype=np.int64)
     visited: np.ndarray = array("leaves that were visited in the last tick", "sides", dtype=np.int64)
     node_due: np.ndarray = array("path up to which a node touches nothing", "side_nodes", unit="m", fill=-math.inf)
     node_near: np.ndarray = array("path before which a node that was near is not tested again", "side_nodes", unit="m")
+    point_due: np.ndarray = array("path up to which a point touches nothing", "side_points", unit="m", fill=-math.inf)
+    point_tick: np.ndarray = array("tick in which it was last visited", "side_points", dtype=np.int64, fill=-1)
+    point_last: np.ndarray = array("distance [m] and gradient found there", "side_points", 4)
     stack: np.ndarray = array("nodes that follow on the way through a tree", DEEPEST, dtype=np.int64)
     opened: np.ndarray = array("sets of leaves of which parts are visited", "most_nodes", dtype=np.int64)
     due: np.ndarray = array("leaves to visit", "most_nodes", dtype=np.int64)
@@ -139,9 +147,9 @@ def build_memory(
         if on:
             sides += [(s, f) for s, f in ((b, a), (a, b)) if of_shape[s] >= 0]
         first.append(len(sides))
-    nodes = [0]
-    for shape, _ in sides:
-        nodes.append(nodes[-1] + int(np.diff(gathered.nodes)[of_shape[shape]]))
+    own = of_shape[np.array([shape for shape, _ in sides], np.int64)]
+    nodes = np.concatenate([[0], np.cumsum(np.diff(gathered.nodes)[own])])
+    points = np.concatenate([[0], np.cumsum(np.array([len(f.shell.points) for f in several], np.int64)[own])])
     if several and int(np.diff(gathered.cells).max()) > FEATURES // 2:
         raise ValueError(f"a shell has {int(np.diff(gathered.cells).max())} cells: must have at most {FEATURES // 2}")
     ends = np.array(sides, np.int64).reshape(-1, 2)
@@ -149,7 +157,8 @@ def build_memory(
         FieldMemory,
         {
             "sides": len(sides),
-            "side_nodes": nodes[-1],
+            "side_nodes": int(nodes[-1]),
+            "side_points": int(points[-1]),
             "most_nodes": int(np.diff(nodes).max(initial=0)),
             "most_points": max((int(np.diff(f.shell.leaf[f.shell.cell]).max()) for f in several), default=0),
         },
@@ -158,7 +167,8 @@ def build_memory(
         first=np.array(first, np.int64),
         shell=np.ascontiguousarray(ends[:, 0]),
         base=np.ascontiguousarray(ends[:, 1]),
-        first_node=np.array(nodes[:-1], np.int64),
+        first_node=nodes[:-1].astype(np.int64),
+        first_point=points[:-1].astype(np.int64),
         budget=int(budget),
     )
 
@@ -214,14 +224,17 @@ def _follow(scene, side):
         pose[0, 9 + i] = dot(axis, d)
     ball = m.fields.ball
     centre = triple(ball, m.of_shape[g])
-    step = length(minus(act(pose, 0, centre), act(before, side, centre)))
     square = 0.0
     for k in range(9):
         square += (pose[0, k] - before[side, k]) * (pose[0, k] - before[side, k])
+    m.step[0] = STEEPEST * length(minus(act(pose, 0, centre), act(before, side, centre)))
     # the spectral norm of a difference of rotations is its Frobenius norm / sqrt(2)
-    step += math.sqrt(0.5 * square) * ball[m.of_shape[g], 3]
-    m.moved[side] += STEEPEST * step
-    m.step[0] = STEEPEST * step if m.held.known[side] else 0.0
+    m.step[1] = STEEPEST * math.sqrt(0.5 * square)
+    m.moved[side, 0] += m.step[0]
+    m.moved[side, 1] += m.step[1]
+    m.tick[side] += 1
+    if not m.held.known[side]:
+        m.step[0] = m.step[1] = 0.0
     for k in range(12):
         m.previous[0, k] = before[side, k]
         before[side, k] = pose[0, k]
@@ -238,20 +251,21 @@ def _touch(scene, query, side):
     if m.of_shape[base] >= 0:
         delta = max(delta, fields.accuracy[m.of_shape[base]])
     reach = query.margin + delta
-    far = max(reach, STEEPEST * m.step[0])  # where points that have passed a part within this tick may be
     if not m.held.known[side]:
         m.held.used[side] = 0
     count = opened = 0
     for c in range(fields.cells[own], fields.cells[own + 1]):
-        count, opened = _collect(scene, side, base, fields.root[c], reach, far, count, opened)
+        count, opened = _collect(scene, side, base, fields.root[c], reach, count, opened)
     due, node_due, shift = m.due, m.node_due, m.first_node[side] - fields.nodes[own]
     m.omitted[side] = 0
     if not m.fresh[0] and count > m.budget:
         for i in range(count):
+            node_due[due[i] + shift] -= _path(m, side, due[i])
             due[i] += shift
         sort_by(due, count, node_due)
         for i in range(count):
             due[i] -= shift
+            node_due[due[i] + shift] += _path(m, side, due[i])
         m.omitted[side] = count - m.budget
         count = m.budget
         sort_numbers(due, 0, count)
@@ -262,13 +276,15 @@ def _touch(scene, query, side):
     for c in range(fields.cells[own], fields.cells[own + 1]):
         found = 0
         while i < count and due[i] < fields.last[c]:
-            found = _visit(scene, side, base, due[i], due[i] + shift, reach, far, found)
+            found = _visit(scene, side, base, due[i], due[i] + shift, reach, found)
             i += 1
         if found > 0:
             _put_row(scene, query, base, c - fields.cells[own], found, delta)
     for i in range(opened - 1, -1, -1):  # parts come after the set
         k = m.opened[i]
-        node_due[k + shift] = min(node_due[fields.parts[k, 0] + shift], node_due[fields.parts[k, 1] + shift])
+        a, b = fields.parts[k]
+        least = min(node_due[a + shift] - _path(m, side, a), node_due[b + shift] - _path(m, side, b))
+        node_due[k + shift] = _path(m, side, k) + least
     held = m.held
     held.used[side] = m.new_count[0]
     for i in range(m.new_count[0]):
@@ -278,13 +294,18 @@ def _touch(scene, query, side):
 
 
 @kernel(error_model="numpy")
-def _collect(scene, side, base, root, reach, far, count, opened):
+def _path(m, side, node):
+    """The path of the points of a node in the field since the start at most, times STEEPEST [m]."""
+    return m.moved[side, 0] + m.moved[side, 1] * m.fields.node_arm[node]
+
+
+@kernel(error_model="numpy")
+def _collect(scene, side, base, root, reach, count, opened):
     """Append the leaves below a node that are to be visited to `due`, in their order, and the sets above to `opened`.
 
     Args:
         root: node of a cell.
         reach: distance of points that count [m].
-        far: distance up to which a point may have passed a part in this tick [m].
         count, opened: leaves and sets so far.
 
     Returns:
@@ -293,14 +314,14 @@ def _collect(scene, side, base, root, reach, far, count, opened):
     m = scene.field_memory
     own = m.of_shape[m.shell[side]]
     shift, leaves = m.first_node[side] - m.fields.nodes[own], m.fields.leaves[own]
-    moved, known = m.moved[side], m.held.known[side]
+    known = m.held.known[side]
     begin = count
     m.stack[0] = root
     n = 1
     while n > 0:
         n -= 1
         node = m.stack[n]
-        due = m.node_due[node + shift]
+        due, moved = m.node_due[node + shift], _path(m, side, node)
         if due > moved + reach:
             continue
         # a node with a point that was found to be inside, or that is held, is not tested; nor is one that was found to
@@ -308,6 +329,8 @@ def _collect(scene, side, base, root, reach, far, count, opened):
         if not known or (due > moved and moved >= m.node_near[node + shift]):
             radius = m.fields.node_ball[node, 3]
             free = _clearance(scene, base, node, radius)
+            # where points that have passed a part within this tick may be
+            far = max(reach, m.step[0] + m.step[1] * m.fields.node_arm[node])
             if free > far + (EARLY * radius if node >= leaves else 0.0):
                 m.node_due[node + shift] = moved + free
                 continue
@@ -340,13 +363,12 @@ def sort_numbers(items, begin, end):
 
 
 @kernel(error_model="numpy")
-def _visit(scene, side, base, leaf, at, reach, far, found):
-    """Distances of the points of a leaf; those within reach are appended to `found` ones of the cell.
+def _visit(scene, side, base, leaf, at, reach, found):
+    """Distances of the points of a leaf that are due; those within reach are appended to `found` ones of the cell.
 
     Args:
         leaf, at: number of the node, and its place in `node_due`.
         reach: distance of points that count [m].
-        far: distance up to which a point may have passed a part in this tick [m].
         found: points of this cell so far.
 
     Returns:
@@ -354,31 +376,47 @@ def _visit(scene, side, base, leaf, at, reach, far, found):
     """
     m = scene.field_memory
     fields = m.fields
-    held = m.held
+    held, last = m.held, m.point_last
+    own = m.of_shape[m.shell[side]]
+    shift = m.first_point[side] - fields.parts[fields.nodes[own], 0]
+    moved, tick = _path(m, side, leaf), m.tick[side]
+    far = m.step[0] + m.step[1] * fields.node_arm[leaf]
     least = math.inf
     for i in range(fields.parts[leaf, 0], fields.parts[leaf, 1]):
+        j = i + shift
+        if m.point_due[j] > moved + reach:
+            least = min(least, m.point_due[j])
+            continue
         x = act(m.relative, 0, triple(fields.points, i))
         s, g = _distance(scene, base, x)
-        least = min(least, s)
-        n = _normal(scene, g, i)
+        due = moved + s
+        # nothing is between two places whose distances add up to more than the path from one to the other
+        clear = s >= far or (s >= 0.0 and m.point_tick[j] == tick - 1 and last[j, 0] >= 0.0 and last[j, 0] + s > far)
         k = m.next_held[0]
         while k < held.used[side] and held.number[side, k] < i:
             k += 1
         m.next_held[0] = k
-        if k < held.used[side] and held.number[side, k] == i:
-            entry, outward = corner(held.entry, side, k), corner(held.outward, side, k)
-            s, n = _follow_held(scene, base, i, x, s, g, n, entry, outward)
-        elif s < far:
-            s, n = _enter(scene, base, i, x, s, g, n)
-        if s < reach:
-            m.distance[found] = s
-            for k in range(3):
-                m.point[found, k] = x[k]
-                m.normal[found, k] = n[k]
-            found += 1
-        if m.new_count[0] > 0 and m.new_number[m.new_count[0] - 1] == i:
-            least = -math.inf  # this leaf is visited in the next tick
-    m.node_due[at] = m.moved[side] + least
+        is_held = k < held.used[side] and held.number[side, k] == i
+        if is_held or s < reach or not clear:
+            separation, n = s, _normal(scene, g, i)
+            if is_held:
+                entry, outward = corner(held.entry, side, k), corner(held.outward, side, k)
+                separation, n = _follow_held(scene, base, i, x, s, g, n, entry, outward)
+            elif not clear:
+                separation, n = _enter(scene, base, i, j, tick, x, s, g, n)
+            if separation < reach:
+                m.distance[found] = separation
+                for k in range(3):
+                    m.point[found, k] = x[k]
+                    m.normal[found, k] = n[k]
+                found += 1
+            if m.new_count[0] > 0 and m.new_number[m.new_count[0] - 1] == i:
+                due = -math.inf  # it is visited in the next tick
+        m.point_tick[j] = tick
+        last[j, 0], last[j, 1], last[j, 2], last[j, 3] = s, g[0], g[1], g[2]
+        m.point_due[j] = due
+        least = min(least, due)
+    m.node_due[at] = least
     return found
 
 
@@ -429,14 +467,23 @@ def _follow_held(scene, base, i, x, s, g, n, entry, outward):
 
 
 @kernel(error_model="numpy")
-def _enter(scene, base, i, x, s, g, n):
-    """Distance and normal of a point that is not held; it is from now on if it has entered in this tick."""
+def _enter(scene, base, i, at, tick, x, s, g, n):
+    """Distance and normal of a point that is not held; it is from now on if it has entered in this tick.
+
+    at, tick: place of the point in `point_last`, and number of this tick.
+    """
     m = scene.field_memory
-    if m.step[0] > 0.0:
+    if m.step[0] + m.step[1] > 0.0:
         before = act(m.previous, 0, triple(m.fields.points, i))
         path = length(minus(x, before))
-        if path > SHORT * _spacing(scene, base) and s < STEEPEST * path:
-            place, entry, there = _trace(scene, base, before, x)
+        spacing = _spacing(scene, base)
+        if path > SHORT * spacing and s < STEEPEST * path:
+            first, g0 = m.point_last[at, 0], (m.point_last[at, 1], m.point_last[at, 2], m.point_last[at, 3])
+            if m.point_tick[at] != tick - 1:
+                first, g0 = _distance(scene, base, before)
+            # a field has no part that is thinner than its spacing: along such a path whose normal stays, none is passed
+            clear = first < 0.0 or first + s > STEEPEST * path or (path < spacing and dot(g0, g) > AGREE)
+            place, entry, there = (-1.0, x, g) if clear else _trace(scene, base, before, x)
             if place > 0.0:
                 size = length(there)
                 outward = times(1.0 / size if size > 0.0 else 0.0, there)

@@ -224,6 +224,7 @@ class Fields(NamedTuple):
         "first point of a leaf and behind its last; two nodes of a set", "nodes", 2, dtype=np.int64
     )
     node_ball: np.ndarray = shared("centre and radius of the points of each node", "nodes", 4, unit="m")
+    node_arm: np.ndarray = shared("largest distance of these points from the centre of `ball`", "nodes", unit="m")
     points: np.ndarray = shared("points of all shells", "points", 3, unit="m")
     normals: np.ndarray = shared("outward normals there", "points", 3)
 
@@ -235,8 +236,8 @@ def gather(fields: Sequence[SolidField]) -> Fields:
     for shell in shells:
         centre = 0.5 * (shell.points.min(axis=0) + shell.points.max(axis=0))
         balls.append([*centre, np.linalg.norm(shell.points - centre, axis=1).max()])
-
     trees = [tree_of(shell) for shell in shells]
+    node_balls = [np.concatenate([shell.leaf_ball, tree.ball]) for shell, tree in zip(shells, trees, strict=True)]
     nodes, points = [0], [0]
     for shell, tree in zip(shells, trees, strict=True):
         nodes.append(nodes[-1] + len(shell.leaf_ball) + len(tree.ball))
@@ -264,7 +265,11 @@ def gather(fields: Sequence[SolidField]) -> Fields:
             2,
             dtype=np.int64,
         ),
-        joined((ball for shell, tree in zip(shells, trees, strict=True) for ball in (shell.leaf_ball, tree.ball)), 4),
+        joined(node_balls, 4),
+        joined(
+            np.linalg.norm(nodes[:, :3] - ball[:3], axis=1) + nodes[:, 3]
+            for nodes, ball in zip(node_balls, balls, strict=True)
+        ),
         joined((shell.points for shell in shells), 3),
         joined((shell.normals for shell in shells), 3),
     )
