@@ -239,7 +239,12 @@ def test_the_hull_of_a_mesh_can_be_taken(tmp_path: Path) -> None:
     name = export(tmp_path, l_shape())
     hull = built(tmp_path, type="mesh", path=name, **{"as": "hull"})
     assert hull.geometry[0].num_points == 10
-    assert hull.taken is not None and hull.taken.summary == "its hull"
+    assert hull.taken is not None and hull.taken.error == pytest.approx(0.5, rel=0.01)  # over the notch
+    assert hull.taken.summary.startswith("its hull, largest error 0.5 m, ")
+    with pytest.raises(MeshError, match=r"its hull is up to 0\.5 m away from it: must be at most error = 0\.1 m"):
+        built(tmp_path, type="mesh", path=name, error=0.1, **{"as": "hull"})
+    convex = built(tmp_path, type="mesh", path=export(tmp_path, trimesh.creation.box((1, 1, 1))), **{"as": "hull"})
+    assert convex.taken is not None and convex.taken.summary == "its hull"
 
 
 @pytest.mark.parametrize("key", ["hull", "convex"])

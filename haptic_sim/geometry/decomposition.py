@@ -86,7 +86,8 @@ def surface_error(vertices: np.ndarray, faces: np.ndarray, pieces: tuple[np.ndar
     """Largest distance between the surfaces of a mesh and of the union of convex pieces, either way [m].
 
     It is measured at SAMPLES points spread over each surface and at all corners, so that it may be exceeded between
-    them by the distance of two points. Seams of pieces are no part of their surface.
+    them by the distance of two points. Seams of pieces are no part of their surface. Points that are nearer by another
+    bound than the largest distance so far are not measured.
     """
     from scipy.spatial import ConvexHull, cKDTree
 
@@ -103,9 +104,6 @@ def surface_error(vertices: np.ndarray, faces: np.ndarray, pieces: tuple[np.ndar
                 points = points[_height(points, one) > SEAM * scale]
         surface.append(points)
     union = np.concatenate(surface)
-    tree, point = triangles_of(vertices, faces), coal.Sphere(1e-9 * scale)
-    largest = max(_distance(tree, point, where) for where in union)
-
     points, triangles = spread(vertices, faces, SAMPLES)
     a, b, c = np.moveaxis(vertices[faces], 1, 0)
     normals, of_corners = np.cross(b - a, c - a), np.zeros((len(vertices), 3))
@@ -113,13 +111,23 @@ def surface_error(vertices: np.ndarray, faces: np.ndarray, pieces: tuple[np.ndar
         np.add.at(of_corners, faces[:, k], normals)
     used = np.unique(faces)
     points = np.concatenate([points, vertices[used]])
+    tree, point, largest = triangles_of(vertices, faces), coal.Sphere(1e-9 * scale), 0.0
+    bounds, _ = cKDTree(points).query(union)
+    for i in np.argsort(-bounds):
+        if bounds[i] <= largest:
+            break
+        largest = max(largest, _distance(tree, point, union[i]))
     normals = np.concatenate([normals[triangles], of_corners[used]])
     normals = normals / np.maximum(np.linalg.norm(normals, axis=1, keepdims=True), 1e-300)
     heights = np.stack([_height(points, one) for one in planes])
     within = heights.min(axis=0) < 0.0
     found, _ = cKDTree(union).query(points)
-    for rays in (normals[within], -normals[within]):
-        found[within] = np.minimum(found[within], _way_out(points[within], rays, planes, SEAM * scale))
+    if len(planes) == 1:  # the distance is that of the nearest plane
+        found[within] = -heights[0, within]
+        largest = max(largest, float(found[within].max(initial=0.0)))
+    else:
+        for rays in (normals[within], -normals[within]):
+            found[within] = np.minimum(found[within], _way_out(points[within], rays, planes, SEAM * scale))
     for i in np.flatnonzero(within)[np.argsort(-found[within])]:
         if found[i] <= largest:
             break
@@ -157,8 +165,8 @@ def _way_out(points: np.ndarray, rays: np.ndarray, planes: list[np.ndarray], sea
 
 def _height(points: np.ndarray, planes: np.ndarray) -> np.ndarray:
     """Height over the highest plane of a convex piece [m] (N,): outside at most its distance, within less its depth."""
-    height: np.ndarray = (points @ planes[:, :3].T + planes[:, 3]).max(axis=1)
-    return height
+    parts = np.array_split(points, 1 + len(points) * len(planes) // 10_000_000)
+    return np.concatenate([(part @ planes[:, :3].T + planes[:, 3]).max(axis=1) for part in parts])
 
 
 def _convex(corners: np.ndarray) -> coal.Convex:

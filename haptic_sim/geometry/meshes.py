@@ -50,10 +50,10 @@ class Taken:
         corners: of each convex piece [m], (C, 3); of a field none.
         mass: volume, centroid and inertia.
         vertices, faces: the mesh itself [m], (V, 3) and (F, 3), turned the right way.
-        error: largest distance of the surface of the pieces from that of the mesh, either way, or of the points of the
-            field's shell from where its distance is zero [m]; None: not measured, as it is less than CONVEX_TOLERANCE
-            of the diagonal, or only the hull was asked for.
-        seconds: that decomposition or field took; 0: none was needed.
+        error: largest distance of the surface of the hull or the pieces from that of the mesh, either way, or of the
+            points of the field's shell from where its distance is zero [m]; None: less than CONVEX_TOLERANCE of the
+            diagonal.
+        seconds: that decomposition, field or error of the hull took; 0: none was needed.
         kept: whether it was kept from before.
         notes: what was changed of the mesh, and questions about it.
         field: signed distances and points; None: it collides by convex shapes.
@@ -107,7 +107,8 @@ def take(mesh: trimesh.Trimesh, how: As | Literal["connected"] = "automatic", er
             many; else itself where it is convex, or its connected pieces where these are, else pieces; hull: its convex
             hull, whatever it is like; pieces: as automatic, but never a field; connected: as automatic, but never a
             decomposition nor a field; field: a signed distance field, whatever it is like.
-        error: that is wanted [m]; None: that of the coarsest pieces, or 1/1000 of the diagonal for a field.
+        error: that is wanted [m]; None: whatever the hull has, that of the coarsest pieces, or 1/1000 of the diagonal
+            for a field.
 
     Raises:
         MeshError: not closed, without volume, too large; or the error cannot be met.
@@ -116,10 +117,7 @@ def take(mesh: trimesh.Trimesh, how: As | Literal["connected"] = "automatic", er
     if how == "field" or (how == "automatic" and len(mesh.faces) > MOST_TRIANGLES):
         return _with_field(mesh, error)
     if how == "hull":
-        check_count(len(mesh.faces))
-        corners = mesh.vertices[_hull(mesh.vertices).vertices]
-        size = float(np.ptp(corners, axis=0).max())
-        return Taken("hull", (corners,), hull_mass(corners), *_arrays(mesh), notes=_questions(size))
+        return _with_hull(mesh, error)
     if len(mesh.faces) > MOST_TRIANGLES:
         raise MeshError(f"has {len(mesh.faces)} triangles: must have at most {MOST_TRIANGLES} triangles; simplify it")
     sound, notes = soundness.mended(mesh)
@@ -151,6 +149,33 @@ def _questions(size: float) -> tuple[str, ...]:
     if not size > LARGE:
         return ()
     return (f"it is {size:.3g} m long: if it is in millimetres, set scale: [0.001, 0.001, 0.001]",)
+
+
+def _with_hull(mesh: trimesh.Trimesh, error: float | None) -> Taken:
+    """A mesh as its convex hull, whose error is kept."""
+    check_count(len(mesh.faces))
+    corners = mesh.vertices[_hull(mesh.vertices).vertices]
+    vertices, faces = _arrays(mesh)
+
+    def build() -> Mapping[str, np.ndarray]:
+        start = time.perf_counter()
+        found = decomposition.surface_error(vertices, faces, (fewer_corners(corners, MOST_CORNERS),))
+        return {"error": np.array(found), "seconds": np.array(time.perf_counter() - start)}
+
+    measures = MOST_CORNERS, decomposition.SAMPLES, decomposition.FORMAT
+    found, was_kept = kept("hulls", digest_of(vertices, faces, measures), build)
+    away, seconds = float(found["error"]), float(found["seconds"])
+    if error is not None and away > error:
+        raise MeshError(
+            f"its hull is up to {away:.2g} m away from it: must be at most error = {error:g} m; ask for more, or set "
+            "as: pieces or as: field"
+        )
+    hull = Taken(
+        "hull", (corners,), hull_mass(corners), vertices, faces, notes=_questions(float(np.ptp(corners, axis=0).max()))
+    )
+    if away <= CONVEX_TOLERANCE * _diagonal(corners):
+        return hull
+    return replace(hull, error=away, seconds=seconds, kept=was_kept)
 
 
 def _decomposed(mesh: trimesh.Trimesh, error: float | None) -> Taken:

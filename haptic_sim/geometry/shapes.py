@@ -122,8 +122,9 @@ class _Surface(Textured):
     error: float | None = quantity(
         None,
         unit="m",
-        description="Largest error that is wanted: distance of the surface of the convex pieces of a mesh from its "
-        "own, or accuracy of its signed distance field; left out: of the coarsest pieces, or 1/1000 of the diagonal",
+        description="Largest error that is wanted: distance of the surface of the hull or the convex pieces of a mesh "
+        "from its own, or accuracy of its signed distance field; left out: that of the hull, of the coarsest pieces, "
+        "or 1/1000 of the diagonal",
         gt=0.0,
     )
 

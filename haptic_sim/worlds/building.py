@@ -819,6 +819,13 @@ def _add_tree(
     if full[WORLD] not in plan.places and (bound or any(shape.body == WORLD for shape in tree.shapes)):
         plan.places[full[WORLD]] = _Place(None, X_WF, X_WF.translation.copy(), file, name)
     last: Taken | None = None
+    hulls = [
+        (one.taken.error, one) for one in tree.shapes if one.taken and one.taken.chosen == "hull" and one.taken.error
+    ]
+    if hulls:
+        error, worst = max(hulls, key=lambda pair: pair[0])
+        of = f"mesh {worst.mesh} of {worst.body}"
+        plan.notes.append(f"files.{name}.path = {file.path}: hulls collide, largest error {error:.2g} m: {of}")
     for i, shape in enumerate(tree.shapes):
         full_name, taken = full[shape.body], shape.taken
         if taken is not None and taken is not last:
