@@ -2,12 +2,15 @@
 
 Two tori hang in each other: a shell of points in a field of samples, and the other way round. The path is a slow
 rocking at 1 kHz, in contact or with clearance. Times are of the processor, so that other work of the machine does not
-count. The same two meshes are given to others at the same poses, tick by tick:
+count. The same two meshes are given to others at the same poses, tick by tick, as long as their patience lasts:
 
 - coal's distance by its trees of triangles; of meshes that overlap it says only that they do, not how deep;
 - MuJoCo's octrees of signed distances (geoms of type `sdf`), which look for the deepest points by gradient descent from
   a number of starts;
 - MuJoCo's convex pieces: hulls of SECTORS sectors of each torus, which stand out on the inner side.
+
+Once more a field has a number of points that does not change: the triangles of one torus are split into four, again and
+again. What touches is the same, and so are the leaves that are visited and the rows.
 
     ./haptics benchmark fields --json FILE
     ./haptics shell python -m benchmarks.fields FILE docs/images/fields.svg
@@ -20,7 +23,7 @@ from __future__ import annotations
 import json
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -34,14 +37,18 @@ from haptic_sim.geometry.collision import CollisionDetector
 from haptic_sim.geometry.fields.distances import build_grid, gather_grids
 from haptic_sim.geometry.fields.field import FACE_SPACING, MEMORY, SolidField, build_field, sample, triangle_mesh
 from haptic_sim.geometry.fields.shells import build_shell
-from haptic_view.figures import Axis, Line, Panel, draw, style_of
+from haptic_view.figures import SOLID, Axis, Line, Panel, Style, draw, style_of
 
 LARGE, SMALL = 0.05, 0.02  # radii of the torus [m]
-TICKS = 2000
+TICKS = 2000  # of the headline
+STEPS, PATIENCE = 500, 1.5  # poses of a path, and processor time [s] after which no further ones are measured
 MARGIN = 1e-4  # [m]
 SIZES = (1000, 10_000, 100_000, 1_000_000)  # of triangles and of points
+SPLITS = (0, 2, 4, 5)  # times that the triangles of the torus of SIZES[0] are split into four
+STEADY = 30_000  # points of it
 POINTS = 100  # within reach
 SECTORS = 24
+CLEAR, DEEP, SAME = "1 mm of clearance", "0.1 to 0.3 mm deep", "in contact"
 Row = Callable[[str, float, str, str, bool | None], dict[str, Any]]
 
 
@@ -196,82 +203,113 @@ def depth_of(one: SolidField, points: int, reach: float, ticks: int) -> float:
 
 
 def compare(subjects: dict[str, Any], path: list[pin.SE3]) -> tuple[dict[str, np.ndarray], dict[str, float]]:
-    """Times [s] of each subject at each pose of a path, and the largest error of its least separation there [m].
+    """Times [s] of each subject at the poses of a path, and the largest error of its least separation there [m].
 
-    One subject follows another: by turns, each would find the caches full of the data of the others.
+    One subject follows another: by turns, each would find the caches full of the data of the others. A subject that is
+    slow is measured at the first poses alone.
     """
     times: dict[str, np.ndarray] = {}
     errors = dict.fromkeys(subjects, 0.0)
     exact = [clearance(pose) for pose in path]
     for name, subject in subjects.items():
-        times[name] = np.empty(len(path))
-        for k, pose in enumerate(path):
-            times[name][k] = subject.time(pose)
-            if exact[k] < 0.0 and hasattr(subject, "least"):
-                errors[name] = max(errors[name], abs(subject.least() - exact[k]))
+        found: list[float] = []
+        for pose, depth in zip(path, exact, strict=True):
+            found.append(subject.time(pose))
+            if depth < 0.0 and hasattr(subject, "least"):
+                errors[name] = max(errors[name], abs(subject.least() - depth))
+            if sum(found) > PATIENCE:
+                break
+        times[name] = np.array(found)
     return times, errors
 
 
-def measure(row: Row, sizes: tuple[int, ...] = SIZES, ticks: int = TICKS) -> list[dict[str, Any]]:
-    """All figures, as rows of a table."""
-    results = []
+def headline(row: Row, ticks: int = TICKS) -> Iterator[dict[str, Any]]:
+    """Building a field of 200,000 triangles, and detections of 64,000 points."""
     mesh = torus(200_000)
     begun = time.process_time()
     build_field(*mesh, 2.5e-4)
     built = time.process_time() - begun
-    results.append(row("field of 200,000 triangles, built", built, "s", "<= 20", built <= 20.0))
+    yield row("field of 200,000 triangles, built", built, "s", "<= 20", built <= 20.0)
     one = field(mesh, 256, 64_000)
     pair = Pair(triangle_mesh(*mesh), one)
-    depth = depth_of(one, POINTS, MARGIN, ticks)
-    touching = poses(depth, ticks)
+    touching = poses(depth_of(one, POINTS, MARGIN, ticks), ticks)
     compare({"": pair}, touching[:10])
     found = compare({"": pair}, touching)[0][""]
     median, late = 1e6 * float(np.median(found)), 1e6 * float(np.quantile(found, 0.999))
     name = f"{len(one.shell.points)} points, 256 samples a side"
-    results.append(row(f"{name}: points in contact", within(one, touching[:: ticks // 10], MARGIN), "", "", None))
-    results.append(row(f"{name}: median", median, "us", "<= 200", median <= 200.0))
-    results.append(row(f"{name}: 99.9 %", late, "us", "<= 600", late <= 600.0))
+    yield row(f"{name}: points in contact", within(one, touching[:: ticks // 10], MARGIN), "", "", None)
+    yield row(f"{name}: median", median, "us", "<= 200", median <= 200.0)
+    yield row(f"{name}: 99.9 %", late, "us", "<= 600", late <= 600.0)
+
+
+def growth(row: Row, sizes: tuple[int, ...] = SIZES, steps: int = STEPS) -> Iterator[dict[str, Any]]:
+    """Times against the number of triangles and points, beside others."""
     for size in sizes:
         mesh = torus(size)
-        one, shape = field(mesh, 128, size), triangle_mesh(*mesh)
-        pair = Pair(shape, one)
-        others = {
+        shape = triangle_mesh(*mesh)
+        subjects: dict[str, Any] = {
+            "field": Pair(shape, field(mesh, 128, size)),
             "triangles of coal": Triangles(shape),
-            "octrees of MuJoCo": MujocoPair([mesh], mujoco.mjtGeom.mjGEOM_SDF),
             f"{SECTORS} convex pieces of MuJoCo": MujocoPair(sectors(mesh), mujoco.mjtGeom.mjGEOM_MESH),
+            "octrees of MuJoCo": MujocoPair([mesh], mujoco.mjtGeom.mjGEOM_SDF),
         }
-        near = depth_of(one, POINTS, MARGIN + one.accuracy, 500)
-        for what, depth, beside in (
-            ("3 mm of clearance", -3e-3, {}),
-            ("1 mm of clearance", -1e-3, others),
-            ("0.1 to 0.3 mm deep", 1.2e-4, others),
-            (f"{POINTS} points within reach", near, {}),
-        ):
-            pair.detector.forget()
-            path = poses(depth, 500)
-            compare({"field": pair}, path[:2])
-            times, errors = compare({"field": pair, **beside}, path)
+        for what, depth in (("3 mm of clearance", -3e-3), (CLEAR, -1e-3), (DEEP, 1.2e-4)):
+            beside = subjects if what != "3 mm of clearance" else {"field": subjects["field"]}
+            path = poses(depth, steps)
+            for subject in beside.values():
+                subject.time(path[0])  # the first step after another path
+            times, errors = compare(beside, path)
             for who, found in times.items():
                 text = f"{size} triangles, {what}: {who}"
-                results.append(row(text, 1e6 * float(np.median(found)), "us", "", None))
-                if depth == 1.2e-4 and errors[who]:
-                    results.append(row(f"{text}, largest error", 1e3 * errors[who], "mm", "", None))
-    return results
+                yield row(text, 1e6 * float(np.median(found)), "us", "", None)
+                if what == DEEP and errors[who]:
+                    yield row(f"{text}, largest error", 1e3 * errors[who], "mm", "", None)
+
+
+def steady(row: Row, splits: tuple[int, ...] = SPLITS, points: int = STEADY) -> Iterator[dict[str, Any]]:
+    """The same surface and the same number of points, from ever more triangles: median time, leaves and rows."""
+    import trimesh
+
+    vertices, triangles = torus(SIZES[0])
+    path = poses(1.2e-3, STEPS)  # its edges lie on the torus, its faces up to 0.6 mm below
+    for times in range(splits[-1] + 1):
+        if times in splits:
+            pair = Pair(triangle_mesh(vertices, triangles), field((vertices, triangles), 128, points))
+            pair.time(path[0])
+            found, leaves, rows = [], 0, 0
+            for pose in path:
+                found.append(pair.time(pose))
+                leaves, rows = leaves + pair.detector.visited, rows + pair.rows.count
+            text = f"{len(triangles)} triangles, {SAME}: field of {points} points"
+            yield row(text, 1e6 * float(np.median(found)), "us", "", None)
+            yield row(f"{text}, leaves visited", leaves / len(path), "", "", None)
+            yield row(f"{text}, rows", rows / len(path), "", "", None)
+        vertices, triangles = trimesh.remesh.subdivide(vertices, triangles)
+
+
+def measure(row: Row) -> Iterator[dict[str, Any]]:
+    """All figures, as rows of a table, as they are measured."""
+    yield from headline(row)
+    yield from growth(row)
+    yield from steady(row)
 
 
 def figure(results: list[dict[str, Any]]) -> Panel:
     """Times against the number of triangles and points, from the rows of `measure`."""
-    curves: dict[str, list[tuple[int, float]]] = {}
+    curves: dict[tuple[str, str], list[tuple[int, float]]] = {}
     for result in results:
         size, _, what = result["name"].partition(" triangles, ")
-        if what and "error" not in what and size.isdigit():
-            curves.setdefault(what, []).append((int(size), result["value"]))
+        case, _, who = what.partition(": ")
+        if case in (CLEAR, DEEP, SAME) and result["unit"] == "us":
+            curves.setdefault((who, case), []).append((int(size), result["value"]))
+    names = list(dict.fromkeys(who for who, _ in curves))
     lines = []
-    for i, (what, points) in enumerate(curves.items()):
+    for (who, case), points in sorted(curves.items(), key=lambda one: names.index(one[0][0])):
         x, y = np.array(points).T
-        lines.append(Line(x, y, what, style_of(i)))
+        colour = style_of(names.index(who)).colour
+        lines.append(Line(x, y, f"{who}, {case}", Style(colour, (2, 2) if case == CLEAR else SOLID)))
     title = "Median time of a detection, two tori in each other"
-    return draw("fields", title, lines, Axis("triangles and points of each", log=True), Axis("time [us]", log=True))
+    return draw("fields", title, lines, Axis("triangles of each", log=True), Axis("time [us]", log=True), tall=True)
 
 
 if __name__ == "__main__":

@@ -9,7 +9,7 @@ import sys
 import tempfile
 import time
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -202,12 +202,12 @@ def worlds() -> list[Result]:
     return benchmark_worlds.measure(_row)
 
 
-def fields() -> list[Result]:
+def fields() -> Iterator[Result]:
     """Contacts of meshes by signed distance fields, beside coal's triangle trees, and octrees and pieces of MuJoCo."""
     return benchmark_fields.measure(_row)
 
 
-BENCHMARKS: dict[str, Callable[[], list[Result]]] = {
+BENCHMARKS: dict[str, Callable[[], Iterable[Result]]] = {
     "offline": offline,
     "lockstep": lockstep,
     "graph": graph,
