@@ -7,6 +7,7 @@ import pytest
 from claim_checks import Run, load, names
 
 from haptic_experiments import nut_and_bolt
+from haptic_sim.geometry.collision.field_contacts import smooth_minimum
 
 
 @pytest.fixture(scope="module")
@@ -24,7 +25,7 @@ def test_claims_fail_for_other_trials(run: Run) -> None:
     z, turned = samples["tool_pz"], samples["operator_tz"] != 0.0
     slipping = np.where(turned, z - 0.0005 * np.maximum(samples["time"] - 0.5, 0.0), z)
     assert run.holds(samples.with_columns({"tool_pz": slipping}))["advances"] is False
-    tight = np.where(samples["operator_fz"] > 0.0, z - 0.00018, z)
+    tight = np.where(samples["operator_fz"] > 0.0, z - 0.00004, z)
     assert run.holds(samples.with_columns({"tool_pz": tight}))["play"] is False
     assert run.holds(samples.with_columns({"env_fz": 0.9 * samples["env_fz"]}))["forces"] is False
     assert run.holds(samples.with_columns({"env_fx": samples["env_fx"] + 0.4}))["forces"] is False
@@ -42,6 +43,14 @@ def test_play_follows_from_the_profile() -> None:
     gaps = [(thread_radius(z - d, 0.02, 0.0025) + clearance - inner).min() for d in (0.0, 0.99 * shift, 1.01 * shift)]
     assert gaps[0] == pytest.approx(clearance)
     assert 0.0 < gaps[1] < 0.02 * clearance and gaps[2] < 0.0
+
+
+@pytest.mark.parametrize("n", [1, 4, 50])
+def test_points_at_one_distance_are_felt_early(n: int) -> None:
+    """Their smooth minimum is s - delta (1/2 - 1/sqrt(n))."""
+    delta, s = 1e-4, -2e-5
+    found = smooth_minimum(np.full(n, s), np.zeros(n), n, delta)
+    assert found == pytest.approx(s - delta * (0.5 - 1.0 / np.sqrt(n)), abs=1e-12)
 
 
 def test_it_needs_nut_and_bolt() -> None:
