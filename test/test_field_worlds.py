@@ -6,11 +6,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pinocchio as pin
 import pytest
 import trimesh
 from field_scenes import cup, torus
 
 from haptic_sim.contact.response import ContactParameters
+from haptic_sim.contact.sleeping import Sleep
 from haptic_sim.parameters import ParameterError
 from haptic_sim.tool.environment import Environment
 from haptic_sim.worlds.building import build
@@ -145,3 +147,45 @@ def test_a_body_in_the_hollow_of_a_mesh_is_free(folder):
 def test_what_does_not_fit_names_the_key_and_the_remedy(folder):
     with pytest.raises(ParameterError, match=r"shapes\[0\].*points: must be at most 500000; allow an error of"):
         world(folder, {"ring": free(mesh("torus", 1e-6))}, "ring")
+
+
+def test_a_ring_falls_asleep_and_wakes_when_it_is_hit(folder):
+    """A mesh with a field that rests takes no detection any more, and moves on when a ball hits it."""
+    bodies = {
+        "ground": fixed({"type": "plane"}),
+        "ring": free(mesh("torus"), position=[0.0, 0.0, 0.012]),
+        "ball": free({"type": "sphere", "radius": 0.01}, position=[0.03, 0.0, 0.3]),
+    }
+    scene = world(folder, bodies, "ball")
+    environment = Environment(scene, contact(), "constraint", sleep=Sleep(1e-3, 0.02))
+    visited, still = [], []
+    for _ in range(320):
+        environment.advance()
+        visited.append(environment._detector.visited)
+        still.append(float(np.abs(environment._tool.body.v[0:6]).max()))
+    asleep = [k for k in range(50, 200) if still[k] == 0.0]
+    assert asleep and asleep[-1] == 199, "the ring sleeps while the ball falls"
+    hit = next(k for k in range(200, 320) if still[k] > 0.0)
+    assert 0.215 < 1e-3 * hit < 0.25, "the ball has fallen onto it: sqrt(2 h / g)"
+
+
+def test_a_ring_that_turns_about_a_fixed_point_is_stopped_by_a_post(folder):
+    """A mesh with a field under exact constraints: its point stays where it is, and it does not pass the post."""
+    pivot = [-0.03, 0.0, 0.012]
+    bodies = {
+        "post": fixed({"type": "box", "size": [0.01, 0.01, 0.1], "position": [0.03, 0.045, 0.0]}),
+        "ring": free(mesh("torus"), position=[0.0, 0.0, 0.012]),
+    }
+    constraints = {"pin": {"type": "point_fixed", "body": "ring", "at": [-0.03, 0.0, 0.0], "point": pivot}}
+    scene = world(folder, bodies, "ring", constraints=constraints, gravity=[0, 0, 0])
+    for method in ("penalty", "constraint"):
+        environment = Environment(scene, contact(), method)
+        turned = []
+        for _ in range(600):
+            state = environment.advance([0.0, 0.2, 0.0, 0.0, 0.0, 0.0])
+            turned.append(2.0 * np.arctan2(state.pose[5], state.pose[6]))
+            R = pin.Quaternion(state.pose[6], *state.pose[3:6]).toRotationMatrix()
+            np.testing.assert_allclose(state.pose[:3] + R @ [-0.03, 0.0, 0.0], pivot, atol=1e-6)
+        assert environment.contacts, method
+        assert np.ptp(turned[-100:]) < 0.01, "it leans on the post"
+        assert 0.0 < turned[-1] < 0.5

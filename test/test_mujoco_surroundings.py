@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from field_scenes import torus
 from offline_runs import run_unrecorded
 from world_builder import thesis_material
 
@@ -332,3 +333,21 @@ def test_what_is_felt_acts_on_its_own_line() -> None:
     still = np.zeros(body.nv)
     force = surroundings._follower.force(body.q, still, still, felt, place, 1e-3)
     np.testing.assert_allclose(force, -body.J_H.T @ np.concatenate([at_contact, np.zeros(3)]), atol=1e-12)
+
+
+def test_contacts_with_fields_of_mujoco_are_listed_once_they_overlap_which_is_said() -> None:
+    """A ball above the tube of a torus: MuJoCo's `sdf` has contacts from the overlap on, not from epsilon on."""
+    vertices, triangles = torus(0.05, 0.02, (36, 18))
+    numbers = [" ".join(map(repr, array.ravel().tolist())) for array in (vertices, triangles)]
+    head = f'<asset><mesh name="ring" vertex="{numbers[0]}" face="{numbers[1]}"/></asset>'
+    found = {}
+    for gap in (0.0015, -0.0012):
+        ball = f"""<body name="tool" pos="0.05 0 {0.035 + gap}"><freejoint/>
+            <geom type="sphere" size="0.015" mass="0.1"/></body>"""
+        _, _, tool, surroundings = opened(f'<geom name="ring" type="sdf" mesh="ring"/>{ball}', head)
+        found[gap] = listed(surroundings)
+        assert any("signed distance fields of MuJoCo" in one and one.endswith(": ring") for one in tool.world.notes)
+    assert len(found[0.0015]) == 0
+    deepest = found[-0.0012][np.argmin(found[-0.0012]["separation"])]
+    assert deepest["separation"] == pytest.approx(-0.0012, abs=1e-3)
+    assert deepest["normal"][2] > 0.95

@@ -277,6 +277,11 @@ def _notes(mujoco: Any, model: Any, tree: CompiledTree, at_control: list[int], c
         )
     if held := list(_held(mujoco, model, set(tree.places))):
         yield f"acts in MuJoCo's world, and is felt only as far as it moves other bodies: {listed(held, LISTED)}"
+    # MuJoCo lists contacts of such a geom where it overlaps another one, whatever the gap
+    fields = [_named(model.geom(int(i)), int(i)) for i in np.flatnonzero(model.geom_type == mujoco.mjtGeom.mjGEOM_SDF)]
+    if fields:
+        late = listed(fields, LISTED)
+        yield f"contacts with signed distance fields of MuJoCo are felt only once they are found to overlap: {late}"
     medium = [name for name in ("density", "viscosity") if getattr(model.opt, name)]
     ignored = [*tree.ignored, *(f"<option {name}>" for name in medium)]
     shaped = {int(b) for b, t in zip(model.geom_bodyid, model.geom_contype, strict=True) if t}
