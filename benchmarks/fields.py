@@ -256,8 +256,9 @@ def growth(row: Row, sizes: tuple[int, ...] = SIZES, steps: int = STEPS) -> Iter
         for what, depth in (("3 mm of clearance", -3e-3), (CLEAR, -1e-3), (DEEP, 1.2e-4)):
             beside = subjects if what != "3 mm of clearance" else {"field": subjects["field"]}
             path = poses(depth, steps)
+            subjects["field"].detector.forget()  # no motion leads from the last path to this one
             for subject in beside.values():
-                subject.time(path[0])  # the first step after another path
+                subject.time(path[0])
             times, errors = compare(beside, path)
             for who, found in times.items():
                 text = f"{size} triangles, {what}: {who}"
