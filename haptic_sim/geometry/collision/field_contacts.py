@@ -324,9 +324,9 @@ def _collect(scene, side, base, root, reach, count, opened):
         due, moved = m.node_due[node + shift], _path(m, side, node)
         if due > moved + reach:
             continue
-        # a node with a point that was found to be inside, or that is held, is not tested; nor is one that was found to
-        # be near before the points have moved so far that this can have changed
-        if not known or (due > moved and moved >= m.node_near[node + shift]):
+        # a node with a point that is held is not tested; nor is one that was found to be near before the points have
+        # moved so far that this can have changed
+        if not known or (due > -math.inf and moved >= m.node_near[node + shift]):
             radius = m.fields.node_ball[node, 3]
             free = _clearance(scene, base, node, radius)
             # where points that have passed a part within this tick may be
