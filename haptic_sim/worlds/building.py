@@ -20,7 +20,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -43,8 +43,8 @@ from haptic_sim.geometry.fields.distances import FieldError
 from haptic_sim.geometry.fields.field import CELLS, SolidField, fields_for
 from haptic_sim.geometry.mesh_files import MeshError
 from haptic_sim.geometry.meshes import Taken
-from haptic_sim.geometry.shapes import PlaneParameters, Solid, Vector, placement, solid, uniform
-from haptic_sim.geometry.textures import TextureParameters
+from haptic_sim.geometry.shapes import PlaneParameters, Solid, Vector, locate, placement, solid, uniform
+from haptic_sim.geometry.textures import SurfaceParameters, TextureError, TextureParameters
 from haptic_sim.hand.held import unholdable
 from haptic_sim.messages import ToolSizes
 from haptic_sim.motions.motion import Motion, Pull
@@ -878,19 +878,24 @@ def _free_link(name: str, inertia: pin.Inertia, X_WB: pin.SE3, velocity: np.ndar
 
 def _add_bodies(plan: _Plan, parameters: WorldParameters, folder: Path) -> Iterator[str]:
     solids: dict[str, list[Solid]] = {}
+    textures: dict[str, list[SurfaceParameters]] = {}
     for name, body in parameters.bodies.items():
-        solids[name] = []
+        solids[name], textures[name] = [], []
         for i, shape in enumerate(body.shapes):
             try:
                 solids[name].append(found := solid(shape, folder))
             except MeshError as error:
                 yield f"bodies.{name}.shapes[{i}]{error}"
                 continue
+            try:
+                textures[name].append(shape.texture.loaded(partial(locate, folder=folder)))
+            except TextureError as error:
+                yield f"bodies.{name}.shapes[{i}].texture{error}"
             if found.taken is not None and (summary := found.taken.summary):
                 plan.notes.append(f"bodies.{name}.shapes[{i}].{found.source}: {summary}")
         if name in parameters.files:
             yield f"bodies.{name}: a file has this name too"
-    broken = {name for name, body in parameters.bodies.items() if len(body.shapes) > len(solids[name])}
+    broken = {name for name, body in parameters.bodies.items() if len(body.shapes) > len(textures[name])}
     order, problems = _parents_first(plan, parameters)
     yield from problems
     if broken or problems:
@@ -913,11 +918,11 @@ def _add_bodies(plan: _Plan, parameters: WorldParameters, folder: Path) -> Itera
     # Shapes in the order of the experiment, whatever hangs on what.
     for name, of_body in solids.items():
         numbers = itertools.count()
-        for one, shape in zip(of_body, parameters.bodies[name].shapes, strict=True):
+        for one, surface in zip(of_body, textures[name], strict=True):
             if one.taken is not None:
                 plan.meshes.append(MeshOfBody(name, len(plan.shapes), len(one.geometry), one.taken))
             pose = plan.places[name].pose * one.pose
-            texture: Any = None if shape.texture.ABSENT else shape.texture
+            texture: Any = None if surface.ABSENT else surface
             plan.shapes += [
                 _Shape(name, f"{name}.{next(numbers)}", pose, geometry, one.field, texture) for geometry in one.geometry
             ]
