@@ -464,11 +464,36 @@ def build(
         world = _jittered(world, plan, parameters, seed, prefix)
     if world.constraints:
         world = _on_manifold(world, prefix)
+    if in_vain := list(_textures_on_fields(world, prefix)):
+        raise ParameterError(in_vain)
     overlaps = find_overlaps(world, parameters.allowed_overlap)
     if overlaps:
         meshes = {shape.body for shape in plan.shapes if isinstance(shape.geometry, coal.Convex | coal.BVHModelBase)}
         raise ParameterError(f"{prefix}bodies: {line}" for line in _describe_overlaps(overlaps, parameters, meshes))
     return world
+
+
+def _textures_on_fields(world: WorldSetup, prefix: str) -> Iterator[str]:
+    """A sentence for each body with a texture that meets a signed distance field.
+
+    The rows of such a contact are of many points of a shell, which move against each other as the bodies slide: with a
+    height at their common point the contact would have no potential, and give energy.
+    """
+    shapes, refused = world.geometry.geometryObjects, set()
+    for pair in world.geometry.collisionPairs:
+        both = (pair.first, pair.second)
+        if not any(isinstance(shapes[one].geometry, coal.BVHModelBase) for one in both):
+            continue
+        for one, other in (both, both[::-1]):
+            body, met = world.shape_bodies[one], world.shape_bodies[other]
+            if shapes[one].name in world.textures and body not in refused:
+                refused.add(body)
+                is_field = isinstance(shapes[one].geometry, coal.BVHModelBase)
+                what = "it collides" if is_field else f"it meets {met}, which collides"
+                yield (
+                    f"{prefix}bodies.{body}: texture: {what} as a signed distance field, whose contacts have no "
+                    "textures; set as: hull or as: pieces, or leave the texture out"
+                )
 
 
 def _jittered(world: WorldSetup, plan: _Plan, parameters: WorldParameters, seed: int, prefix: str) -> WorldSetup:
