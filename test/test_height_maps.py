@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import io
 import struct
 import zlib
@@ -12,11 +13,14 @@ import coal
 import numpy as np
 import pinocchio as pin
 import pytest
+import yaml
 from collision_scenes import Scene, random_pose
 from PIL import Image
 from scipy.ndimage import map_coordinates
-from test_textures import K, energy_of, gradient_of, world, wrench_of
+from test_textures import ROOT, K, energy_of, gradient_of, world, wrench_of
 
+from haptic_bench.commands import check
+from haptic_bench.commands.command_line import DONE
 from haptic_sim import World
 from haptic_sim.geometry.height_maps import MOST_PIXELS, ImageParameters, read_heights, relief
 from haptic_sim.geometry.textures import TextureAnswer, TextureError, TexturePlace
@@ -236,6 +240,16 @@ def test_a_world_reads_its_image_and_names_the_key_of_one_that_it_cannot(tmp_pat
     keys |= {"path": "x.png", "up": [2, 0, 0]}
     with pytest.raises(ParameterError, match=r"texture\.up: must not be parallel"):
         World(world(keys), contact=contact)
+
+
+def test_an_image_beside_its_experiment_has_all_properties(tmp_path: Path) -> None:
+    saved(tmp_path, "leather.png", Image.fromarray((255.0 * GRAY).astype(np.uint8)))
+    document = yaml.safe_load((ROOT / "config" / "experiments" / "grating.yaml").read_text(encoding="utf-8"))
+    (shape,) = document["scene"]["bodies"]["plate"]["shapes"]
+    shape["texture"] = {"type": "image", "path": "leather.png", "pixel": 5e-4, "amplitude": 5e-5}
+    (tmp_path / "leather.yaml").write_text(yaml.safe_dump(document | {"analysis": "trial"}), encoding="utf-8")
+    options = argparse.Namespace(part="image", within=str(tmp_path / "leather.yaml"), settings=[], offline=True)
+    assert check.check(options) == DONE
 
 
 def test_an_image_that_is_too_steep_names_the_largest_amplitude_that_would_do(tmp_path: Path) -> None:

@@ -202,6 +202,10 @@ class ImageParameters(TextureParameters):
             raise ValueError(".up: must not be parallel to `right`")
         return self
 
+    def placed(self, absolute: Callable[[str], str]) -> ImageParameters:
+        """The same with a path that holds everywhere, as `absolute` makes it."""
+        return self.model_copy(update={"path": absolute(self.path)})
+
     def loaded(self, locate: Callable[[str], Path]) -> ImageParameters:
         """The same with the pixels of its file; `locate` returns where that is.
 

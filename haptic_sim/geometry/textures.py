@@ -58,6 +58,10 @@ class TextureAnswer(NamedTuple):
 class SurfaceParameters(Part):
     """Parameters of the surface of a shape."""
 
+    def placed(self, absolute: Callable[[str], str]) -> SurfaceParameters:
+        """The same with paths of files that hold everywhere, as `absolute` makes them."""
+        return self
+
     def loaded(self, locate: Callable[[str], Path]) -> SurfaceParameters:
         """The same with what its files hold, if it has any; `locate` returns where a file is that it names.
 
