@@ -140,12 +140,12 @@ def test_with_a_local_model_a_long_texture_is_felt_as_without() -> None:
     """Between two surveys the local model keeps the plane of each, from which a texture of 40 mm is not far."""
     texture = "scene.bodies.plate.shapes[0].texture={type: grating, wavelength: 0.04, amplitude: 0.0005}"
     settings = ("analysis=trial", "environment.integrator=2", texture)
-    alone = Run("grating", *settings).samples
+    without = Run("grating", *settings).samples
     found = Run("grating", *settings, "environment.rate=200", "local_model={type: full}").samples
-    stroke = alone["time"] > 0.3
-    felt = np.ptp(alone["rendered_fz"][stroke])
+    stroke = without["time"] > 0.3
+    felt = np.ptp(without["rendered_fz"][stroke])
     assert felt > 0.05
-    np.testing.assert_allclose(found["rendered_fz"][stroke], alone["rendered_fz"][stroke], atol=0.1 * felt)
+    np.testing.assert_allclose(found["rendered_fz"][stroke], without["rendered_fz"][stroke], atol=0.1 * felt)
 
 
 def test_engines_without_textures_refuse_them_by_name() -> None:

@@ -485,11 +485,11 @@ def _textures_on_fields(world: WorldSetup, prefix: str) -> Iterator[str]:
         if not any(isinstance(shapes[one].geometry, coal.BVHModelBase) for one in both):
             continue
         for one, other in (both, both[::-1]):
-            body, met = world.shape_bodies[one], world.shape_bodies[other]
+            body, opposite = world.shape_bodies[one], world.shape_bodies[other]
             if shapes[one].name in world.textures and body not in refused:
                 refused.add(body)
                 is_field = isinstance(shapes[one].geometry, coal.BVHModelBase)
-                what = "it collides" if is_field else f"it meets {met}, which collides"
+                what = "it collides" if is_field else f"it meets {opposite}, which collides"
                 yield (
                     f"{prefix}bodies.{body}: texture: {what} as a signed distance field, whose contacts have no "
                     "textures; set as: hull or as: pieces, or leave the texture out"
