@@ -28,7 +28,7 @@ from haptic_sim.tool.engines import ENGINES, EngineContext
 from haptic_sim.tool.environment import Environment as Environment
 from haptic_sim.tool.parameters import EnvironmentParameters
 from haptic_sim.tool.protocol import Simulation, Simulator
-from haptic_sim.tool.tool_side import fields_of, world_of
+from haptic_sim.tool.tool_side import fields_of, textures_of, world_of
 from haptic_sim.tool.world_state import Contact as Contact
 from haptic_sim.worlds import building
 from haptic_sim.worlds.file_trees import ModelFileError
@@ -155,6 +155,9 @@ class Model:
             raise ParameterError(
                 [f"scene.fields: environment.engine = {engine.type} lets no fields act; leave them out"]
             )
+        if not engine.TEXTURES and (textures := textures_of(scene)):
+            reason = f"environment.engine = {engine.type} has no textures; leave it out"
+            raise ParameterError(f"scene.{key}.texture: {reason}" for key in textures)
         scene = scene.placed(folder)
         environment = sections.environment.model_copy(update={"engine": engine})
         sections = sections.model_copy(update={"scene": scene, "environment": environment})

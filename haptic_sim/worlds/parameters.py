@@ -465,11 +465,15 @@ class WorldParameters(SceneParameters):
 
         bodies = {}
         for name, body in self.bodies.items():
-            shapes = tuple(
-                shape.model_copy(update={"path": absolute(shape.path)}) if isinstance(shape, MeshParameters) else shape
-                for shape in body.shapes
-            )
-            bodies[name] = body.model_copy(update={"shapes": shapes})
+            shapes = []
+            for shape in body.shapes:
+                texture = shape.texture.placed(absolute)
+                if texture is not shape.texture:  # else what was not given would be a key that was
+                    shape = shape.model_copy(update={"texture": texture})
+                if isinstance(shape, MeshParameters):
+                    shape = shape.model_copy(update={"path": absolute(shape.path)})
+                shapes.append(shape)
+            bodies[name] = body.model_copy(update={"shapes": tuple(shapes)})
         files = {}
         for name, file in self.files.items():
             path = file.path if file.path.startswith(ROBOT) else absolute(file.path)
