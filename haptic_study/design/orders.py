@@ -1,4 +1,4 @@
-"""Orders of conditions: factorial designs, Latin squares, squares balanced for carry-over, constrained random orders."""
+"""Orders of conditions: factorial designs, Latin squares, designs balanced for carry-over, constrained orders."""
 
 from __future__ import annotations
 
@@ -42,21 +42,23 @@ def latin_square(n: int, seed: int | None = None) -> list[list[int]]:
     _check_size(n)
     rows, columns, symbols = (list(range(n)) for _ in range(3))
     if seed is not None:
-        rows, columns, symbols = (Choices(seed, "latin_square", one).shuffled(range(n)) for one in ("row", "column", "symbol"))
+        rows, columns, symbols = (
+            Choices(seed, "latin_square", one).shuffled(range(n)) for one in ("row", "column", "symbol")
+        )
     return [[symbols[(row + column) % n] for column in columns] for row in rows]
 
 
 def williams(n: int) -> list[list[int]]:
-    """A design balanced for first-order carry-over (Williams 1949): each condition follows each other one equally often.
+    """A design balanced for first-order carry-over: each condition follows each other equally often (Williams 1949).
 
-    The first row is 0, 1, n-1, 2, n-2, ..., whose n - 1 differences modulo n are all different for even n; the other rows
-    add 1, 2, ... to it. For odd n the differences of that row and of its reverse hold each difference twice.
+    The first row is 0, 1, n-1, 2, n-2, ..., whose n - 1 differences modulo n are all different for even n; the other
+    rows add 1, 2, ... to it. For odd n the differences of that row and of its reverse hold each difference twice.
 
     Args:
         n: number of conditions, 0 to n - 1.
 
     Returns:
-        n rows for even n, 2 n for odd n (1 for n = 1), of n conditions. Each condition is equally often at each position.
+        n rows for even n, 2 n for odd n (1 for n = 1), of n conditions. Each is equally often at each position.
     """
     _check_size(n)
     first = [(i + 1) // 2 if i % 2 else (n - i // 2) % n for i in range(n)]
@@ -78,11 +80,11 @@ def constrained(
 ) -> list[T]:
     """A random order with at most `no_more_than` items alike in a row.
 
-    With r = `no_more_than`, the N - c items that are not of a kind leave N - c + 1 places for those c of the kind, each with
-    r at most: c <= r (N - c + 1) is necessary for every kind. It is also sufficient, and with the run at the end
+    With r = `no_more_than`, the N - c items that are not of a kind leave N - c + 1 places for those c of the kind, each
+    with r at most: c <= r (N - c + 1) is necessary for every kind. It is also sufficient, and with the run at the end
     of what is already placed counted against the first place, it says of each next item whether the rest can be placed.
-    The next item is drawn among those that leave such a rest, with the probability of its share in what remains: without
-    need of a constraint that is a shuffle; orders near the constraint are not equally probable.
+    The next item is drawn among those that leave such a rest, with the probability of its share in what remains: where
+    no constraint takes effect that is a shuffle; orders near the constraint are not equally probable.
 
     Args:
         items: to be ordered.
@@ -131,9 +133,9 @@ def _check_order_exists(counts: Counter[Any], size: int, most: int) -> None:
         if count > most * (others + 1):
             raise ParameterError(
                 [
-                    f"no_more_than = {most}: no such order exists: {count} items are {shown(kind)}, and the {others} others leave "
-                    f"{others + 1} places with {most} at most, {most * (others + 1)} in all; must be so many at most: "
-                    f"use a larger no_more_than or fewer repetitions"
+                    f"no_more_than = {most}: no such order exists: {count} items are {shown(kind)}, and the "
+                    f"{others} others leave {others + 1} places with {most} at most; must be {most * (others + 1)} "
+                    f"at most: use a larger no_more_than or fewer repetitions"
                 ]
             )
 

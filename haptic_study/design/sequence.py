@@ -1,4 +1,4 @@
-"""Which conditions a participant gets, in which order: from the design, the seed, the study and the participant's number.
+"""Conditions of a participant in their order, from the design, the seed, the study and the participant's number.
 
 Nothing else goes in, so that the order is found again after an interruption, on any machine. A factor is between
 participants (each has one of its levels), or within them; one that is within may be constant in each block of trials.
@@ -55,11 +55,15 @@ class DesignParameters(Parameters):
                 raise ValueError(f".blocks: {shown(name)} is between participants; must be within them")
         for name in self.alike:
             if name not in self.inner:
-                raise ValueError(f".alike: {shown(name)} is constant in a block; must be one of {', '.join(self.inner)}")
+                raise ValueError(
+                    f".alike: {shown(name)} is constant in a block; must be one of {', '.join(self.inner)}"
+                )
         sizes = {key: math.prod(len(self.factors[name]) for name in names) for key, names in self._parts().items()}
         trials = sizes["blocks"] * sizes["order"] * self.repetitions
         if max(trials, sizes["between"]) > LARGEST_DESIGN:
-            raise ValueError(f".factors: {trials} trials for {sizes['between']} groups: must be at most {LARGEST_DESIGN} each")
+            raise ValueError(
+                f".factors: {trials} trials for {sizes['between']} groups: must be at most {LARGEST_DESIGN} each"
+            )
         for key, size, order in (("block_order", "blocks", self.block_order), ("order", "order", self.order)):
             if order in ("latin_square", "williams") and sizes[size] > LARGEST_SQUARE:
                 raise ValueError(f".{key} = {order}: {sizes[size]} conditions; must be at most {LARGEST_SQUARE}")
@@ -79,7 +83,9 @@ class DesignParameters(Parameters):
     @property
     def trials(self) -> int:
         """Number of trials of a participant."""
-        return self.repetitions * math.prod(len(levels) for name, levels in self.factors.items() if name not in self.between)
+        return self.repetitions * math.prod(
+            len(levels) for name, levels in self.factors.items() if name not in self.between
+        )
 
     def _parts(self) -> dict[str, tuple[str, ...]]:
         return {"between": self.between, "blocks": self.blocks, "order": self.inner}
@@ -110,7 +116,9 @@ def blocks(design: DesignParameters, seed: int, study: str, participant: int) ->
     outer = full(design._levels(design.blocks))
     inner = full(design._levels(design.inner))
     result = []
-    for number, place in enumerate(_row(design.block_order, len(outer), index, seed, study, participant, "blocks", group)):
+    for number, place in enumerate(
+        _row(design.block_order, len(outer), index, seed, study, participant, "blocks", group)
+    ):
         purpose = (study, participant, "order", number)
         if design.order == "constrained":
             conditions = _constrained(design, inner, seed, purpose)

@@ -1,4 +1,4 @@
-"""Random choices of a study: the same for the same seed and purpose, whichever version of Python or NumPy computes them.
+"""Random choices of a study: the same for the same seed and purpose, in any version of Python or NumPy.
 
 The numbers are those of `haptic_sim.random_numbers`: one stream for each purpose, one number for each index.
 """

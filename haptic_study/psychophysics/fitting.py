@@ -2,8 +2,8 @@
 
 The likelihood is that of independent answers (`likelihood`); guess and lapse rates are fixed, or free between bounds: a
 lapse rate that is fixed at 0 biases threshold and spread when the participant lapses at all (Wichmann and Hill 2001a).
-Intervals are those of a bootstrap (Wichmann and Hill 2001b; Efron 1987), the goodness of fit is the deviance among those
-of simulated experiments (Wichmann and Hill 2001a).
+Intervals are those of a bootstrap (Wichmann and Hill 2001b; Efron 1987). The goodness of fit is the deviance, compared
+with the deviances of simulated experiments (Wichmann and Hill 2001a).
 """
 
 from __future__ import annotations
@@ -121,7 +121,9 @@ def fit(
         lapse,
     ]
     for i, (name, limit) in enumerate(zip(PARAMETERS, limits, strict=True)):
-        low[i], high[i] = _bounds(name, limit, positive=name == "spread" or (name == "threshold" and family.logarithmic))
+        low[i], high[i] = _bounds(
+            name, limit, positive=name == "spread" or (name == "threshold" and family.logarithmic)
+        )
     if not high[2] + high[3] < 1.0:
         raise ParameterError([f"guess + lapse = {high[2] + high[3]:g} at most: must be < 1"])
     return _fit(family, x, c, n, low, high)
@@ -131,8 +133,10 @@ def _fit(family: PsychometricFunction, x: Any, c: Any, n: Any, low: np.ndarray, 
     u, inner_low, inner_high = family.coordinate(x), _inner(family, low), _inner(family, high)
     start = likelihood.starts(family, u, c[None], n[None], inner_low, inner_high)[0]
     rows = len(start)
-    theta, l = likelihood.maximise(family, u, np.tile(c, (rows, 1)), np.tile(n, (rows, 1)), start, inner_low, inner_high)
-    chosen = theta[int(np.argmax(l))]
+    theta, reached = likelihood.maximise(
+        family, u, np.tile(c, (rows, 1)), np.tile(n, (rows, 1)), start, inner_low, inner_high
+    )
+    chosen = theta[int(np.argmax(reached))]
     values = np.clip(_outer(family, chosen), low, high)
     p, q, J = likelihood.predict(family, u, chosen[None])
     free = (chosen > inner_low) & (chosen < inner_high)
@@ -148,7 +152,7 @@ def _fit(family: PsychometricFunction, x: Any, c: Any, n: Any, low: np.ndarray, 
         c,
         n,
         *(float(one) for one in values),
-        log_likelihood=float(np.max(l)),
+        log_likelihood=float(np.max(reached)),
         deviance=float(_deviance(p, q, c[None], n[None])[0]),
         covariance=covariance * scale[:, None] * scale,
         at_bounds=touched,
@@ -213,7 +217,7 @@ def _outer(family: PsychometricFunction, theta: np.ndarray) -> np.ndarray:
 
 
 def _deviance(p: np.ndarray, q: np.ndarray, c: np.ndarray, n: np.ndarray) -> np.ndarray:
-    """Deviance (B,) of tables (B, K) (Wichmann and Hill 2001a, eq. 8); an empty cell adds nothing."""
+    """Deviance (B,) of tables (B, K) (Wichmann and Hill 2001a); an empty cell adds nothing."""
     w = n - c
     terms = special.xlogy(c, c / (n * np.maximum(p, likelihood.SMALLEST)))
     return 2.0 * (terms + special.xlogy(w, w / (n * np.maximum(q, likelihood.SMALLEST)))).sum(axis=-1)
@@ -281,10 +285,10 @@ class Intervals:
         return float(low), float(high)
 
     def _corrected(self, tails: np.ndarray, statistic: Statistic, values: np.ndarray) -> np.ndarray:
-        """Quantiles of the bootstrap distribution that bound the interval (Efron 1987, eq. 2.3).
+        """Quantiles of the bootstrap distribution that bound the interval (Efron 1987).
 
         The bias is that of the median; ties (a parameter on its bound) count half. The acceleration is a sixth of the
-        skewness of the score in the least favourable direction, I^-1 grad(statistic) (Efron 1987, eq. 4.4), where the
+        skewness of the score in the least favourable direction, I^-1 grad(statistic) (Efron 1987), where the
         third cumulant of a binomial count is n p q (1 - 2 p).
         """
         estimate = float(statistic(*(np.array([one]) for one in self.fit.parameters))[0])
@@ -384,10 +388,10 @@ def _simulated(fit: Fit, p: np.ndarray, samples: int, seed: int) -> tuple[np.nda
     here = np.broadcast_to(_inner(family, np.array(fit.parameters)), (samples, 1, 4))
     begin = np.concatenate([here, likelihood.starts(family, u, c, n, low, high)[:, :2]], axis=1)
     rows = begin.shape[1]
-    theta, l = likelihood.maximise(
+    theta, reached = likelihood.maximise(
         family, u, np.repeat(c, rows, axis=0), np.repeat(n, rows, axis=0), begin.reshape(-1, 4), low, high
     )
-    best = np.argmax(l.reshape(samples, rows), axis=1)
+    best = np.argmax(reached.reshape(samples, rows), axis=1)
     theta = theta.reshape(samples, rows, 4)[np.arange(samples), best]
     p_hat, q_hat, _ = likelihood.predict(family, u, theta)
     return _outer(family, theta), _deviance(p_hat, q_hat, c, n)
@@ -399,7 +403,7 @@ def _simulated(fit: Fit, p: np.ndarray, samples: int, seed: int) -> tuple[np.nda
 def point_of_subjective_equality(fit: Fit) -> float:
     """The level that is judged larger than the reference half of the time, without lapses: the threshold.
 
-    `fit` is that of "comparison is larger" answers to comparison levels, with a guess rate that is not of a forced choice.
+    `fit` is that of "comparison is larger" answers to comparison levels, without the guess rate of a forced choice.
 
     Raises:
         ParameterError: the fit is one of correct answers in a forced choice, which says nothing of a bias.

@@ -5,10 +5,10 @@
 `guess` is the probability of a positive answer without a stimulus (1/m in a forced choice of m alternatives), `lapse`
 that of a negative answer however strong the stimulus is. F rises from 0 to 1 and depends on z alone:
 
-| name                | F(z)                   | z                              | spread                                |
-| `cumulative_normal` | Phi(z)                 | (x - threshold) / spread       | standard deviation, unit of x         |
-| `logistic`          | 1 / (1 + exp(-z))      | (x - threshold) / spread       | scale of the distribution, unit of x  |
-| `weibull`           | 1 - exp(-ln 2 exp(z))  | ln(x / threshold) / spread     | 1/beta, of ln x; no unit              |
+| name                | F(z)                  | z                          | spread                              |
+| `cumulative_normal` | Phi(z)                | (x - threshold) / spread   | standard deviation, in units of x   |
+| `logistic`          | 1 / (1 + exp(-z))     | (x - threshold) / spread   | scale of the distribution, likewise |
+| `weibull`           | 1 - exp(-ln 2 exp(z)) | ln(x / threshold) / spread | 1/beta, of ln x, without a unit     |
 
 so that in each the threshold is where F = 1/2, and a larger spread is a shallower curve. In the customary form of the
 Weibull function, 1 - exp(-(x/alpha)^beta), alpha is where F = 1 - 1/e; `customary_weibull` converts.

@@ -4,7 +4,7 @@ With n_k trials at level k, of which c_k were positive, the logarithm of the lik
 
     l = sum_k c_k ln p_k + (n_k - c_k) ln(1 - p_k),      p_k = psi(x_k; threshold, spread, guess, lapse)
 
-(Wichmann and Hill 2001a, eq. 2, without the binomial coefficients, which do not depend on the parameters). Its gradient
+(Wichmann and Hill 2001a; without the binomial coefficients, which do not depend on the parameters). Its gradient
 and expected information are, with J = dp/dtheta,
 
     g = sum_k J_k (c_k - n_k p_k) / (p_k (1 - p_k)),      I = sum_k n_k J_k J_k' / (p_k (1 - p_k)).
@@ -90,13 +90,13 @@ def maximise(
         residual = (c - n * p) / (np.maximum(p, SMALLEST) * np.maximum(q, SMALLEST))
         g = np.einsum("bki,bk->bi", J, residual)
         held = ((at <= low) & (g <= 0.0)) | ((at >= high) & (g >= 0.0))
-        I = information(p, q, J, n)
+        fisher = information(p, q, J, n)
         g = np.where(held, 0.0, g)
-        I = np.where(held[:, :, None] | held[:, None, :], 0.0, I)
-        diagonal = np.einsum("bii->bi", I)
+        fisher = np.where(held[:, :, None] | held[:, None, :], 0.0, fisher)
+        diagonal = np.einsum("bii->bi", fisher)
         scale = np.where(held, 1.0, diagonal + 1e-9 * diagonal.sum(axis=1, keepdims=True) + 1e-12)
-        I[:, range(4), range(4)] = np.where(held, 1.0, diagonal + damping[active, None] * scale)
-        d = np.linalg.solve(I, g[:, :, None])[:, :, 0]
+        fisher[:, range(4), range(4)] = np.where(held, 1.0, diagonal + damping[active, None] * scale)
+        d = np.linalg.solve(fisher, g[:, :, None])[:, :, 0]
         new = np.clip(at + d, low, high)
         p, q, _ = predict(function, coordinates, new)
         reached = log_likelihood(p, q, c, n - c)
