@@ -353,10 +353,15 @@ def recoveries(dataset: Dataset, estimates: Sequence[Estimate]) -> list[Recovery
 
 
 def power_of_t(effect: float, count: int, alpha: float = 0.05) -> float:
-    """Power of a two-sided t test of `count` paired differences, whose mean is `effect` standard deviations (Cohen 1988).
+    """Power of a two-sided t test of paired differences (Cohen 1988).
 
     It is P(|T| > t_(1 - alpha/2)), with T noncentral t of count - 1 degrees of freedom and noncentrality
     effect sqrt(count).
+
+    Args:
+        effect: mean of the differences, in their standard deviations.
+        count: of the differences.
+        alpha: level of the test.
     """
     from scipy.special import nctdtr, stdtrit  # take a while to import
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import wraps
 from pathlib import Path
 from typing import Any
 
+from haptic_bench.commands.cli import kinds_of
 from haptic_bench.commands.command_line import DONE, FAILED
 from haptic_bench.commands.options import whole
 from haptic_bench.running import forks
@@ -135,15 +136,16 @@ def _first_motion(dataset: Dataset, wanted: dict[str, Any]) -> dict[str, Any]:
 @_in_words
 def report(options: argparse.Namespace) -> int:
     """`haptics study report DIR`."""
+    kinds = kinds_of(options.figures)
     dataset = Dataset.open(Path(options.study))
     with dataset.held():
-        return _conclude(dataset)
+        return _conclude(dataset, kinds)
 
 
-def _conclude(dataset: Dataset) -> int:
+def _conclude(dataset: Dataset, kinds: Sequence[str] = ()) -> int:
     """Write tables and page, and print the results over all."""
     tables.write(dataset)
-    written = page.write(dataset)
+    written = page.write(dataset, kinds)
     estimates = estimates_of(dataset)
     print(dataset.directory)
     for one in groups(estimates):

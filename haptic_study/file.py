@@ -179,9 +179,9 @@ class StudyParameters(Parameters):
     def _asks_each_once(self) -> StudyParameters:
         columns = [name for one in self.questionnaires.values() for name in one.items]
         if twice := next((name for i, name in enumerate(columns) if name in columns[:i]), ""):
-            raise ValueError(f"questionnaires: {twice} is asked for twice; give each question a name of its own")
+            raise ValueError(f".questionnaires: {twice} is asked for twice; give each question a name of its own")
         if not self.design.blocked and len(self.tasks) > 1:
-            raise ValueError("design.blocked = false: mixes the trials of one task; leave one task in tasks")
+            raise ValueError(".design.blocked = false: mixes the trials of one task; leave one task in tasks")
         return self
 
 

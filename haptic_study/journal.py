@@ -6,8 +6,8 @@ A line is the digest of the line before and of its own entry, and the entry:
 
 The digest is that of the preceding digest and the entry's text, so that a line that is incomplete, changed, missing or
 in another place is found. A program that is killed, or a full disk, leaves at most one incomplete line at the end: it
-is moved to `NAME.torn` when the journal is opened again, as nothing that depends on it has happened. Any other damage is
-refused, that of a complete last line too.
+is moved to `NAME.torn` when the journal is opened again, as nothing that depends on it has happened. Any other damage
+is refused, that of a complete last line too.
 """
 
 from __future__ import annotations

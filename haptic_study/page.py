@@ -44,8 +44,8 @@ BOOTSTRAP = (
 )
 
 
-def write(dataset: Dataset, kinds: Collection[str] = ("pdf",)) -> Path:
-    """Write `report.html` and its figures into the directory of a study; returns the page."""
+def write(dataset: Dataset, kinds: Collection[str] = ()) -> Path:
+    """Write `report.html` and its figures into the directory of a study, as `kinds` besides SVG; returns the page."""
     estimates = estimates_of(dataset)
     title = dataset.study.parameters.title or dataset.study.name
     parts = [_header(dataset, estimates)]
@@ -269,7 +269,7 @@ def _recovered(found: Sequence[Recovery]) -> Figure:
             ]
         )
     caption = (
-        "Estimates of simulated observers beside their true values. Detectable difference: between two conditions of as "
-        "many participants, found with a power of 80 % at a level of 5 % where the estimates have these errors."
+        "Estimates of simulated observers beside their true values. Detectable difference: between two conditions of "
+        "as many participants, found with a power of 80 % at a level of 5 % where the estimates have these errors."
     )
     return Figure("Recovery of simulated observers", caption, [], [head, *rows])

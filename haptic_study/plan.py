@@ -77,14 +77,11 @@ def plan(study: Study) -> Plan:
         trials.append(len(session.rows))
         intervals.append(presented)
     motion = observer_of_session(study.parameters.observer, "plan").motion("plan")
-    for label, settings in shown.values():
-        for more in ({}, motion) if motion else ({},):
-            try:
-                study.trial({**settings, **more})
-            except ParameterError as error:
-                raise ParameterError(f"{label}: {line}" for line in error.problems) from error
-            if len(shown) > 50:  # the observer's motion does not depend on the level
-                motion = {}
+    for label, presented_settings in shown.values():
+        try:
+            study.trial({**presented_settings, **motion})
+        except ParameterError as error:
+            raise ParameterError(f"{label}: {line}" for line in error.problems) from error
     mean = sum(durations) / len(durations)
     return Plan((min(trials), max(trials)), (min(intervals), max(intervals)), mean)
 

@@ -535,7 +535,8 @@ def _add_study(commands: Any) -> None:
     kind.add_argument("--record", action="store_true", help="record the trial of each interval, with its report")
     kind.add_argument("--out", metavar="DIR", help="directory of the study, new or empty; default: under ./trials/")
     add("resume", "continue the sessions that were cut", recorded)
-    add("report", "write tables and page of a study again", recorded)
+    kind = add("report", "write tables and page of a study again", recorded)
+    kind.add_argument("--figures", metavar="KINDS", help="write each figure as these too: pdf, png, or pdf,png")
 
 
 def _add_passivity(commands: Any) -> None:
