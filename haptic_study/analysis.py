@@ -27,6 +27,7 @@ from haptic_study import stable
 from haptic_study.dataset import Dataset
 from haptic_study.observers import ObserverParameters, probability_larger
 from haptic_study.psychophysics.fitting import Fit, bootstrap, fit, jnd
+from haptic_study.psychophysics.methods import AdaptiveMethod, ConstantStimuli
 from haptic_study.session import Row, Session
 from haptic_study.simulation import observer_of_session
 from haptic_study.tasks import AnyTask, ForcedChoiceParameters, StimulusTask, TaskParameters
@@ -101,6 +102,7 @@ NAMES = {
     "weber": "Weber fraction",
     "threshold": "Threshold",
     "lapse": "Lapse rate",
+    "method": "Estimate of the method",
     "d_prime": "Sensitivity d'",
     "exponent": "Exponent of the power law",
     "set": "Value that was set",
@@ -150,6 +152,7 @@ def _estimate(session: Session, name: str, condition: str, rows: list[Row], samp
             data = data_of(task, rows)
             fitted = fit_of(task, data)
             measures = _of_fit(task, data, fitted, samples, stable.seed("bootstrap", *where))
+            measures |= _of_method(session.methods[name, condition])
         else:
             measures = _OF_KIND[task.type](task, rows)
     except ParameterError as error:
@@ -193,6 +196,16 @@ def _of_fit(task: StimulusTask, data: Data, fitted: Fit, samples: int, seed: int
             measure("weber", fitted.threshold / task.reference, lambda threshold, *_: threshold / task.reference)
     measure("lapse", fitted.lapse, lambda threshold, spread, guess, lapse: lapse)
     return found
+
+
+def _of_method(method: AdaptiveMethod) -> dict[str, Measure]:
+    """What an adaptive method has found itself, in the unit of its levels."""
+    if isinstance(method, ConstantStimuli):
+        return {}
+    found = method.estimate
+    if found["threshold"] is None:
+        return {}
+    return {"method": Measure(found["threshold"], *(found["interval"] or ()))}
 
 
 def _exponent(task: StimulusTask, rows: Sequence[Row]) -> dict[str, Measure]:
@@ -301,18 +314,24 @@ def true_jnd(observer: ObserverParameters, reference: float) -> float:
 
     It assumes that the percept is the stimulus: that the device renders it as it is.
     """
+    return 0.5 * (_true_value(observer, reference, 0.75) - _true_value(observer, reference, 0.25))
+
+
+def true_threshold(observer: ObserverParameters, reference: float) -> float:
+    """How much a value is above the reference that an observer without lapses judges larger in 75 % of trials."""
+    return _true_value(observer, reference, 0.75) - reference
+
+
+def _true_value(observer: ObserverParameters, reference: float, p: float) -> float:
+    """The value that an observer without lapses judges larger than a reference with a probability."""
     from scipy.optimize import brentq  # takes a while to import
 
     sure = observer.model_copy(update={"lapse": 0.0})
     if sure.sigma(reference) == 0.0:
-        return 0.0
+        return reference
     scale = 20.0 * sure.sigma(reference)
     low = max(reference - scale, 1e-9 * reference) if reference > 0.0 else reference - scale
-    ends = [
-        brentq(lambda value, p=p: probability_larger(sure, value, reference) - p, low, reference + 3.0 * scale)
-        for p in (0.25, 0.75)
-    ]
-    return 0.5 * (ends[1] - ends[0])
+    return float(brentq(lambda value: probability_larger(sure, value, reference) - p, low, reference + 3.0 * scale))
 
 
 def recoveries(dataset: Dataset, estimates: Sequence[Estimate]) -> list[Recovery]:
@@ -328,11 +347,18 @@ def recoveries(dataset: Dataset, estimates: Sequence[Estimate]) -> list[Recovery
     for estimated in estimates:
         task = dataset.study.parameters.tasks[estimated.task]
         observer = truths.get((estimated.participant, estimated.session))
-        if observer is None or estimated.data is None or estimated.data.kind != "comparison":
+        if observer is None or estimated.data is None or not isinstance(task, ForcedChoiceParameters):
             continue
-        assert isinstance(task, StimulusTask)
-        truth = true_jnd(observer, task.reference)
-        for name, value in (("pse", task.reference), ("jnd", truth), ("weber", truth / task.reference)):
+        truths_of = {}
+        if estimated.data.kind == "comparison":
+            truths_of = {"pse": task.reference, "jnd": true_jnd(observer, task.reference)}
+        elif task.alternatives == 2 and task.ask == "larger":
+            truths_of = {"jnd": true_threshold(observer, task.reference)}
+            if task.level != "ratio":
+                truths_of["method"] = truths_of["jnd"] + (task.reference if task.level == "value" else 0.0)
+        if "jnd" in truths_of and task.reference > 0.0:
+            truths_of["weber"] = truths_of["jnd"] / task.reference
+        for name, value in truths_of.items():
             if name in estimated.measures:
                 key = (estimated.task, estimated.condition, name)
                 found.setdefault(key, []).append((estimated.measures[name], value))

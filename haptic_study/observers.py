@@ -33,6 +33,8 @@ Z_75 = 0.6744897501960817
 """Phi^-1(0.75)."""
 LEAST_FORCE = 0.02
 """Part of the largest force below which a sample is not of a contact."""
+STROKE, PRESSED = 0.3, 0.97
+"""Parts of the greatest speed and of the largest force above which a sample is of a stroke."""
 
 
 class MotorParameters(Parameters):
@@ -174,16 +176,17 @@ def largest_force(samples: Samples, noise: np.ndarray) -> float:
 
 
 def friction(samples: Samples, noise: np.ndarray) -> float:
-    """Rendered force against the motion over the force normal to it, as means over the contact: a coefficient.
+    """Rendered force against the motion over the force normal to it, as means over the stroke: a coefficient.
 
-    0 without a contact in motion.
+    The stroke is where the hand moves while it presses hardest: while the pressing begins and ends, the hand moves
+    along the normal, too. 0 without one.
     """
     force, _, velocity = _in_contact(samples, noise)
-    speed = np.linalg.norm(velocity, axis=1)
-    moving = speed > 0.2 * speed.max(initial=0.0)
-    if not moving.any():
+    speed, size = np.linalg.norm(velocity, axis=1), np.linalg.norm(force, axis=1)
+    stroke = (speed > STROKE * speed.max(initial=0.0)) & (size > PRESSED * size.max(initial=0.0))
+    if not stroke.any():
         return 0.0
-    force, direction = force[moving], velocity[moving] / speed[moving, None]
+    force, direction = force[stroke], velocity[stroke] / speed[stroke, None]
     along = np.einsum("ij,ij->i", force, direction)
     normal = np.linalg.norm(force - along[:, None] * direction, axis=1)
     return float(-along.sum() / normal.sum()) if normal.sum() > 0.0 else 0.0

@@ -181,6 +181,7 @@ class Session:
         step: what is shown next.
         rows: trials that have ended.
         forms: answers to questionnaires, each with the number of its block or None.
+        methods: the methods of the blocks that have begun, by task and label of the condition.
     """
 
     study: Study
@@ -189,6 +190,7 @@ class Session:
     step: Step = field(init=False)
     rows: list[Row] = field(init=False, default_factory=list)
     forms: list[tuple[Form, dict[str, Any]]] = field(init=False, default_factory=list)
+    methods: dict[tuple[str, str], AdaptiveMethod] = field(init=False, default_factory=dict)
 
     def __post_init__(self) -> None:
         self.blocks = blocks(self.study, self.participant)
@@ -234,6 +236,7 @@ class Session:
             _Course(one, method_of(dict(task.method), self._seed("method", block.number, i)))
             for i, one in enumerate(block.conditions)
         ]
+        self.methods |= {(block.task, one.condition.label): one.method for one in courses}
         run: list[int] = []
         while not all(one.method.finished for one in courses):
             if done and rest.every and done % rest.every == 0 and rest.duration:
