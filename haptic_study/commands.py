@@ -17,7 +17,7 @@ from haptic_bench.running import forks
 from haptic_bench.trials.trial import new_directory
 from haptic_sim import inputs
 from haptic_sim.kernels import progress
-from haptic_sim.parameters import ParameterError
+from haptic_sim.parameters import ParameterError, listed
 from haptic_study import file, page, tables
 from haptic_study.analysis import NAMES, estimates_of, groups, recoveries
 from haptic_study.dataset import SOURCE, Dataset
@@ -140,6 +140,21 @@ def report(options: argparse.Namespace) -> int:
     dataset = Dataset.open(Path(options.study))
     with dataset.held():
         return _conclude(dataset, kinds)
+
+
+@_in_words
+def exclude(options: argparse.Namespace) -> int:
+    """`haptics study exclude DIR PARTICIPANT TRIAL --reason TEXT`."""
+    dataset = Dataset.open(Path(options.study))
+    trial, session = whole("TRIAL", options.trial), whole("--session", options.session)
+    with dataset.held():
+        if (options.participant, session) not in dataset.sessions():
+            known = listed([f"{code}, session {number}" for code, number in dataset.sessions()], 12)
+            problem = f"participant {inputs.shown(options.participant)}, session {session}: is not there"
+            raise ParameterError([f"{problem} (known: {known})"])
+        with dataset.resume(options.participant, session or 1) as recording:
+            recording.apply({"event": "exclude", "trial": trial, "reason": options.reason, "time": recording.time})
+        return _conclude(dataset)
 
 
 def _conclude(dataset: Dataset, kinds: Sequence[str] = ()) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import csv
 import json
 import math
@@ -14,16 +15,18 @@ import pytest
 import yaml
 from conftest import answer
 from scipy.special import ndtr
-from study_sessions import document, run, small
+from study_sessions import BY, document, run, small
 
 from haptic_bench.recording.samples import Samples
 from haptic_sim.parameters import ParameterError
-from haptic_study import load_study, stable
+from haptic_study import load_study, simulation, stable
 from haptic_study.analysis import detectable_effect, estimate, power_of_t, true_jnd
+from haptic_study.dataset import Dataset
 from haptic_study.file import load, study_of
 from haptic_study.observers import Z_75, Observer, ObserverParameters, friction, observer_of, probability_larger
 from haptic_study.presenting import present
-from haptic_study.session import Session, Trial
+from haptic_study.session import End, Session, Trial
+from haptic_study.simulation import SimulatedParticipant
 from haptic_study.tasks import ForcedChoiceParameters
 
 MOTION = {"operator.type": "arm", "operator.path": [[0, 0, 0, 0], [0.35, 0, 0, -0.03], [0.7, 0, 0, 0]]}
@@ -171,6 +174,52 @@ def test_all_trials_are_one_table(recorded: Path, monkeypatch: pytest.MonkeyPatc
     assert set(table["outcome"]) <= {0.0, 1.0} and table["age"].min() >= 18.0
     pandas = pytest.importorskip("pandas") if "pandas" not in sys.modules else None
     assert pandas is None or list(pandas.DataFrame(table)) == list(table)
+
+
+@pytest.mark.long
+def test_a_trial_is_excluded_with_a_reason(recorded: Path) -> None:
+    done = answer("study", "exclude", str(recorded), "02", "3", "--reason", "the cable was caught")
+    assert done.status == 0, done.err
+    table = load_study(recorded)
+    excluded = [i for i, one in enumerate(table["status"]) if one == "excluded"]
+    assert [(table["participant"][i], table["trial"][i], table["reason"][i]) for i in excluded] == [
+        ("02", 3, "the cable was caught")
+    ]
+    done = answer("study", "exclude", str(recorded), "02", "3", "--reason", "again")
+    assert done.status == 2 and "event exclude: trial 3 has no answer that counts" in done.err
+    done = answer("study", "exclude", str(recorded), "09", "3", "--reason", "again")
+    assert "participant 09, session 1: is not there (known: 01, session 1, 02, session 1)" in done.err
+
+
+@pytest.mark.long
+def test_a_session_that_is_cut_within_a_trial_has_the_same_answers(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    method = {"type": "constant_stimuli", "levels": [200.0, 400.0], "repetitions": 2}
+    study = small(tasks__discrimination__method=method)
+    by = {**BY, "observer": study.parameters.observer.model_dump(mode="json")}
+    found = []
+    for name, presentations in (("whole", 1_000), ("cut", 3)):
+        (tmp_path / name).mkdir()
+        dataset = Dataset.create(tmp_path / name, study)
+        dataset.begin("01", 1, by).close()
+        for _ in range(10):  # each time it is killed in the presentation of an interval
+            count = 0
+
+            def dying(*arguments: Any, limit: int = presentations, **options: Any) -> Any:
+                nonlocal count
+                count += 1
+                if count > limit:
+                    raise KeyboardInterrupt
+                return present(*arguments, **options)
+
+            monkeypatch.setattr(simulation, "present", dying)
+            with dataset.resume("01", 1) as recording, contextlib.suppress(KeyboardInterrupt):
+                SimulatedParticipant(dataset, recording).run()
+        session, _ = dataset.replayed("01", 1)
+        assert isinstance(session.step, End)
+        found.append([(row.trial.values, row.answer, row.event["percepts"]) for row in session.rows])
+    assert len(found[0]) == 4 and found[0] == found[1]
 
 
 @pytest.mark.long

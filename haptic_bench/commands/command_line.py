@@ -515,7 +515,7 @@ def _add_start(commands: Any) -> None:
 
 def _add_study(commands: Any) -> None:
     command = commands.add_parser("study", help="studies with people, and with simulated observers (docs/studies.md)")
-    kinds = command.add_subparsers(metavar="list|validate|simulate|resume|report", required=True)
+    kinds = command.add_subparsers(metavar="list|validate|simulate|resume|exclude|report", required=True)
     named = ("study", "STUDY", "name of a study in config/studies, or path of a .yaml file")
     recorded = ("study", "DIR", "directory of a study")
 
@@ -535,6 +535,11 @@ def _add_study(commands: Any) -> None:
     kind.add_argument("--record", action="store_true", help="record the trial of each interval, with its report")
     kind.add_argument("--out", metavar="DIR", help="directory of the study, new or empty; default: under ./trials/")
     add("resume", "continue the sessions that were cut", recorded)
+    kind = add("exclude", "leave an answered trial out of the analysis, for a reason that the tables show", recorded)
+    kind.add_argument("participant", metavar="PARTICIPANT", help="code of the participant")
+    kind.add_argument("trial", metavar="TRIAL", help="number of the trial in the session")
+    kind.add_argument("--session", metavar="N", default="1", help="number of the session; default: %(default)s")
+    kind.add_argument("--reason", metavar="TEXT", required=True, help="why it does not count")
     kind = add("report", "write tables and page of a study again", recorded)
     kind.add_argument("--figures", metavar="KINDS", help="write each figure as these too: pdf, png, or pdf,png")
 
