@@ -153,9 +153,7 @@ def main() -> None:
     """Write the file of recorded numbers."""
     document = {
         "versions": {name: metadata.version(name) for name in ("psignifit", "questplus", "statsmodels")},
-        "psignifit": [
-            {**one, "flat": psignifit(one, True), "with_priors": psignifit(one, False)} for one in tables()
-        ],
+        "psignifit": [{**one, "flat": psignifit(one, True), "with_priors": psignifit(one, False)} for one in tables()],
         "questplus": [questplus(func, 50) for func in ("norm_cdf", "weibull")],
         "statsmodels": {
             "values": measures().tolist(),

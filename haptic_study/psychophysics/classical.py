@@ -72,10 +72,9 @@ class ConstantStimuli(Method):
 
     @property
     def estimate(self) -> dict[str, Any]:
-        """Threshold of a psychometric function of largest likelihood, with 1.96 standard errors on both sides.
+        """Threshold of a psychometric function of largest likelihood, and its interval by the profile likelihood.
 
-        None while the answers are to fewer than two levels; the interval is None where the answers do not determine the
-        threshold. `fitting.bootstrap` has better intervals.
+        None while the answers are to fewer than two levels.
         """
         one = self.parameters
         levels = [level for level, _ in self.answers]
@@ -84,9 +83,7 @@ class ConstantStimuli(Method):
             return {"threshold": None, "interval": None}
         outcomes, trials = [outcome for _, outcome in self.answers], np.ones(len(levels))
         found = fitting.fit(levels, outcomes, trials, one.function, one.guess, (0.0, one.largest_lapse))
-        error = float(np.sqrt(found.covariance[0, 0]))
-        known = np.isfinite(error) and not {"threshold", "spread"} & {*found.at_bounds}
-        interval = (found.threshold - 1.96 * error, found.threshold + 1.96 * error) if known else None
+        interval = fitting.likelihood_interval(found)
         return {"threshold": found.threshold, "interval": interval, "spread": found.spread, "lapse": found.lapse}
 
     def _next(self) -> float:

@@ -25,7 +25,7 @@ from scipy import optimize, special
 
 from haptic_sim.inputs import ParameterError, shown
 
-LARGEST = 12.0  # d' that a rate of trials can show; beyond it proportions are 1 in floating point
+LARGEST = 30.0  # d' within which that of any proportion of trials is
 _NODES, _WEIGHTS = np.polynomial.hermite_e.hermegauss(120)
 
 
@@ -107,7 +107,7 @@ def forced_choice(correct: int, total: int, alternatives: int = 2, corrected: bo
     """d' of the number of correct answers in a forced choice of m alternatives, without a bias.
 
     The correction adds 1/m to the correct answers and 1 to the trials, so that chance stays chance; a proportion below
-    chance has a negative d', down to -12.
+    chance has a negative d'.
 
     Raises:
         ParameterError: counts that are none.
@@ -119,11 +119,9 @@ def forced_choice(correct: int, total: int, alternatives: int = 2, corrected: bo
         rate = (correct + 1.0 / alternatives) / (total + 1.0)
     if alternatives == 2:
         return math.sqrt(2.0) * float(special.ndtri(rate))
-    if rate >= proportion_correct(LARGEST, alternatives):
-        return math.inf
-    if rate <= proportion_correct(-LARGEST, alternatives):
-        return -math.inf
-    return float(optimize.brentq(lambda d: proportion_correct(d, alternatives) - rate, -LARGEST, LARGEST, xtol=1e-12))
+    if rate in (0.0, 1.0):
+        return math.copysign(math.inf, rate - 0.5)
+    return float(optimize.brentq(lambda d: proportion_correct(d, alternatives) - rate, -LARGEST, LARGEST))
 
 
 def same_different(
@@ -158,7 +156,7 @@ def same_different(
     def excess(d: float) -> float:
         return float(special.ndtr((d - k) / math.sqrt(2.0)) + special.ndtr((-d - k) / math.sqrt(2.0))) - H
 
-    return Sensitivity(float(optimize.brentq(excess, 0.0, k + 4.0 * LARGEST, xtol=1e-12)), k, math.nan)
+    return Sensitivity(float(optimize.brentq(excess, 0.0, k + LARGEST, xtol=1e-12)), k, math.nan)
 
 
 def a_prime(counts: Counts) -> float:

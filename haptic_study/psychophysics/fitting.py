@@ -2,8 +2,8 @@
 
 The likelihood is that of independent answers (`likelihood`); guess and lapse rates are fixed, or free between bounds: a
 lapse rate that is fixed at 0 biases threshold and spread when the participant lapses at all (Wichmann and Hill 2001a).
-Intervals are those of a bootstrap (Wichmann and Hill 2001b; Efron 1987). The goodness of fit is the deviance, compared
-with the deviances of simulated experiments (Wichmann and Hill 2001a).
+Intervals are those of the profile likelihood, or of a bootstrap (Wichmann and Hill 2001b; Efron 1987). The goodness of
+fit is the deviance, compared with the deviances of simulated experiments (Wichmann and Hill 2001a).
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 import numpy as np
-from scipy import special
+from scipy import optimize, special
 
 from haptic_sim.inputs import ParameterError, shown
 from haptic_study.psychophysics import likelihood
@@ -223,6 +223,50 @@ def _deviance(p: np.ndarray, q: np.ndarray, c: np.ndarray, n: np.ndarray) -> np.
     return 2.0 * (terms + special.xlogy(w, w / (n * np.maximum(q, likelihood.SMALLEST)))).sum(axis=-1)
 
 
+# -- intervals ---------------------------------------------------------------------------------------------------------
+
+
+def likelihood_interval(fit: Fit, parameter: str = "threshold", confidence: float = 0.95) -> Bounds:
+    """Confidence interval of a parameter by its profile likelihood.
+
+    It holds the values v with 2 (l - max l(theta; parameter = v)) <= chi^2_1, where l is the largest likelihood and the
+    maximum is over all other free parameters (Wilks 1938; Venzon and Moolgavkar 1988).
+
+    Args:
+        fit: of the answers.
+        parameter: `threshold`, `spread`, `guess` or `lapse`.
+        confidence: of the interval.
+
+    Returns:
+        Lower and upper end; a bound of the fit where the likelihood is not low enough within the bounds.
+
+    Raises:
+        ParameterError: an argument that is not acceptable.
+    """
+    if parameter not in PARAMETERS:
+        raise ParameterError([f"parameter = {shown(parameter)}: must be one of {', '.join(PARAMETERS)}"])
+    _check_confidence(confidence)
+    i, limit = PARAMETERS.index(parameter), float(special.chdtri(1.0, 1.0 - confidence))
+    best = fit.parameters[i]
+
+    def excess(value: float) -> float:
+        low, high = fit.low.copy(), fit.high.copy()
+        low[i] = high[i] = value
+        other = _fit(fit.function, fit.levels, fit.correct, fit.total, low, high)
+        return 2.0 * (fit.log_likelihood - other.log_likelihood) - limit
+
+    ends = []
+    for bound in (float(fit.low[i]), float(fit.high[i])):
+        beyond = bound != best and excess(bound) > 0.0
+        ends.append(optimize.brentq(excess, bound, best, xtol=1e-6 * abs(bound - best)) if beyond else bound)
+    return ends[0], ends[1]
+
+
+def _check_confidence(confidence: float) -> None:
+    if not 0.0 < confidence < 1.0:
+        raise ParameterError([f"confidence = {shown(confidence)}: must be between 0 and 1"])
+
+
 # -- bootstrap ---------------------------------------------------------------------------------------------------------
 
 
@@ -341,8 +385,7 @@ def bootstrap(
     """
     if not samples >= 40:
         raise ParameterError([f"samples = {shown(samples)}: must be at least 40"])
-    if not 0.0 < confidence < 1.0:
-        raise ParameterError([f"confidence = {shown(confidence)}: must be between 0 and 1"])
+    _check_confidence(confidence)
     if method not in ("bca", "percentile"):
         raise ParameterError([f"method = {shown(method)}: must be bca or percentile"])
     p = fit.probability(fit.levels) if parametric else fit.correct / fit.total

@@ -6,8 +6,8 @@ this level goes down with probability
 
     P(p) = p^(down-1) (1 - q^up) / (p^(down-1) + q^(up-1) - p^(down-1) q^(up-1)),
 
-that of a run of `down` successes before one of `up` failures (Feller 1968, chapter VIII). Where the size of a step up is
-r times that of a step down, the level drifts towards the probability with P = r / (1 + r): P = 1/2 for equal steps,
+that of a run of `down` successes before one of `up` failures (Feller 1968, chapter VIII). Where a step up has r times
+the size of a step down, the level drifts towards the probability with P = r / (1 + r): P = 1/2 for equal steps,
 which is p^2 = 1/2 for `down` = 2 and p^3 = 1/2 for 3 (Levitt 1971, table I), and p = r / (1 + r) for the weighted
 staircase with up = down = 1 (Kaernbach 1991). A `target` sets r.
 
