@@ -22,18 +22,16 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from haptic_bench.report.variants import mean_and_interval
+from haptic_bench.running import forks
 from haptic_sim.parameters import ParameterError
-from haptic_study import stable
 from haptic_study.dataset import Dataset
 from haptic_study.observers import ObserverParameters, probability_larger
-from haptic_study.psychophysics.fitting import Fit, bootstrap, fit, jnd
+from haptic_study.psychophysics.fitting import Fit, fit, jnd, likelihood_interval
 from haptic_study.psychophysics.methods import AdaptiveMethod, ConstantStimuli
 from haptic_study.session import Row, Session
 from haptic_study.simulation import observer_of_session
 from haptic_study.tasks import AnyTask, ForcedChoiceParameters, StimulusTask, TaskParameters
 
-SAMPLES = 400
-"""Simulated experiments of a bootstrap."""
 RATE = (0.0, 0.06)
 """Bounds of guess and lapse rates that are free because of lapses (Wichmann and Hill 2001a)."""
 
@@ -49,6 +47,10 @@ class Measure:
     def holds(self, truth: float) -> bool:
         """Whether the interval holds a value."""
         return self.low <= truth <= self.high
+
+    def times(self, factor: float) -> Measure:
+        """The measure in another unit."""
+        return Measure(*(factor * one for one in (self.value, self.low, self.high)))
 
 
 @dataclass(frozen=True)
@@ -128,21 +130,16 @@ def data_of(task: AnyTask, rows: Sequence[Row]) -> Data:
     return Data(values, outcomes, "yes")
 
 
-def estimate(session: Session, samples: int = SAMPLES) -> list[Estimate]:
-    """What a session has measured, for each task and condition.
-
-    Args:
-        session: replayed from its journal.
-        samples: simulated experiments for each interval.
-    """
+def estimate(session: Session) -> list[Estimate]:
+    """What a session, replayed from its journal, has measured for each task and condition."""
     groups: dict[tuple[str, str], list[Row]] = {}
     for row in session.rows:
         if row.status == "answered" and not row.trial.practice:
             groups.setdefault((row.trial.task, row.trial.condition.label), []).append(row)
-    return [_estimate(session, task, condition, rows, samples) for (task, condition), rows in groups.items()]
+    return [_estimate(session, task, condition, rows) for (task, condition), rows in groups.items()]
 
 
-def _estimate(session: Session, name: str, condition: str, rows: list[Row], samples: int) -> Estimate:
+def _estimate(session: Session, name: str, condition: str, rows: list[Row]) -> Estimate:
     task = session.study.parameters.tasks[name]
     levels = tuple(row.trial.level for row in rows)
     where = (session.participant, session.number, name, condition, len(rows))
@@ -151,7 +148,7 @@ def _estimate(session: Session, name: str, condition: str, rows: list[Row], samp
         if task.BINARY and isinstance(task, StimulusTask):
             data = data_of(task, rows)
             fitted = fit_of(task, data)
-            measures = _of_fit(task, data, fitted, samples, stable.seed("bootstrap", *where))
+            measures = _of_fit(task, data, fitted)
             measures |= _of_method(session.methods[name, condition])
         else:
             measures = _OF_KIND[task.type](task, rows)
@@ -172,30 +169,22 @@ def fit_of(task: TaskParameters, data: Data) -> Fit:
     return fit(*data.counts(), function=task.function, guess=guess, lapse=RATE)
 
 
-def _of_fit(task: StimulusTask, data: Data, fitted: Fit, samples: int, seed: int) -> dict[str, Measure]:
-    intervals = bootstrap(fitted, samples, seed)
+def _of_fit(task: StimulusTask, data: Data, fitted: Fit) -> dict[str, Measure]:
+    threshold = Measure(fitted.threshold, *likelihood_interval(fitted, "threshold"))
     found = {}
-
-    def measure(name: str, value: float, statistic: Callable[..., np.ndarray]) -> None:
-        found[name] = Measure(value, *intervals.of(statistic))
-
     if data.kind == "comparison":
-
-        def half(threshold: np.ndarray, spread: np.ndarray, *_: np.ndarray) -> np.ndarray:
-            ends = [fitted.function.inverse(p, threshold, spread) for p in (0.25, 0.75)]
-            return 0.5 * (ends[1] - ends[0])
-
-        measure("pse", fitted.threshold, lambda threshold, *_: threshold)
-        measure("jnd", jnd(fitted), half)
-        if task.reference > 0.0:
-            measure("weber", jnd(fitted) / task.reference, lambda *all_: half(*all_) / task.reference)
+        difference = Measure(jnd(fitted))
+        if not fitted.function.logarithmic:  # then the distance from F = 1/4 to F = 3/4 is in proportion to the spread
+            spread = Measure(fitted.spread, *likelihood_interval(fitted, "spread"))
+            difference = spread.times(difference.value / fitted.spread)
+        found = {"pse": threshold, "jnd": difference}
+    elif data.kind == "correct":
+        found = {"jnd": threshold}
     else:
-        name = "jnd" if data.kind == "correct" else "threshold"
-        measure(name, fitted.threshold, lambda threshold, *_: threshold)
-        if data.kind == "correct" and task.reference > 0.0:
-            measure("weber", fitted.threshold / task.reference, lambda threshold, *_: threshold / task.reference)
-    measure("lapse", fitted.lapse, lambda threshold, spread, guess, lapse: lapse)
-    return found
+        found = {"threshold": threshold}
+    if "jnd" in found and task.reference > 0.0:
+        found["weber"] = found["jnd"].times(1.0 / task.reference)
+    return {**found, "lapse": Measure(fitted.lapse, *likelihood_interval(fitted, "lapse"))}
 
 
 def _of_method(method: AdaptiveMethod) -> dict[str, Measure]:
@@ -410,10 +399,7 @@ def detectable_effect(count: int, power: float = 0.8) -> float:
     return float(brentq(lambda effect: power_of_t(effect, count) - power, 0.0, high))
 
 
-def estimates_of(dataset: Dataset, samples: int = SAMPLES) -> list[Estimate]:
-    """What all sessions of a study have measured."""
-    return [
-        one
-        for participant, number in dataset.sessions()
-        for one in estimate(dataset.replayed(participant, number)[0], samples)
-    ]
+def estimates_of(dataset: Dataset) -> list[Estimate]:
+    """What all sessions of a study have measured; sessions are shared out among the cores."""
+    found = forks.on_cores(lambda pair: estimate(dataset.replayed(*pair)[0]), dataset.sessions())
+    return [one for some in found for one in some]

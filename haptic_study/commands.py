@@ -160,8 +160,8 @@ def exclude(options: argparse.Namespace) -> int:
 def _conclude(dataset: Dataset, kinds: Sequence[str] = ()) -> int:
     """Write tables and page, and print the results over all."""
     tables.write(dataset)
-    written = page.write(dataset, kinds)
     estimates = estimates_of(dataset)
+    written = page.write(dataset, estimates, kinds)
     print(dataset.directory)
     for one in groups(estimates):
         where = f"{one.task}, {one.condition}" if one.condition else one.task

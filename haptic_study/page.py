@@ -19,7 +19,6 @@ from haptic_study.analysis import (
     Measure,
     Recovery,
     detectable_effect,
-    estimates_of,
     fit_of,
     groups,
     recoveries,
@@ -38,15 +37,14 @@ KINDS = {
     "yes": "Answered yes",
     "different": "Answered different",
 }
-BOOTSTRAP = (
-    "Intervals of participants are of 95 %, by a parametric bootstrap (BCa; Wichmann and Hill 2001, Efron 1987); those "
-    "of means by Student's t distribution among participants."
+INTERVALS = (
+    "Intervals of participants are of 95 %, by the profile likelihood (Wilks 1938); those of means by Student's t "
+    "distribution among participants."
 )
 
 
-def write(dataset: Dataset, kinds: Collection[str] = ()) -> Path:
+def write(dataset: Dataset, estimates: Sequence[Estimate], kinds: Collection[str] = ()) -> Path:
     """Write `report.html` and its figures into the directory of a study, as `kinds` besides SVG; returns the page."""
-    estimates = estimates_of(dataset)
     title = dataset.study.parameters.title or dataset.study.name
     parts = [_header(dataset, estimates)]
     return pages.write_page(dataset.directory, title, _figures(dataset, estimates), parts, kinds)
@@ -172,7 +170,7 @@ def _of_group(dataset: Dataset, found: Sequence[Group]) -> Figure:
         ]
         for one in found
     ]
-    return Figure("All participants", BOOTSTRAP, [*_spread(dataset, found)], [head, *rows] if rows else [])
+    return Figure("All participants", INTERVALS, [*_spread(dataset, found)], [head, *rows] if rows else [])
 
 
 def _spread(dataset: Dataset, found: Sequence[Group]) -> Iterator[Panel]:
@@ -207,7 +205,7 @@ def _of_people(dataset: Dataset, estimates: Sequence[Estimate]) -> Iterator[Figu
             for one in own
         ]
         if rows:
-            yield Figure(f"Participants: {task}", "95 % intervals in parentheses.", [], [head, *rows])
+            yield Figure(f"Participants: {task}", "Intervals of 95 % in parentheses.", [], [head, *rows])
 
 
 def _compared(found: Sequence[Comparison]) -> Figure:

@@ -65,7 +65,7 @@ def test_conditions_that_differ_in_two_factors_are_not_compared() -> None:
 def of_task(task: dict[str, Any], answer: Any) -> Estimate:
     session = Session(small(tasks={"t": {"method": SAME, **STIMULUS, **task}}), "01")
     run(session, answer)
-    (found,) = estimate(session, samples=40)
+    (found,) = estimate(session)
     return found
 
 
@@ -89,7 +89,7 @@ def test_a_rate_of_success_has_wilsons_interval() -> None:
     task = {"type": "free", "success": {"metric": "any", "at_least": 1.0}}
     session = Session(small(tasks={"t": {"method": SAME, "question": "?", **task}}), "01")
     run(session, lambda trial: "success" if trial.number % 4 else "failure")
-    (found,) = estimate(session, samples=40)
+    (found,) = estimate(session)
     expected = stats.binomtest(90, 120).proportion_ci(method="wilson")
     measure = found.measures["success"]
     assert (measure.value, measure.low, measure.high) == pytest.approx((0.75, expected.low, expected.high))
@@ -143,7 +143,7 @@ def test_excluded_and_dropped_trials_do_not_count() -> None:
     session = Session(small(), "01")
     run(session)
     session.apply({"event": "exclude", "trial": 3, "reason": "spoke"})
-    (found,) = estimate(session, samples=40)
+    (found,) = estimate(session)
     assert found.trials == 11
 
 

@@ -20,11 +20,12 @@ from study_sessions import BY, document, run, small
 from haptic_bench.recording.samples import Samples
 from haptic_sim.parameters import ParameterError
 from haptic_study import load_study, simulation, stable
-from haptic_study.analysis import detectable_effect, estimate, power_of_t, true_jnd
+from haptic_study.analysis import data_of, detectable_effect, fit_of, power_of_t, true_jnd
 from haptic_study.dataset import Dataset
 from haptic_study.file import load, study_of
 from haptic_study.observers import Z_75, Observer, ObserverParameters, friction, observer_of, probability_larger
 from haptic_study.presenting import present
+from haptic_study.psychophysics.fitting import jnd
 from haptic_study.session import End, Session, Trial
 from haptic_study.simulation import SimulatedParticipant
 from haptic_study.tasks import ForcedChoiceParameters
@@ -106,12 +107,13 @@ def test_thresholds_are_found_again() -> None:
             return str(1 + int(np.argmax(percepts)))
 
         run(session, sensed)
-        found += estimate(session, samples=40)
-    errors = np.array([math.sqrt(one.fit.covariance[0, 0]) for one in found if one.fit is not None])
-    centres = np.array([one.measures["pse"].value for one in found])
+        task = study.parameters.tasks["discrimination"]
+        found.append(fit_of(task, data_of(task, session.rows)))
+    errors = np.array([math.sqrt(one.covariance[0, 0]) for one in found])
+    centres = np.array([one.threshold for one in found])
     assert centres.mean() == pytest.approx(300.0, abs=4 * math.sqrt(np.mean(errors**2) / 20) + 1.0)
     assert centres.std() == pytest.approx(math.sqrt(np.mean(errors**2)), rel=0.5)
-    weber = np.array([one.measures["weber"].value for one in found])
+    weber = np.array([jnd(one) / 300.0 for one in found])
     assert weber.mean() == pytest.approx(true_jnd(parameters, 300.0) / 300.0, abs=4 * weber.std() / math.sqrt(20))
 
 
