@@ -204,6 +204,14 @@ def test_cores_import_no_ros() -> None:
                 assert not found, f"{path} imports {found}"
 
 
+def test_cores_of_studies_import_haptic_sim_alone() -> None:
+    for module, targets in arrows().items():
+        if module.startswith(("haptic_study.design", "haptic_study.psychophysics")):
+            for target in targets:
+                own = target.startswith(("haptic_study.design", "haptic_study.psychophysics"))
+                assert own or target.partition(".")[0] == "haptic_sim", f"{module} imports {target}"
+
+
 def test_launch_and_test_are_no_packages() -> None:
     for folder in ("launch", "test"):
         assert not (ROOT / folder / "__init__.py").exists()

@@ -172,4 +172,4 @@ def pairwise(groups: Mapping[str, Any]) -> list[tuple[str, str, float, float, fl
     n = [len(np.asarray(groups[a])) for a, _ in pairs]
     t = [size * math.sqrt(count) for size, count in zip(dz, n, strict=True)]
     p = [2.0 * float(special.stdtr(count - 1, -abs(one))) for one, count in zip(t, n, strict=True)]
-    return [(a, b, *rest) for (a, b), *rest in zip(pairs, t, holm(p).tolist(), dz, strict=True)]  # type: ignore[misc]
+    return [(a, b, *rest) for (a, b), *rest in zip(pairs, t, holm(p).tolist(), dz, strict=True)]

@@ -146,12 +146,16 @@ def _fit(family: PsychometricFunction, x: Any, c: Any, n: Any, low: np.ndarray, 
     inner = likelihood.information(p, q, J, n[None])[0][np.ix_(free, free)]
     determined = bool(free.any()) and np.linalg.cond(inner) < 1e12
     covariance[np.ix_(free, free)] = np.linalg.inv(inner) if determined else np.nan
+    threshold, spread, guess, lapse = map(float, values)
     return Fit(
-        family,
-        x,
-        c,
-        n,
-        *(float(one) for one in values),
+        function=family,
+        levels=x,
+        correct=c,
+        total=n,
+        threshold=threshold,
+        spread=spread,
+        guess=guess,
+        lapse=lapse,
         log_likelihood=float(np.max(reached)),
         deviance=float(_deviance(p, q, c[None], n[None])[0]),
         covariance=covariance * scale[:, None] * scale,
