@@ -7,13 +7,14 @@ import csv
 import json
 import math
 import sys
+import typing
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import yaml
-from conftest import answer
+from conftest import ROOT, answer
 from scipy.special import ndtr
 from study_sessions import BY, document, run, small
 
@@ -22,13 +23,21 @@ from haptic_sim.parameters import ParameterError
 from haptic_study import load_study, simulation, stable
 from haptic_study.analysis import data_of, detectable_effect, fit_of, power_of_t, true_jnd
 from haptic_study.dataset import Dataset
-from haptic_study.file import load, study_of
-from haptic_study.observers import Z_75, Observer, ObserverParameters, friction, observer_of, probability_larger
+from haptic_study.file import StudyParameters, load, study_of
+from haptic_study.observers import (
+    PERCEPTS,
+    Z_75,
+    Observer,
+    ObserverParameters,
+    friction,
+    observer_of,
+    probability_larger,
+)
 from haptic_study.presenting import present
 from haptic_study.psychophysics.fitting import jnd
 from haptic_study.session import End, Session, Trial
 from haptic_study.simulation import SimulatedParticipant
-from haptic_study.tasks import ForcedChoiceParameters
+from haptic_study.tasks import AnyTask, ForcedChoiceParameters
 
 MOTION = {"operator.type": "arm", "operator.path": [[0, 0, 0, 0], [0.35, 0, 0, -0.03], [0.7, 0, 0, 0]]}
 PRESS = {**MOTION, "operator.stiffness": 400.0, "operator.damping": 8.0}
@@ -270,3 +279,12 @@ def test_a_study_knows_its_digest() -> None:
     study = load("stiffness_discrimination")
     again = study_of(study.document, study.folder)
     assert again.digest == study.digest != small().digest
+
+
+def test_the_page_names_every_key() -> None:
+    text = (ROOT / "docs" / "studies.md").read_text(encoding="utf-8")
+    missing = [name for name in StudyParameters.model_fields if f"`{name}`" not in text]
+    missing += [kind for kind in PERCEPTS if f"`{kind}`" not in text]
+    for task in typing.get_args(typing.get_args(AnyTask)[0]):
+        missing += [name for name in typing.get_args(task.model_fields["type"].annotation) if f"`{name}`" not in text]
+    assert missing == []
