@@ -16,7 +16,7 @@ from haptic_study.simulation import observer_of_session, simulated_answers
 from haptic_study.tasks import FreeParameters, StimulusTask
 
 REHEARSED = 12
-"""Sessions from which the expected number of trials is taken: each group of a design is among them."""
+"""Sessions from which the expected number of trials is taken."""
 CHECKED = 400
 """Largest number of different settings that the experiment is asked for."""
 
