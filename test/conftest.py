@@ -44,6 +44,7 @@ PRODUCT = (
     "haptic_view",
     "haptic_bench",
     "haptic_experiments",
+    "haptic_study",
 )
 """The packages that are installed."""
 PACKAGES = Path(haptic_bench.__file__).resolve().parent.parent  # what is tested: the checkout's, or as installed

@@ -411,6 +411,7 @@ def test_of_every_kernel_it_is_known_what_it_was_compiled_from() -> None:
         "haptic_view",
         "haptic_bench",
         "haptic_experiments",
+        "haptic_study",
     ):
         for module in pkgutil.walk_packages(importlib.import_module(name).__path__, f"{name}."):
             if not module.name.endswith("__main__"):

@@ -136,6 +136,7 @@ def test_an_installation_needs_no_ros(tmp_path: Path) -> None:
         "haptic_view",
         "haptic_bench",
         "haptic_experiments",
+        "haptic_study",
     ):
         shutil.copytree(PACKAGES / name, packages / name, ignore=shutil.ignore_patterns("__pycache__"))
     for name in ("config", "msg"):
