@@ -97,7 +97,7 @@ class LeaderNode(ServoNode):
         self._running = False  # between the first tick and the last
         self._reported: set[str] = set()  # of foreign publishers
         self._recorded, self._closed = 0, not config.recorded
-        self._lacking = {"lost_messages": 0, "unsent_messages": 0}  # in the bag, as the recorder says
+        self._lacking: dict[str, Any] = {"lost_messages": 0, "unsent_messages": 0}  # in the bag, as the recorder says
 
     def receive_event(self, data: bytes | Message) -> None:
         """Take a TrialEvent."""
