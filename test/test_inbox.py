@@ -1,7 +1,8 @@
-"""Reception beside other publishers: what no executor takes does not end a wait, and refused messages repeat nothing."""
+"""Reception beside other publishers: an event that no executor takes ends no wait, refused messages repeat nothing."""
 
 from __future__ import annotations
 
+import itertools
 import time
 from collections.abc import Iterator
 from types import SimpleNamespace
@@ -70,4 +71,4 @@ def test_a_tick_is_repeated_by_the_clock_and_not_by_messages_that_are_refused() 
         _rest=lambda: None,
     )
     assert LeaderNode._tick(leader, 0)  # type: ignore[arg-type]
-    assert sent and all(b - a >= RESEND for a, b in zip(sent, sent[1:], strict=False))
+    assert sent and all(b - a >= RESEND for a, b in itertools.pairwise(sent))
