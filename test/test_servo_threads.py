@@ -1,8 +1,9 @@
-"""Reception beside other publishers: an event that no executor takes ends no wait, refused messages repeat nothing."""
+"""Servo threads: what ends their waits, when they repeat a tick, and one that cannot be started."""
 
 from __future__ import annotations
 
 import itertools
+import threading
 import time
 from collections.abc import Iterator
 from types import SimpleNamespace
@@ -20,6 +21,7 @@ from rclpy.qos import DurabilityPolicy, QoSProfile, ReliabilityPolicy  # noqa: E
 
 from haptic_ros.inbox import Inbox, ServoGroup, subscribe  # noqa: E402
 from haptic_ros.leader import RESEND, LeaderNode  # noqa: E402
+from haptic_ros.servo import ServoNode  # noqa: E402
 
 EFFORT = QoSProfile(depth=1, reliability=ReliabilityPolicy.BEST_EFFORT)
 KEPT = QoSProfile(depth=1, reliability=ReliabilityPolicy.RELIABLE, durability=DurabilityPolicy.TRANSIENT_LOCAL)
@@ -72,3 +74,18 @@ def test_a_tick_is_repeated_by_the_clock_and_not_by_messages_that_are_refused() 
     )
     assert LeaderNode._tick(leader, 0)  # type: ignore[arg-type]
     assert sent and all(b - a >= RESEND for a, b in itertools.pairwise(sent))
+
+
+def test_a_servo_thread_that_cannot_be_started_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Found by the campaign, without memory: the wait for it hid why it had failed."""
+
+    def start(_: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(threading.Thread, "start", start)
+    transport = SimpleNamespace(composition=None, inbox=None)
+    node = SimpleNamespace(_stopping=False, _thread=None, _serve=lambda: None, transport=transport)
+    with pytest.raises(RuntimeError, match="new thread"):
+        ServoNode.on_activate(node, None)  # type: ignore[arg-type]
+    ServoNode.stop_servo(node)  # type: ignore[arg-type]
+    assert node._stopping
