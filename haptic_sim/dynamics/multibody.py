@@ -240,6 +240,7 @@ class BodyArrays(NamedTuple):
     first: np.ndarray = shared("first coordinate of the tree of each coordinate", "nv", dtype=np.int64)
     support: np.ndarray = shared("whether a coordinate moves a joint", "joints", "nv", dtype=np.bool_)
     tree_of: np.ndarray = shared("tree of each joint, -1 of the universe", "joints", dtype=np.int64)
+    falling: float = value("g^2 times the mass of all bodies, but of what is balanced", unit="N^2/kg")
     hand: int = value("joint of the hand")
     hand_tree: int = value("tree of the hand")
     planes: int = value("number of planes that move as masses along their normals")
@@ -346,6 +347,8 @@ class Multibody:
         self.p_WH, self.R_WH = placement.translation, placement.rotation
         start, size = self.trees.start, self.trees.size
         free, free_inertia = _free_bodies(model)
+        weighed = sum(body.mass for body in list(model.inertias)[1:]) - sum(body.mass for body in balanced)
+        falling = float(weighed * (model.gravity.linear @ model.gravity.linear))
         self.arrays = a = allocate(
             BodyArrays,
             {
@@ -366,6 +369,7 @@ class Multibody:
             first=np.repeat(start, size),
             support=self.trees.support,
             tree_of=self.trees.of_joint,
+            falling=falling,
             hand=self.hand_joint,
             hand_tree=tree,
             free=free,
