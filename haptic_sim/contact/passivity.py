@@ -96,13 +96,13 @@ def foresee_bonds(count, bonds, a, period, storage, held):
 @kernel
 def record_final_storage(count, bonds, a, period):
     """Remember the storage of all bonds at the end of the step, with the velocities that `foresee` has found [J]."""
-    z, K, v, normal, t, final_storage = bonds.strain, bonds.stiffness, a.after, a.rows.normal, a.tangent, bonds.final_storage
+    z, K, v, normal, t, final = bonds.strain, bonds.stiffness, a.after, a.rows.normal, a.tangent, bonds.final_storage
     for i in range(count):
-        final_storage[i] = 0.0
+        final[i] = 0.0
         if K[i] > 0.0:
             z_1, z_2 = _along_tangents(z, normal, t, i)
             square = z[i, 0] * z[i, 0] + z[i, 1] * z[i, 1] + z[i, 2] * z[i, 2]
-            final_storage[i] = 0.5 * K[i] * (square + period * (z_1 * v[i, 1] + z_2 * v[i, 2]))
+            final[i] = 0.5 * K[i] * (square + period * (z_1 * v[i, 1] + z_2 * v[i, 2]))
 
 
 @kernel(inline="always")
