@@ -87,7 +87,7 @@ class CompiledTree:
         laws: of the joints.
         balanced: what gravity does not pull at (`gravcomp`): mass and centre of mass of each joint in its axes.
         centre: centre of mass of a free body on a joint, in its axes [m] (3,).
-        free: whether the root is a free body; root_damping: of its velocities, where it is on no joint, as of `FileTree`.
+        free: whether the root is a free body; root_damping: that of `FileTree`, where it is on no joint.
         start: configuration that the model shows.
         ignored: what of the joints is not simulated.
     """
@@ -195,8 +195,8 @@ class CompiledTree:
     def _free_damping(self, k: int, name: str) -> float:
         """Damping of a free joint that is simulated; the rest of its laws are listed as ignored.
 
-        MuJoCo's force on each velocity is -b v_i: a force -b v_O at the origin O of the body, and a torque -b w. They are
-        the laws of the free body's own coordinates where its centre of mass is at O.
+        MuJoCo's force on each velocity is -b v_i: a force -b v_O at the origin O of the body, and a torque -b w. They
+        are laws of the free body's own coordinates where its centre of mass is at O.
         """
         v = int(self._mj.jnt_dofadr[k])
         centred = float(np.linalg.norm(self._centre_of(int(self._mj.jnt_bodyid[k])))) < CENTRED

@@ -60,7 +60,7 @@ class FileTree:
         free: whether the root is a free body; else it is fixed.
         shapes: for collisions.
         laws: limits, damping, friction and springs of its joints.
-        root_damping: of a free root: of its centre of mass [N s/m] and, with the same number, of its rotation [N m s/rad].
+        root_damping: of a free root, of its centre of mass [N s/m] and by the same number of its rotation [N m s/rad].
         start: configuration that the file shows; empty: the neutral one.
         balanced: what gravity does not pull at, mass and centre of mass of each joint in its axes; empty: nothing.
         constraints: exact constraints that the file has, by name, between its links and joints by their names in it.
