@@ -141,7 +141,7 @@ class Page:
         away: np.ndarray | None = None,
     ):
         require_viser()
-        from haptic_view.guarded_server import GuardedServer
+        from haptic_view.guarded_server import GuardedServer  # imports viser
 
         self.scene = scene
         with contextlib.redirect_stdout(io.StringIO()):  # it says where it is; so do we
