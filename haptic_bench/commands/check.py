@@ -17,6 +17,7 @@ from haptic_bench.commands.command_line import DONE, FAILED
 from haptic_bench.experiment import StartError, Trial, load, load_document
 from haptic_bench.running.properties import Finding, properties
 from haptic_bench.running.runner import Interruption
+from haptic_bench.set_up import requirements
 from haptic_bench.trials.trial import run_trial
 from haptic_sim import inputs
 from haptic_sim.messages import FORCE
@@ -79,11 +80,13 @@ IN_THE_PLANE = {"scene": {"type": "empty"}, "tool": {"type": "peg"}}
 
 def check(options: argparse.Namespace) -> int:
     """`haptics check PART [--in EXPERIMENT] [--set KEY=VALUE] [--offline]`."""
-    status = DONE
+    status, lacking = DONE, requirements.unmet(("rclpy",))
     for kind, name in _found(options.part):
         trial, problem = _built(kind, name, options)
         print(f"{name}, of the {kind.name}:")
-        for finding in _findings(kind.name, trial, problem, lockstep=not options.offline):
+        if lacking and not options.offline:
+            print(f"  not checked in lockstep, which needs ROS 2: {lacking[0]}")
+        for finding in _findings(kind.name, trial, problem, lockstep=not (options.offline or lacking)):
             print(f"  {'failed' if finding.problem else 'passed'}  {finding.text}")
             if finding.problem:
                 print(f"          {finding.problem}")

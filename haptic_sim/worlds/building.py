@@ -34,7 +34,7 @@ from haptic_sim.constraints.in_worlds import WorldConstraint
 from haptic_sim.constraints.parameters import AnyWorldConstraintParameters, JointCouplingParameters
 from haptic_sim.contact_rows import ContactRows
 from haptic_sim.dynamics.gravity import balance
-from haptic_sim.dynamics.joints import JointLaw
+from haptic_sim.dynamics.joints import JointLaw, free_joint_laws
 from haptic_sim.dynamics.loose import PINOCCHIO_COORDINATES, joint_placements, part_of
 from haptic_sim.dynamics.multibody import Multibody, SurveyedMultibody, coordinate_names, free_joint, planar_joint
 from haptic_sim.fields.acting import Field
@@ -792,7 +792,8 @@ def _add_tree(
     if tree.free:
         X_FB = tree.root_pose()
         inertia = X_FB.actInv(model.inertias[0])
-        links[0] = _free_link(first[0], inertia, X_WF * X_FB, v[:6], X_FB.actInv(weights[0]))
+        laws = free_joint_laws(first[0], tree.root_damping, tree.root_damping)
+        links[0] = _free_link(first[0], inertia, X_WF * X_FB, v[:6], X_FB.actInv(weights[0]), laws)
         X_CJ[0] = _to_centre(inertia) * X_FB.inverse()
         v = v[6:]
     for joint in range(1, model.njoints):
@@ -882,7 +883,14 @@ def _to_centre(inertia: pin.Inertia) -> pin.SE3:
     return pin.SE3(np.eye(3), -np.array(inertia.lever))
 
 
-def _free_link(name: str, inertia: pin.Inertia, X_WB: pin.SE3, velocity: np.ndarray, balanced: pin.Inertia) -> _Link:
+def _free_link(
+    name: str,
+    inertia: pin.Inertia,
+    X_WB: pin.SE3,
+    velocity: np.ndarray,
+    balanced: pin.Inertia,
+    laws: tuple[JointLaw, ...] = (),
+) -> _Link:
     """The joint of a free body with its axes at X_WB; inertias in these, `velocity` in world axes."""
     return _Link(
         name=name,
@@ -894,6 +902,7 @@ def _free_link(name: str, inertia: pin.Inertia, X_WB: pin.SE3, velocity: np.ndar
         q=np.concatenate([X_WB.act(np.array(inertia.lever)), pin.Quaternion(X_WB.rotation).coeffs()]),
         v=np.concatenate([velocity[:3], X_WB.rotation.T @ velocity[3:]]),
         free=True,
+        laws=laws,
         balanced=_to_centre(inertia).act(balanced),
     )
 
@@ -1016,7 +1025,8 @@ def _link(plan: _Plan, name: str, body: Any, inertia: pin.Inertia) -> tuple[_Lin
     centred = _to_centre(inertia)
     if isinstance(body, FreeBodyParameters):
         balanced = inertia if body.gravity_compensation else pin.Inertia.Zero()
-        return _free_link(name, inertia, body.pose, np.array(body.velocity), balanced), centred
+        laws = free_joint_laws(name, body.damping, body.turn_damping)
+        return _free_link(name, inertia, body.pose, np.array(body.velocity), balanced, laws), centred
     parent, pose, X_JB = None, pin.SE3.Identity(), pin.SE3.Identity()
     if isinstance(body, PlanarBodyParameters):
         joint, X_JB = planar_joint(), centred

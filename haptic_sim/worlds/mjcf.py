@@ -110,6 +110,7 @@ def _file_tree(model: Any, tree: CompiledTree, bodies: list[int], names: tuple[s
         tuple(law for law in tree.laws if not law.idle),
         tuple(tree.start),
         tuple(tree.balanced),
+        root_damping=tree.root_damping,
     )
 
 

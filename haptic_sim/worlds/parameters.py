@@ -131,6 +131,12 @@ class FreeBodyParameters(Placed, _SpatialBody):
         unit="m/s, rad/s",
         description="Velocity of the body's centre of mass, and its angular velocity, in world axes, at the start",
     )
+    damping: float = quantity(
+        0.0, unit="N s/m", description="Viscous damping of the body's centre of mass", ge=0.0, le=1e9
+    )
+    turn_damping: float = quantity(
+        0.0, unit="N m s/rad", description="Viscous damping of the body's rotation", ge=0.0, le=1e9
+    )
 
 
 class PlanarBodyParameters(_MovingBody):
