@@ -313,7 +313,7 @@ def balances(motion: IdealMotion, wrench: Wrench, v0: np.ndarray, inertia: np.nd
 
 
 @settings(
-    max_examples=50,
+    max_examples=20,
     derandomize=True,
     database=None,
     deadline=None,

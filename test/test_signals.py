@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import random
 import re
@@ -13,7 +14,7 @@ from functools import partial
 from pathlib import Path
 
 import pytest
-from conftest import DEADLINE, PACKAGES, ROOT, python
+from conftest import DEADLINE, PACKAGES, ROOT, python, sampled
 
 LAUNCHER = ROOT / "haptics"
 SAID = {signal.SIGINT: "haptics: interrupted", signal.SIGTERM: "haptics: terminated"}
@@ -27,8 +28,15 @@ def stamps() -> dict[str, int]:
 
 @pytest.mark.graph
 @pytest.mark.skipif(not (ROOT / ".haptics" / "kernels" / "stamp").exists(), reason="the checkout is not prepared")
-@pytest.mark.parametrize("mode", ["offline", "lockstep", "realtime"])
-@pytest.mark.parametrize("number", list(SAID))
+@pytest.mark.parametrize(
+    ("mode", "number"),
+    sampled(
+        itertools.product(("offline", "lockstep", "realtime"), SAID),
+        ("offline", signal.SIGINT),
+        ("lockstep", signal.SIGTERM),
+        ("realtime", signal.SIGHUP),
+    ),
+)
 def test_a_start_can_be_ended_at_any_instant(tmp_path: Path, mode: str, number: signal.Signals) -> None:
     before = stamps()
     settings = ("--mode", mode, "--duration", "3000", "--set", "analysis=trial")
