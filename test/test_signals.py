@@ -10,6 +10,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
@@ -24,6 +25,11 @@ SAID[signal.SIGHUP] = "haptics: terminal closed"
 def stamps() -> dict[str, int]:
     """When the folders of the environment were made."""
     return {path.parent.name: path.stat().st_mtime_ns for path in (ROOT / ".haptics").glob("*/stamp")}
+
+
+def as_usual(number: signal.Signals) -> Callable[[], object]:
+    """What a new process calls first, so that a signal ends it also where the tests are run by nohup."""
+    return partial(signal.signal, number, signal.SIG_DFL)
 
 
 @pytest.mark.graph
@@ -41,8 +47,7 @@ def test_a_start_can_be_ended_at_any_instant(tmp_path: Path, mode: str, number: 
     before = stamps()
     settings = ("--mode", mode, "--duration", "3000", "--set", "analysis=trial")
     command = [LAUNCHER, "run", "corner_peg", *settings, "--out", "out"]
-    as_usual = partial(signal.signal, number, signal.SIG_DFL)  # also where the tests are run by nohup
-    process = subprocess.Popen(command, cwd=tmp_path, stdout=-1, stderr=-1, text=True, preexec_fn=as_usual)
+    process = subprocess.Popen(command, cwd=tmp_path, stdout=-1, stderr=-1, text=True, preexec_fn=as_usual(number))
     time.sleep(random.Random(f"{mode} {number}").uniform(0.0, 2.0))  # an instant, not a wait for something
     process.send_signal(number)
     _, err = process.communicate(timeout=DEADLINE)
@@ -68,7 +73,9 @@ start.become([sys.executable, "-m", "haptic_bench", "list"], os.environ)
 def test_a_signal_between_the_launcher_and_the_program_is_handed_on(number: signal.Signals) -> None:
     environment = os.environ | {"PYTHONPATH": f"{PACKAGES}{os.pathsep}{os.environ.get('PYTHONPATH', '')}"}
     command = [sys.executable, "-c", HANDED_ON, str(int(number))]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=DEADLINE)
+    done = subprocess.run(
+        command, env=environment, capture_output=True, text=True, timeout=DEADLINE, preexec_fn=as_usual(number)
+    )
     assert (done.returncode, done.stdout, done.stderr) == (128 + number, "", SAID[number] + "\n")
 
 
