@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from conftest import sampled
 from hypothesis import Phase, example, given, settings
 from hypothesis import strategies as st
 from scipy.signal import lti
@@ -253,10 +254,13 @@ streams = st.lists(
 
 
 @pytest.mark.long
-@given(streams, st.floats(0.01, 10.0), st.booleans(), st.lists(st.integers(0, 120), max_size=2))
+@pytest.mark.parametrize("part", sampled(range(3), 0))
+@given(
+    stream=streams, mass=st.floats(0.01, 10.0), sound=st.booleans(), broken=st.lists(st.integers(0, 120), max_size=2)
+)
 @settings(max_examples=60, deadline=None)
 def test_force_and_its_rate_stay_within_their_bounds_whatever_comes(
-    stream: Any, mass: float, sound: bool, broken: list[int]
+    part: int, stream: Any, mass: float, sound: bool, broken: list[int]
 ) -> None:
     """Late, doubled, out of order, not finite, of other sources, of bodies that move, do not, or are not there.
 
