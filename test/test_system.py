@@ -144,9 +144,8 @@ def check_world_topics(node: Any) -> None:
 def one_message(node: Any, kind: type, topic: str, qos: QoSProfile) -> Any:
     """The first message of a topic that arrives from now on."""
     got: list[Any] = []
-    subscription = node.create_subscription(kind, topic, got.append, qos)
+    node.create_subscription(kind, topic, got.append, qos)  # until the end of the node: its executor may wait on it
     wait_until(lambda: got, topic)
-    node.destroy_subscription(subscription)
     return got[0]
 
 
