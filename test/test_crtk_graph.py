@@ -317,7 +317,7 @@ def test_a_client_pushes_the_simulated_device(haptics: Callable[..., Haptics], t
             "the whole force, after the soft start",
         )
         wait_until(lambda: len(poses) > 20, "poses that are reliable")
-        node.destroy_timer(timer)
+        timer.cancel()
         wait_until(lambda: states[-1].command_tick < 0, "zero force after the last command")
         run.interrupt()
         assert run.wait() == 0, run.err
