@@ -10,6 +10,7 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 import pytest
+from conftest import sampled
 
 from haptic_bench.analysis.base import Analysis
 from haptic_bench.analysis.claims import Findings
@@ -70,19 +71,24 @@ def failed(kind: str, trial: Trial) -> dict[str, str]:
     return {one.text: one.problem for one in properties(kind, trial) if one.problem}
 
 
-@pytest.mark.parametrize(("kind", "name"), OURS)
+ORDINARY = [
+    *((kind, name) for kind, name in OURS if kind in ("contact_methods", "devices", "operators", "local_models")),
+    ("controllers", "virtual_coupling"),
+    ("friction_models", "coulomb"),
+]  # every one that may put energy into a hand by itself, and one of each other kind
+
+
+@pytest.mark.parametrize(("kind", "name"), sampled(OURS, *ORDINARY))
 def test_our_parts_have_all_properties(kind: str, name: str) -> None:
     assert failed(kind, trial_of(kind, name, KEYS.get(name, ()))) == {}
 
 
 WITH_KEYS = ("formulas", "mujoco", "world")
-LARGE = ("stack",)  # twenty bodies
+SCENES_OF_EACH_KIND = ("door", "enclosure", "rolling_spheres", "strike")  # a joint, walls, constraints, impacts
 SCENES = [name for name in groups()["scenes"].entries() if name not in WITH_KEYS]
 
 
-@pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=pytest.mark.exhaustive) if name in LARGE else name for name in SCENES]
-)
+@pytest.mark.parametrize("name", sampled(SCENES, *SCENES_OF_EACH_KIND))
 def test_our_scenes_have_all_properties(name: str) -> None:
     """Each in the experiment of its name, if there is one: rolling_spheres starts off its constraints."""
     assert failed("scenes", trial_of("scenes", name)) == {}
