@@ -8,7 +8,7 @@ from typing import Any
 
 from haptic_bench.analysis.base import analysis_of
 from haptic_sim.parameters import ParameterError, did_you_mean
-from haptic_study import stable
+from haptic_study.design import stable
 from haptic_study.file import Study
 from haptic_study.observers import check_percept
 from haptic_study.session import End, Form, Page, Paused, Rest, Session, Trial

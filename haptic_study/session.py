@@ -32,7 +32,7 @@ from typing import Any
 
 from haptic_sim import inputs
 from haptic_sim.parameters import ParameterError
-from haptic_study import stable
+from haptic_study.design import stable
 from haptic_study.file import Condition, QuestionnaireParameters, Study
 from haptic_study.order import Block, blocks
 from haptic_study.psychophysics.methods import AdaptiveMethod, Level, method_of

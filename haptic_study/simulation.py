@@ -7,8 +7,8 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from haptic_study import stable
 from haptic_study.dataset import Dataset, Recording
+from haptic_study.design import stable
 from haptic_study.file import ItemParameters
 from haptic_study.journal import sync_folder
 from haptic_study.observers import Observer, ObserverParameters

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from haptic_sim import inputs
-from haptic_study import stable
+from haptic_study.design import stable
 from haptic_study.file import Study, known_studies, study_of
 from haptic_study.plan import simulated_answers
 from haptic_study.session import End, Form, Page, Paused, Rest, Session, Trial

@@ -43,7 +43,7 @@ QUEST: dict[str, Any] = {
     "trials": 25,
 }
 PSI: dict[str, Any] = {"type": "psi", "levels": GRID, "threshold": GRID, "spread": [0.5, 1, 2], "trials": 20}
-CONSTANT: dict[str, Any] = {"type": "constant_stimuli", "levels": [1, 2, 3, 4, 5, 6, 7], "repetitions": 5}
+CONSTANT: dict[str, Any] = {"type": "constant_stimuli", "levels": [1, 2, 3, 4, 5, 6, 7], "repetitions": 20}
 LIMITS: dict[str, Any] = {"type": "limits", "levels": [1, 2, 3, 4, 5, 6, 7], "series": 6, "vary": 2}
 INTERLEAVED: dict[str, Any] = {"type": "interleaved", "tracks": [STAIRCASE, LIMITS, {**STAIRCASE, "start": 1}]}
 ALL = {one["type"]: one for one in (STAIRCASE, QUEST, PSI, CONSTANT, LIMITS, INTERLEAVED)}
@@ -311,7 +311,7 @@ def test_an_answer_that_no_parameters_allow() -> None:
 def test_constant_stimuli_are_each_once_before_any_again() -> None:
     method = method_of(CONSTANT, 4)
     assert isinstance(method, ConstantStimuli)
-    rounds = np.array(method.order).reshape(5, 7)
+    rounds = np.array(method.order).reshape(20, 7)
     assert (np.sort(rounds, axis=1) == np.arange(1.0, 8.0)).all()
     assert len({tuple(one) for one in rounds}) > 1
     other = method_of(CONSTANT, 5)

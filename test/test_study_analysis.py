@@ -10,9 +10,9 @@ import pytest
 from scipy import stats
 from study_sessions import run, small
 
-from haptic_study import stable
 from haptic_study.analysis import Estimate, Group, Measure, estimate, groups, mean_of
 from haptic_study.comparisons import comparisons
+from haptic_study.design import stable
 from haptic_study.observers import ObserverParameters
 from haptic_study.session import Session, Trial
 from haptic_study.tasks import ForcedChoiceParameters, FreeParameters
@@ -114,7 +114,7 @@ def test_the_question_does_not_change_the_function(ask: str) -> None:
 
 
 def test_false_alarms_are_the_guess_rate() -> None:
-    task = {"type": "yes_no", "catch": 0.3, "reference": 0.0, "method": {**SAME, "levels": [5.0, 300.0, 400.0]}}
+    task = {"type": "yes_no", "catch": 0.3, "reference": 0.0, "method": {**SAME, "levels": [5.0, 50.0, 80.0, 300.0, 400.0]}}
 
     def answer(trial: Trial) -> str:
         return "yes" if trial.values[0] > 100.0 or trial.number % 5 == 0 else "no"

@@ -68,7 +68,7 @@ def test_the_order_depends_on_seed_study_and_participant() -> None:
     assert presented(other, "01") != orders["01"]
 
 
-RECORDED = [(200.0, 1), (320.0, 0), (400.0, 1), (280.0, 1), (320.0, 1), (200.0, 1)]
+RECORDED = [(280.0, 1), (400.0, 0), (200.0, 1), (320.0, 1), (400.0, 1), (280.0, 1)]
 """Levels and intervals of the comparison of the first trials of participant 01."""
 
 

@@ -20,9 +20,10 @@ from study_sessions import BY, document, run, small
 
 from haptic_bench.recording.samples import Samples
 from haptic_sim.parameters import ParameterError
-from haptic_study import load_study, simulation, stable
+from haptic_study import load_study, simulation
 from haptic_study.analysis import data_of, detectable_effect, fit_of, power_of_t, true_jnd
 from haptic_study.dataset import Dataset
+from haptic_study.design import stable
 from haptic_study.file import StudyParameters, load, study_of
 from haptic_study.observers import (
     PERCEPTS,
@@ -102,7 +103,10 @@ def test_the_weber_fraction_is_that_of_three_quarters() -> None:
 
 
 def test_thresholds_are_found_again() -> None:
-    """Of 20 observers the mean is where theory has it, within four standard errors of the fits' own covariances."""
+    """Of 20 observers the mean is where theory has it, within four standard errors of the fits' own covariances.
+
+    Guess and lapse rates that are estimated take up to a sixth off the Weber fraction (docs/studies.md).
+    """
     method = {"type": "constant_stimuli", "levels": [200.0, 240.0, 270.0, 330.0, 360.0, 400.0], "repetitions": 40}
     study = small(tasks__discrimination__method=method)
     parameters = ObserverParameters(weber=0.12)
@@ -123,7 +127,8 @@ def test_thresholds_are_found_again() -> None:
     assert centres.mean() == pytest.approx(300.0, abs=4 * math.sqrt(np.mean(errors**2) / 20) + 1.0)
     assert centres.std() == pytest.approx(math.sqrt(np.mean(errors**2)), rel=0.5)
     weber = np.array([jnd(one) / 300.0 for one in found])
-    assert weber.mean() == pytest.approx(true_jnd(parameters, 300.0) / 300.0, abs=4 * weber.std() / math.sqrt(20))
+    expected, error = true_jnd(parameters, 300.0) / 300.0, 4 * weber.std() / math.sqrt(20)
+    assert 5 / 6 * expected - error < weber.mean() < expected + error
 
 
 def test_power_is_that_of_tables() -> None:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import Any, TypeVar
 
 from haptic_sim.inputs import ParameterError, shown
-from haptic_study.design.shuffles import Choices
+from haptic_study.design.stable import Choices
 
 T = TypeVar("T")
 LARGEST_SQUARE = 1000  # rows: far more conditions than a person has time for

@@ -15,7 +15,7 @@ from pydantic import model_validator
 from haptic_sim.inputs import ParameterError, shown
 from haptic_sim.parameters import Parameters, did_you_mean, quantity
 from haptic_study.design.orders import LARGEST_SQUARE, constrained, full, latin_square, williams
-from haptic_study.design.shuffles import Choices
+from haptic_study.design.stable import Choices
 
 Condition = dict[str, Any]
 """Level of each factor, by the name of the factor."""

@@ -9,7 +9,7 @@ from pydantic import AfterValidator, model_validator
 
 from haptic_sim.parameters import quantity
 from haptic_sim.random_numbers import stream
-from haptic_study.design.shuffles import Choices
+from haptic_study.design.stable import Choices
 from haptic_study.psychophysics import fitting
 from haptic_study.psychophysics.adaptive import AdaptiveMethod, Level, Method, MethodParameters, mean_with_interval
 
