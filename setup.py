@@ -15,6 +15,7 @@ PACKAGES = [
     "haptic_view",
     "haptic_bench",
     "haptic_experiments",
+    "haptic_study",
 ]
 
 

@@ -97,9 +97,9 @@ def run(place: Path, name: str, interruption: Interruption) -> Figures:
         Interrupted: before its end; the benchmark has ended, too.
     """
     with tempfile.TemporaryDirectory() as folder:
-        file, said = Path(folder, "results.json"), Path(folder, "stderr")
+        file, log = Path(folder, "results.json"), Path(folder, "stderr")
         command = [str(place / "haptics"), "benchmark", name, "--json", str(file)]
-        with said.open("w") as stderr:
+        with log.open("w") as stderr:
             process = subprocess.Popen(
                 command, cwd=place, env=_clean(), stdout=subprocess.DEVNULL, stderr=stderr, start_new_session=True
             )
@@ -110,7 +110,7 @@ def run(place: Path, name: str, interruption: Interruption) -> Figures:
         finally:
             _end(process)
         if process.returncode or not file.is_file():
-            text = said.read_text(encoding="utf-8", errors="replace").strip()[-500:]
+            text = log.read_text(encoding="utf-8", errors="replace").strip()[-500:]
             raise ParameterError([f"--compare: benchmark {name} of {place.name} failed: {text}"])
         return figures_of(json.loads(file.read_text(encoding="utf-8")))
 

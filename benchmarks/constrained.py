@@ -73,8 +73,8 @@ class Table:
         if most is None:
             self.rows.append(self._row(name, value, unit, "", None))
         else:
-            met = value < most if below else value <= most
-            self.rows.append(self._row(name, value, unit, f"{'<' if below else '<='} {most:g}", met))
+            reached = value < most if below else value <= most
+            self.rows.append(self._row(name, value, unit, f"{'<' if below else '<='} {most:g}", reached))
 
     def figures(self, name: str, one: Figures) -> None:
         """All figures of a contestant, printed as they were measured."""

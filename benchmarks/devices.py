@@ -102,8 +102,8 @@ class ServiceStand:
         self._ask("back", index)
 
     def zero(self, index: int) -> float:
-        told = self._ask("told", index)
-        return float("inf") if any(told["force"]) else float(told["zero"])
+        received = self._ask("told", index)
+        return float("inf") if any(received["force"]) else float(received["zero"])
 
     def echo_time(self, force: float) -> float:
         """See Stand: a message and its answer, by a bare client."""
@@ -147,8 +147,8 @@ class LibraryStand:
         self._library.back(index)
 
     def zero(self, index: int) -> float:
-        told = self._library.told(index)
-        return float("inf") if told.wrench.any() else float(told.zero)
+        received = self._library.told(index)
+        return float("inf") if received.wrench.any() else float(received.zero)
 
     def echo_time(self, force: float) -> float:
         """See Stand: a force and the next position; of a scheduler that is its period."""

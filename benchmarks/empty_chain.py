@@ -41,13 +41,13 @@ def main() -> None:
     rclpy.init()
     node = rclpy.create_node(role, namespace=namespace)
     depth = 1000 if role == "recorder" else 1
-    heard = ["device_command"] if role == "driver" else list(ANSWERS[role])
-    spoken = ["device_state"] if role == "driver" else [topic for topic in ANSWERS[role].values() if topic]
+    topics = ["device_command"] if role == "driver" else list(ANSWERS[role])
+    published = ["device_state"] if role == "driver" else [topic for topic in ANSWERS[role].values() if topic]
     publishers = {
         topic: node.create_publisher(
             _type(topic), topic, QoSProfile(depth=1, reliability=ReliabilityPolicy.BEST_EFFORT)
         )
-        for topic in spoken
+        for topic in published
     }
     subscriptions = {
         topic: node.create_subscription(
@@ -57,7 +57,7 @@ def main() -> None:
             QoSProfile(depth=depth, reliability=ReliabilityPolicy.BEST_EFFORT),
             raw=True,
         )
-        for topic in heard
+        for topic in topics
     }
     inbox = Inbox(node.context, subscriptions)
     if rate is not None and role != "recorder":  # which has no priority in a trial either
@@ -79,11 +79,11 @@ def _record(inbox: Inbox, gather: float) -> None:
 def _answer(role: str, inbox: Inbox, publishers: dict[str, rclpy.publisher.Publisher], realtime: bool) -> None:
     """Answer each message; in realtime with its tick, so that a late answer is not taken for one in time."""
     answers = {topic: bytes(SIZES[answer]) for topic, answer in ANSWERS[role].items()}
-    heard = True
-    while heard:
-        heard = False
+    found = True
+    while found:
+        found = False
         for topic, data in inbox.wait(SILENCE):
-            heard = True
+            found = True
             answer = answers[topic]
             if realtime:
                 answer = answer[: TICK.start] + data[TICK] + answer[TICK.stop :]

@@ -41,9 +41,9 @@ COMPARED = ("offline", "lockstep", "control")
 Result = dict[str, Any]
 
 
-def _row(name: str, value: float, unit: str, target: str, met: bool | None) -> Result:
+def _row(name: str, value: float, unit: str, target: str, reached: bool | None) -> Result:
     """A result; without a target `met` is None."""
-    return {"name": name, "value": value, "unit": unit, "target": target, "met": met}
+    return {"name": name, "value": value, "unit": unit, "target": target, "met": reached}
 
 
 def offline() -> list[Result]:

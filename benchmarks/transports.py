@@ -70,10 +70,10 @@ class Ros:
         self._publishers = {
             topic: node.create_publisher(kind[topic], topic, qos) for topic in SIZES if SOURCE[topic] == role
         }
-        heard = {
+        topics = {
             topic: node.create_subscription(kind[topic], topic, lambda _: None, qos, raw=True) for topic in HOPS[role]
         }
-        self._node, self._inbox = node, Inbox(node.context, heard)
+        self._node, self._inbox = node, Inbox(node.context, topics)
 
     def send(self, topic: str, data: bytes) -> None:
         self._publishers[topic].publish(data)
@@ -132,17 +132,17 @@ class Zenoh:
         self._session = zenoh.open(config)
         self._publishers = {
             topic: self._session.declare_publisher(f"{name}/{target}/{topic}", express=True)
-            for target, heard in HOPS.items()
-            for topic in heard
+            for target, topics in HOPS.items()
+            for topic in topics
             if SOURCE[topic] == role
         }
-        self._heard = self._session.declare_subscriber(f"{name}/{role}/*", zenoh.handlers.FifoChannel(16))
+        self._subscriber = self._session.declare_subscriber(f"{name}/{role}/*", zenoh.handlers.FifoChannel(16))
 
     def send(self, topic: str, data: bytes) -> None:
         self._publishers[topic].put(data)
 
     def receive(self, timeout: float) -> list[tuple[str, bytes]]:
-        sample = self._heard.recv()  # without a timeout: who has started the process ends it
+        sample = self._subscriber.recv()  # without a timeout: who has started the process ends it
         return [(str(sample.key_expr).rpartition("/")[2], bytes(sample.payload))]
 
 
@@ -164,8 +164,8 @@ class Iceoryx:
 
         self._listener = service(role).event().open_or_create().listener_builder().create()
         self._publishers, self._subscribers, self._notifiers = {}, {}, {}
-        for target, heard in HOPS.items():
-            for topic in heard:
+        for target, topics in HOPS.items():
+            for topic in topics:
                 if role not in (target, SOURCE[topic]):
                     continue
                 made = service(topic).publish_subscribe(_Payload).open_or_create()
@@ -198,7 +198,7 @@ class Ring:
         self._memory = mmap.mmap(numbers["memory"], 4096)
         self._place = {topic: 1024 * number for number, topic in enumerate(SIZES)}
         self._events = {
-            topic: numbers[target] for target, heard in HOPS.items() for topic in heard if SOURCE[topic] == role
+            topic: numbers[target] for target, topics in HOPS.items() for topic in topics if SOURCE[topic] == role
         }
         self._event, self._seen = numbers[role], dict.fromkeys(HOPS[role], bytes(8))
         self._poll = select.poll()

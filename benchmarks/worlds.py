@@ -113,9 +113,9 @@ def measure(
             for name, times in spent.items():
                 rate = count * steps / statistics.median(processor for _, processor in times)
                 results.append(row(f"{count} worlds, {name}: steps a second and core", rate, "steps/s", "", None))
-                name_alone = name.partition(", ")[0]
-                if name_alone != name:
-                    pairs = zip(spent[name_alone], times, strict=True)
+                on_one_thread = name.partition(", ")[0]
+                if on_one_thread != name:
+                    pairs = zip(spent[on_one_thread], times, strict=True)
                     gain = statistics.median(one[0] / many[0] for one, many in pairs)
                     results.append(row(f"{count} worlds, {name}: faster than one thread", gain, "times", "", None))
     return results

@@ -85,6 +85,6 @@ def two_hosts() -> Iterator[Hosts]:
                 for link in ("lo", ends[side]):
                     _run("ip", "-n", name, "link", "set", link, "up")
         except (OSError, subprocess.CalledProcessError) as error:
-            said = getattr(error, "stderr", None) or error
-            raise NoHostsError(f"network namespaces cannot be made here: {said}") from None
+            reason = getattr(error, "stderr", None) or error
+            raise NoHostsError(f"network namespaces cannot be made here: {reason}") from None
         yield Hosts(names, ends)

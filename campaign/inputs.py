@@ -93,13 +93,13 @@ def call(*arguments: str) -> str:
         status = int(error.code or 0)
     except BaseException as error:
         return f"{type(error).__name__}: {error}"
-    said = err.getvalue()
-    if "Traceback" in said or "an error of haptics" in said:
-        return said[-1500:]
+    text = err.getvalue()
+    if "Traceback" in text or "an error of haptics" in text:
+        return text[-1500:]
     if status not in STATUSES:
-        return f"exit status {status}: {said[-300:]}"
-    if status == 2 and not said.startswith("haptics: "):
-        return f"exit status 2 without a line that begins with haptics: {said[-300:]}"
+        return f"exit status {status}: {text[-300:]}"
+    if status == 2 and not text.startswith("haptics: "):
+        return f"exit status 2 without a line that begins with haptics: {text[-300:]}"
     return ""
 
 

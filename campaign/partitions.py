@@ -167,8 +167,8 @@ def _of_system(rng: np.random.Generator, folder: Path, hosts: Hosts) -> Outcome:
         (folder / side).mkdir()
         command = ("start", "two_hosts", "--side", side, "--out", "log")
         sides[side] = start(folder / side, *command, before=partial(hosts.enter, host), variables=hosts.variables(host))
-    said = folder / "haptics" / "err.txt"
-    running = ("is running" in said.read_text(errors="replace") for _ in iter(int, 1))
+    stderr = folder / "haptics" / "err.txt"
+    running = ("is running" in stderr.read_text(errors="replace") for _ in iter(int, 1))
     _waits(running, *sides.values())
     loss = _lose(rng, hosts)
     time.sleep(AFTER)

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from campaign.cases import Outcome, faults_of, finish, left_over, processes, start
+from campaign.cases import DEADLINE, Outcome, faults_of, finish, left_over, processes, start
 from haptic_bench.catalogue import find
 from haptic_sim.simulation import World
 
@@ -22,7 +22,7 @@ TRIALS = ("corner_peg", "tight_hole", "delayed_wall", "two_hands")
 WORLDS = ("corner_peg", "door", "bounce_settle", "crank")
 TICKS = 20_000  # of a world
 BALANCE = 1e-9  # of all energy that was ever supplied: how far the books may be off
-SETTLED, LONG = 25.0, 60.0  # [s] after the start: when they are first looked at, and last
+SETTLED, LONG = 25.0, 60.0  # [s] after the first record: when they are first looked at, and last
 GROWTH = 4e6  # [B] that a process may grow meanwhile
 INDEX = 0.02  # of what the bag grows meanwhile: its index, which the recorder keeps until the end
 
@@ -83,8 +83,15 @@ def _of_graph(number: int, folder: Path) -> Outcome:
     name = TRIALS[int(rng.integers(len(TRIALS)))]
     settings = ("--duration", "3000", "--set", "analysis=trial", "--quiet", "--out", "trial")
     program = start(folder, "run", name, "--mode", "lockstep", *settings)
+    bag = folder / "trial" / "bag" / "bag_0.mcap"
+    begun = time.monotonic()
+    while not bag.exists() and program.poll() is None and time.monotonic() < begun + DEADLINE:
+        time.sleep(0.1)
+    if not bag.exists():
+        program.kill()
+        return Outcome(f"{name} lockstep", [*faults_of(finish(program, folder), {0}), "nothing was recorded"])
     time.sleep(SETTLED)
-    lines, bag = processes(), folder / "trial" / "bag" / "bag_0.mcap"
+    lines = processes()
     before, recorded = _uses(lines), bag.stat().st_size
     time.sleep(LONG - SETTLED)
     after, recorded = _uses(lines), bag.stat().st_size - recorded

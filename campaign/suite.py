@@ -114,11 +114,11 @@ def _case(name: str, tally: Tally, number: int, out: Path) -> None:
     begun = time.monotonic()
     process = subprocess.Popen(command, env=environment, stdout=-1, stderr=-1, text=True, start_new_session=True)
     try:
-        answer, said = process.communicate(timeout=DEADLINE)
+        answer, errors = process.communicate(timeout=DEADLINE)
         line = answer.strip().rpartition("\n")[2]
         found = json.loads(line) if process.returncode == 0 else None
         outcome = (
-            Outcome(**found) if found else Outcome("", [f"the case ended with {process.returncode}: {said[-1500:]}"])
+            Outcome(**found) if found else Outcome("", [f"the case ended with {process.returncode}: {errors[-1500:]}"])
         )
     except subprocess.TimeoutExpired:
         outcome = Outcome("", [f"the case hangs: has not ended after {DEADLINE:g} s"])

@@ -39,7 +39,7 @@ def event_problem(event: OperatorEvent, bodies: Bodies | None) -> str:
         return f"is more than {LARGEST:g} m away"
     if problem := _body_problem(event.body, bodies):
         return problem
-    if not 0.5 < math.sqrt(float(event.pose[3:] @ event.pose[3:])) < 2.0:
+    if not 0.5 < math.hypot(*event.pose[3:]) < 2.0:
         return f"orientation {event.pose[3:].tolist()}: must be a unit quaternion x y z w"
     return ""
 

@@ -7,6 +7,8 @@ from collections.abc import Callable, Collection, Iterator
 from typing import Any
 
 from rclpy.callback_groups import CallbackGroup
+from rclpy.event_handler import SubscriptionEventCallbacks
+from rclpy.qos import QoSProfile
 
 from haptic_ros.graph import EVENTS, OPERATOR
 from haptic_ros.middleware.reception import Source, Taker, Waiting
@@ -28,6 +30,22 @@ class ServoGroup(CallbackGroup):
         return None
 
 
+def subscribe(node: Any, kind: Any, topic: str, qos: QoSProfile, group: ServoGroup) -> Any:
+    """A subscription of a node whose messages an inbox takes.
+
+    It has no events, as of a publisher with other qualities of service: an event that no executor takes would end each
+    wait for messages at once.
+    """
+    none = SubscriptionEventCallbacks(use_default_callbacks=False)
+    return node.create_subscription(
+        kind, topic, _taken_by_inbox, qos, callback_group=group, event_callbacks=none, raw=True
+    )
+
+
+def _taken_by_inbox(message: Any) -> None:
+    """Never called: the inbox takes these messages."""
+
+
 class Inbox:
     """Blocks on subscriptions until one has a message; gives serialised messages by topic.
 
@@ -36,7 +54,7 @@ class Inbox:
 
     Args:
         context: of rclpy.
-        subscriptions: by topic.
+        subscriptions: by topic, made by `subscribe`.
         accept: whether a topic's message is of the trial, by the identity (GID) of its publisher; None: it is not known
             yet, and the message waits until it is. In the graph, names of nodes may come after their first messages.
         checked_publishers: the topics for which `accept` is asked.

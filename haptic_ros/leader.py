@@ -97,7 +97,7 @@ class LeaderNode(ServoNode):
         self._running = False  # between the first tick and the last
         self._reported: set[str] = set()  # of foreign publishers
         self._recorded, self._closed = 0, not config.recorded
-        self._lacking = {"lost_messages": 0, "unsent_messages": 0}  # in the bag, as the recorder says
+        self._lacking: dict[str, Any] = {"lost_messages": 0, "unsent_messages": 0}  # in the bag, as the recorder says
 
     def receive_event(self, data: bytes | Message) -> None:
         """Take a TrialEvent."""
@@ -362,14 +362,15 @@ class LeaderNode(ServoNode):
     def _tick(self, tick: int) -> bool:
         """Execute a tick; False if interrupted before its command came."""
         self.begin(tick)
-        silent_since = time.monotonic()
+        begun = sent = time.monotonic()
         while self.answered() != tick:
             if self.stopping:
                 return False
-            if not self.listen(RESEND):
-                if time.monotonic() - silent_since > self.config.patience:
+            if not self.listen(RESEND) and (now := time.monotonic()) >= sent + RESEND:  # sooner with what was refused
+                if now > begun + self.config.patience:
                     raise self._given_up(f"tick {tick}: no command within")
                 self.again()
+                sent = now
         self.complete()
         self._rest()
         return True

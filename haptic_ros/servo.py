@@ -285,8 +285,9 @@ class ServoNode(LifecycleNode):
         composition = self.transport.composition
         if composition is not None and composition.nodes[0] is not self:
             return TransitionCallbackReturn.SUCCESS
-        self._thread = threading.Thread(target=self._serve, name="servo", daemon=True)
-        self._thread.start()
+        thread = threading.Thread(target=self._serve, name="servo", daemon=True)
+        thread.start()  # without memory this fails: then there is none to wait for
+        self._thread = thread
         return TransitionCallbackReturn.SUCCESS
 
     def on_deactivate(self, state: LifecycleState) -> TransitionCallbackReturn:

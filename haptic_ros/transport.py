@@ -14,7 +14,7 @@ from rclpy.qos import DurabilityPolicy, QoSProfile, ReliabilityPolicy
 
 from haptic_ros.composition import Composition
 from haptic_ros.graph import EVENTS, EVERYTHING, OPERATOR, RELIABLE, in_trial
-from haptic_ros.inbox import Inbox, ServoGroup
+from haptic_ros.inbox import Inbox, ServoGroup, subscribe
 from haptic_ros.middleware.reception import raw_publish
 from haptic_ros.peers import Peers
 from haptic_sim.messages import INPUTS, TOPICS, Message, split_topic
@@ -66,14 +66,8 @@ class Transport:
         inside = set() if self.composition is None else self.composition.published(node.config.graph)
         for topic in self.taken():
             if topic not in inside:
-                self.subscriptions[topic] = node.create_subscription(
-                    _type(topic),
-                    node.place(topic),
-                    _taken_by_inbox,
-                    {EVENTS: _EVENT_QOS, **dict.fromkeys(RELIABLE, _WORLD_QOS)}.get(topic, taken_qos),
-                    callback_group=group,
-                    raw=True,
-                )
+                qos = {EVENTS: _EVENT_QOS, **dict.fromkeys(RELIABLE, _WORLD_QOS)}.get(topic, taken_qos)
+                self.subscriptions[topic] = subscribe(node, _type(topic), node.place(topic), qos, group)
         if self.composition is None:
             self.open_inbox(self.subscriptions)
 
@@ -222,7 +216,3 @@ def _type(topic: str) -> Any:
     if topic == EVENTS:
         return msg.TrialEvent
     return getattr(msg, (TOPICS | INPUTS)[split_topic(topic)[1]].TYPE.rpartition("/")[2])
-
-
-def _taken_by_inbox(message: Any) -> None:
-    """Never called: the servo thread takes these messages."""

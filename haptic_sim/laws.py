@@ -12,7 +12,6 @@ from typing import Any
 import numba
 import numpy as np
 from numba.core import types
-from numba.extending import intrinsic
 
 from haptic_sim import kernels
 from haptic_sim.packed import Packed
@@ -27,13 +26,3 @@ def address_of(law: Any, place: Packed, answer: Packed) -> int:
 def numbers_among(values: Iterable[Any]) -> np.ndarray:
     """All numbers of some values, in their order, (n,); texts are left out."""
     return np.array([x for one in values for x in np.ravel(one).tolist() if not isinstance(one, str)], float)
-
-
-@intrinsic
-def call_law(typing, address, place, keys, answer):
-    """Call the law at an address."""
-    return types.void(address, place, keys, answer), kernels.call_code
-
-
-if kernels.IN_PYTHON:
-    call_law = kernels.call_python  # type: ignore[assignment]  # as kernels call it

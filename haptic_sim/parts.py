@@ -36,6 +36,7 @@ _OWN = {
     "haptic_view",
     "haptic_bench",
     "haptic_experiments",
+    "haptic_study",
 }
 """The distributions of this package: of pip one, of ament one for each of its folders."""
 

@@ -28,7 +28,7 @@ from haptic_sim.tool.engines import ENGINES, EngineContext
 from haptic_sim.tool.environment import Environment as Environment
 from haptic_sim.tool.parameters import EnvironmentParameters
 from haptic_sim.tool.protocol import Simulation, Simulator
-from haptic_sim.tool.tool_side import fields_of, world_of
+from haptic_sim.tool.tool_side import fields_of, textures_of, world_of
 from haptic_sim.tool.world_state import Contact as Contact
 from haptic_sim.worlds import building
 from haptic_sim.worlds.file_trees import ModelFileError
@@ -155,6 +155,9 @@ class Model:
             raise ParameterError(
                 [f"scene.fields: environment.engine = {engine.type} lets no fields act; leave them out"]
             )
+        if not engine.TEXTURES and (textures := textures_of(scene)):
+            reason = f"environment.engine = {engine.type} has no textures; leave it out"
+            raise ParameterError(f"scene.{key}.texture: {reason}" for key in textures)
         scene = scene.placed(folder)
         environment = sections.environment.model_copy(update={"engine": engine})
         sections = sections.model_copy(update={"scene": scene, "environment": environment})
@@ -374,7 +377,7 @@ class World:
         print(world.time, world.bodies["peg"].position, [contact.force for contact in world.contacts])
 
     Args:
-        scene: a `Model`, or the first argument of one; the others are its further arguments.
+        scene: a `Model`, or the first argument of one; the others are its further arguments, and left out with a model.
 
     Raises:
         ParameterError: one line for each problem, with key, value and what is allowed.
@@ -387,15 +390,16 @@ class World:
         contact: Mapping[str, Any] | None = None,
         environment: Mapping[str, Any] | None = None,
         tool: Mapping[str, Any] | None = None,
-        rate: float = 1000.0,
-        folder: str | os.PathLike[str] = ".",
-        seed: int = 0,
+        rate: float | None = None,
+        folder: str | os.PathLike[str] | None = None,
+        seed: int | None = None,
     ):
-        self.model = (
-            scene
-            if isinstance(scene, Model)
-            else Model(scene, contact=contact, environment=environment, tool=tool, rate=rate, folder=folder, seed=seed)
-        )
+        sections = {"contact": contact, "environment": environment, "tool": tool}
+        keys: dict[str, Any] = sections | {"rate": rate, "folder": folder, "seed": seed}
+        keys = {name: value for name, value in keys.items() if value is not None}
+        if isinstance(scene, Model) and keys:
+            raise ParameterError(f"{name}: belongs to the model, which is given: give it to that" for name in keys)
+        self.model = scene if isinstance(scene, Model) else Model(scene, **keys)
         self._begin(self.model.simulation())
         self._initial = self._core.snapshot()
 
@@ -407,6 +411,9 @@ class World:
             ParameterError: as above, or it cannot be read.
         """
         return cls(Model.from_yaml(path))
+
+    def __repr__(self) -> str:
+        return f"World({repr(self.model)[len('Model(') : -1]}, t = {self.time:g} s)"
 
     def _begin(self, core: Simulation) -> None:
         self._core = core

@@ -82,6 +82,18 @@ class PageError(ParameterError):
         super().__init__([problem])
 
 
+def require_viser() -> None:
+    """Nothing but where viser is missing, which not every installation has.
+
+    Raises:
+        ParameterError: it is; the text says how to get it.
+    """
+    try:
+        import viser  # noqa: F401
+    except ImportError as error:
+        raise ParameterError([f"a view needs viser: python3 -m pip install 'haptics[view]' ({error})"]) from error
+
+
 def free_port(host: str, port: int | None) -> int:
     """The port that is given (of 0, one that the system chooses), or without one the first from PORT on that is free.
 
@@ -128,7 +140,8 @@ class Page:
         greatest: float = 1.0,
         away: np.ndarray | None = None,
     ):
-        from haptic_view.guarded_server import GuardedServer  # needs viser, which not every installation has
+        require_viser()
+        from haptic_view.guarded_server import GuardedServer  # imports viser
 
         self.scene = scene
         with contextlib.redirect_stdout(io.StringIO()):  # it says where it is; so do we

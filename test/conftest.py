@@ -14,13 +14,13 @@ import signal
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import redirect_stderr, redirect_stdout
 from multiprocessing import forkserver
 from multiprocessing.connection import Connection
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pytest
 import starting
@@ -44,6 +44,7 @@ PRODUCT = (
     "haptic_view",
     "haptic_bench",
     "haptic_experiments",
+    "haptic_study",
 )
 """The packages that are installed."""
 PACKAGES = Path(haptic_bench.__file__).resolve().parent.parent  # what is tested: the checkout's, or as installed
@@ -153,6 +154,18 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     """Say which tests were left out."""
     for name, count in sorted(Counter(item.path.name for item in _left_out).items()):
         terminalreporter.write_line(f"LEFT OUT {count} of {name}")
+
+
+def sampled(cases: Iterable[Any], *ordinary: Any) -> list[Any]:
+    """Cases of a parametrised test, of which all but the ordinary ones are exhaustive."""
+    found = list(cases)
+    assert all(case in found for case in ordinary), f"{ordinary}: must be among {found}"
+    return [
+        case
+        if case in ordinary
+        else pytest.param(*(case if isinstance(case, tuple) else (case,)), marks=pytest.mark.exhaustive)
+        for case in found
+    ]
 
 
 def processes_of(text: str) -> list[int]:

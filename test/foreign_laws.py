@@ -6,6 +6,7 @@ import math
 from typing import ClassVar, Literal
 
 from haptic_sim.contact.friction_models import FrictionModelParameters
+from haptic_sim.geometry.textures import TextureParameters
 from haptic_sim.kernels import kernel
 from haptic_sim.parameters import quantity
 
@@ -77,3 +78,32 @@ class AnswerParameters(FrictionModelParameters):
     z: float = quantity(0.0, description="Force along z")
     viscosity: float = quantity(0.0, description="Viscosity")
     stiffness: float = quantity(0.0, description="Stiffness of the bond")
+
+
+@kernel
+def waves(place, keys, answer):
+    """Waves along x and y: amplitude, wavelength, and what is wrong with them."""
+    amplitude, wave, fault = keys[0], 2.0 * math.pi / keys[1], keys[2]
+    x, y = wave * place.position[0], wave * place.position[1]
+    answer.height[0] = 0.5 * amplitude * (math.sin(x) + math.sin(y) - 2.0)
+    answer.gradient[0] = 0.5 * amplitude * wave * math.cos(x)
+    answer.gradient[1] = 0.5 * amplitude * wave * math.cos(y)
+    if fault == 1.0:
+        answer.gradient[1] = 0.0
+    elif fault == 2.0:
+        answer.height[0] += amplitude
+
+
+class WavesParameters(TextureParameters):
+    """Waves along x and y; fault: 1 a gradient of another height, 2 too high, 3 a bound that is too small."""
+
+    LAW: ClassVar = waves
+
+    type: Literal["waves"] = "waves"
+    wavelength: float = quantity(0.005, unit="m", description="Length of a wave", gt=0.0)
+    fault: float = quantity(0.0, description="What is wrong")
+
+    @property
+    def largest_slope(self) -> float:
+        """Of both waves."""
+        return (0.1 if self.fault == 3.0 else 1.0) * math.sqrt(2.0) * math.pi * self.amplitude / self.wavelength

@@ -11,7 +11,6 @@ import json
 import os
 import re
 import signal
-import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
@@ -23,6 +22,7 @@ from rcl_interfaces.srv import DescribeParameters, SetParameters
 
 from haptic_bench.recording import bag
 from haptic_bench.replay.resimulation import Verdict
+from haptic_ros.callbacks import CallbackThread
 from haptic_sim.messages import TOPICS as MESSAGES
 from haptic_sim.messages import columns, tick_place
 
@@ -73,13 +73,12 @@ def observer(name: str = "observer", namespace: str = "") -> Iterator[rclpy.node
     node = rclpy.create_node(name, namespace=namespace, context=context)
     executor = rclpy.executors.SingleThreadedExecutor(context=context)
     executor.add_node(node)
-    thread = threading.Thread(target=executor.spin, daemon=True)
-    thread.start()
+    callbacks = CallbackThread(executor, name)
+    callbacks.thread.start()
     try:
         yield node
     finally:
-        executor.shutdown()
-        thread.join()
+        callbacks.close()
         node.destroy_node()
         context.try_shutdown()
 

@@ -34,7 +34,7 @@ def change(node: Any, name: str, transition: int) -> None:
     ("name", "flags"),
     [
         ("driver", ["realtime"]),
-        ("controller", ["realtime", "--composed"]),
+        pytest.param("controller", ["realtime", "--composed"], marks=pytest.mark.exhaustive),
         ("environment", ["lockstep"]),
     ],
     ids=["driver", "composed", "lockstep"],

@@ -6,12 +6,13 @@ import math
 from typing import Any
 
 import pytest
+from conftest import sampled
 
 from benchmarks import devices
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("name", ["inverse3", "sigma7"])  # a service, a library
+@pytest.mark.parametrize("name", sampled(["inverse3", "sigma7"], "inverse3"))  # a service, a library
 def test_each_driver_is_measured(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     for constant, value in (("ECHOES", 20), ("DURATION", 0.1), ("LOSSES", 2)):
         monkeypatch.setattr(devices, constant, value)

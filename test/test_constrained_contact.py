@@ -92,6 +92,7 @@ def test_a_scene_without_constraints_is_refused() -> None:
         trial("scene.constraints={}")
 
 
+@pytest.mark.exhaustive
 def test_lockstep_and_offline_give_the_same_bits(haptics: Callable[..., Haptics], tmp_path: Path) -> None:
     graph.check_lockstep_is_offline(haptics, tmp_path, "constrained_contact", "--duration", "1.8")
 

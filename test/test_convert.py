@@ -27,7 +27,9 @@ MJCF = """<mujoco><compiler angle="radian"/><worldbody><body name="a" pos="0 0 1
 <body name="c" pos="-.3 0 .1"><joint name="ball" type="ball"/>
 <geom type="capsule" size=".02 .1" pos=".1 0 0"/></body></body>
 <body name="free" pos="1 0 1" euler="0.3 0.1 0.5"><freejoint/><geom type="cylinder" size=".05 .1" pos=".02 0 0"/>
-<body name="d" pos="0 0 .2"><joint name="m"/><geom size=".03" pos=".1 0 0"/></body></body></worldbody></mujoco>"""
+<body name="d" pos="0 0 .2"><joint name="m"/><geom size=".03" pos=".1 0 0"/></body></body>
+<body name="damped" pos="2 0 1" euler="0.3 0.1 0.5"><joint type="free" damping="3"/><geom type="box" size=".1 .05 .02"/>
+</body></worldbody></mujoco>"""
 XACRO = """<robot xmlns:xacro="http://wiki.ros.org/xacro" name="r">
 <xacro:arg name="mass" default="1"/><link name="base"/>
 <xacro:macro name="part" params="name above *origin"><link name="${name}"><inertial><origin xyz="0.1 0.01 0"/>

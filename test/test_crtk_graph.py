@@ -317,7 +317,7 @@ def test_a_client_pushes_the_simulated_device(haptics: Callable[..., Haptics], t
             "the whole force, after the soft start",
         )
         wait_until(lambda: len(poses) > 20, "poses that are reliable")
-        node.destroy_timer(timer)
+        timer.cancel()
         wait_until(lambda: states[-1].command_tick < 0, "zero force after the last command")
         run.interrupt()
         assert run.wait() == 0, run.err
@@ -455,6 +455,7 @@ def test_a_client_of_a_hardware_device_sees_it_pushes_it_loses_it_and_gets_it_ba
     assert {state for state, known in homed if known} >= {"ENABLED", "PAUSED"} and ("FAULT", True) not in homed
 
 
+@pytest.mark.exhaustive
 def test_two_devices_have_a_client_each(haptics: Callable[..., Haptics], tmp_path: Path) -> None:
     keys = ("guard.type=none", "rate=250", "device.watchdog=0.5", "device.soft_start=0")
     settings = [part for key in keys for part in ("--set", key)]

@@ -212,7 +212,13 @@ def check_said(program: Python, name: str) -> None:
     assert "SystemExit" in program.err
 
 
-@pytest.mark.parametrize("name", sorted(OF_NODE | OF_DEVICE["haply_2diy"]))
+@pytest.mark.parametrize(
+    "name",
+    [
+        name if name in ("servo", "device watchdog") else pytest.param(name, marks=pytest.mark.exhaustive)
+        for name in sorted(OF_NODE | OF_DEVICE["haply_2diy"])
+    ],
+)
 def test_whichever_thread_ends_the_force_ends_and_the_process_says_why(
     tmp_path: Path, stands: Callable[[str], Stand], name: str
 ) -> None:

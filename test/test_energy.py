@@ -14,11 +14,13 @@ from haptic_sim.dynamics.energy import (
     DAMPING,
     ELASTIC,
     FRICTION,
+    HELD,
     IMPACT,
     INJECTED,
     KINETIC,
     NUMERICAL,
     POTENTIAL,
+    SUPPLIED,
     TERMS,
     EnergyBalance,
 )
@@ -109,6 +111,67 @@ def test_with_gravity_discrete_time_takes_what_the_integrator_says(method: str) 
         numerical += -G * (before - after) * T / 2
         before = after
     assert sim.touched > 50
+
+
+@pytest.mark.parametrize("method", RIGID)
+def test_with_passive_contacts_the_numerical_energy_is_what_held_wrenches_and_gravity_are_booked_less(
+    method: str,
+) -> None:
+    """At most their sums of T F . (v' - v) / 2 and of -T W . (v' - v) / 2, under a hand that jerks at random."""
+    rng = np.random.default_rng(20290)
+    sim = Simulation(
+        {**room(), **random_bodies(rng, 5)},
+        method,
+        contact={"friction": {"model": "coulomb"}},
+        gravity=DOWN,
+        tool="body0",
+    )
+    masses = [float(sim.model.inertias[sim.joint(f"body{i}")].mass) for i in range(5)]
+
+    def power() -> float:
+        return -G * sum(m * sim.v(f"body{i}")[2] for i, m in enumerate(masses))
+
+    start, balance, held = power(), sim.tool.energy, 0.0
+    for _ in range(300):
+        wrench = rng.normal(size=6) * [5.0, 5.0, 5.0, 0.1, 0.1, 0.1]
+        twist, before = sim.state.twist.copy(), power()
+        sim.step(wrench=wrench)
+        assert balance.values[NUMERICAL] <= held + T * (start - before) / 2 + 1e-10
+        held += T * wrench @ (sim.state.twist - twist) / 2
+        assert balance.watch[HELD] == pytest.approx(held, rel=1e-9, abs=1e-12)
+        assert not balance.exceeded
+    assert sim.touched > 50
+    assert held > 1e-4
+
+
+@pytest.mark.parametrize("rate", [250.0, 500.0, 1000.0])
+@pytest.mark.parametrize("e", [0.0, 0.5, math.sqrt(0.5), 0.9])
+def test_bodies_as_slow_as_gravity_makes_them_in_a_few_steps_are_not_unstable(e: float, rate: float) -> None:
+    """Their numerical energy, 1/2 m g T v, is more than half of what is supplied, 1/2 m v^2."""
+    worst = 0.0
+    for steps in np.linspace(0.25, 4.0, 16):
+        bodies = {"floor": plane(), "ball": ball((0, 0, 0.05), (0, 0, -steps * G / rate), mass=1.0)}
+        sim = Simulation(bodies, "constraint", rate, contact={"restitution": e}, gravity=DOWN)
+        for _ in range(20):
+            sim.step()
+            assert not sim.tool.energy.exceeded
+            worst = max(worst, sim.state.energy[NUMERICAL] - 0.5 * max(sim.tool.energy.watch[SUPPLIED], 0.0))
+    assert worst < 0.73 * (G / rate) ** 2 + 1e-9
+    assert worst > 0.2 * (G / rate) ** 2, "or nothing is to be allowed"
+
+
+@pytest.mark.parametrize("rate", [500.0, 1000.0])
+def test_a_box_that_is_shaken_on_a_floor_is_not_unstable(rate: float) -> None:
+    """What a wrench does in a step friction undoes in the next, against another wrench that is held over it."""
+    bodies = {"floor": plane(), "box": box((0, 0, 0.05), (0.1,) * 3, mass=1.0)}
+    contact = {"friction": {"model": "coulomb", "static": 0.5, "kinetic": 0.4}}
+    sim = Simulation(bodies, "constraint", rate, contact, gravity=DOWN)
+    for _ in range(500):
+        for wrench in ((3.0, 0, 5.0, 0, 0, 0), (-4.0, 0, -3.0, 0, 0, 0)):
+            sim.step(wrench=wrench)
+            assert not sim.tool.energy.exceeded
+    sim.step()
+    assert sim.state.energy[NUMERICAL] > 0.5 * sim.tool.energy.watch[SUPPLIED] + 2e-4, "or nothing was to be allowed"
 
 
 @pytest.mark.parametrize("method", METHODS)

@@ -97,6 +97,7 @@ def test_an_engine_that_gives_energy_fails_the_trial() -> None:
     assert verdict is not None and verdict.failure, verdict
 
 
+@pytest.mark.exhaustive
 @pytest.mark.long
 def test_an_engine_of_another_package_has_the_same_bits_offline_and_in_lockstep(
     haptics: Callable[..., Haptics], tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -170,6 +170,7 @@ def test_a_trial_that_ends_before_anything_is_heard_is_said(tmp_path: Path) -> N
     assert done.status == 1 and "the trial ended by itself, with 2; 0 messages were heard" in done.err
 
 
+@pytest.mark.exhaustive
 @pytest.mark.graph
 def test_own_node(tmp_path: Path) -> None:
     pytest.importorskip("rclpy", reason="needs ROS 2")

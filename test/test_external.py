@@ -88,6 +88,7 @@ def test_an_environment_of_ones_own_is_waited_for_and_refused_where_there_is_non
         experiment.load(MASS, ["device.type=none", "controller.type=none"])
 
 
+@pytest.mark.exhaustive
 @pytest.mark.long
 def test_the_example_of_an_environment_is_the_engine_that_it_copies(
     haptics: Callable[..., Haptics], tmp_path: Path

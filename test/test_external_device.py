@@ -74,6 +74,7 @@ def test_the_example_holds_against_the_push_and_is_verified(haptics: Callable[..
     assert verified.wait() == 0 and "identical, bit by bit" in verified.out
 
 
+@pytest.mark.exhaustive
 @pytest.mark.long
 def test_the_example_runs_at_its_own_rate_in_realtime(haptics: Callable[..., Haptics], tmp_path: Path) -> None:
     _run(haptics, tmp_path, EXAMPLE / "device.py", "-p", "realtime:=true", mode="realtime")

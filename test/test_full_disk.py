@@ -91,7 +91,7 @@ def test_a_bag_on_a_full_disk_is_sound_and_lacks_only_its_end(
 # The limit holds for the middleware's shared memory, too: without it a message is lost now and then, and the recorder
 # is behind before the file is too large.
 @pytest.mark.flaky(reruns=3)
-@pytest.mark.parametrize("mode", ["offline", "lockstep", "realtime"])
+@pytest.mark.parametrize("mode", ["offline", "lockstep", pytest.param("realtime", marks=pytest.mark.exhaustive)])
 def test_a_limit_on_the_size_of_files_is_one_line(tmp_path: Path, mode: str) -> None:
     if mode != "offline":
         pytest.importorskip("rclpy", reason="needs ROS 2")
@@ -116,7 +116,7 @@ def can_mount() -> bool:
 
 
 @pytest.mark.skipif(not can_mount(), reason="needs unshare and user namespaces")
-@pytest.mark.parametrize("mode", ["offline", "lockstep"])
+@pytest.mark.parametrize("mode", ["lockstep", pytest.param("offline", marks=pytest.mark.exhaustive)])
 def test_results_of_a_trial_on_a_full_disk_are_elsewhere_and_it_is_said_where(tmp_path: Path, mode: str) -> None:
     if mode != "offline":
         pytest.importorskip("rclpy", reason="needs ROS 2")

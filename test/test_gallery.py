@@ -41,6 +41,7 @@ def test_the_page_tells_of_each_trial_what_it_found(tmp_path: Path) -> None:
     assert not re.search(r'(src|href)="(?!data:|incline/)', page)  # holds all that it shows
 
 
+@pytest.mark.exhaustive
 def test_experiments_run_and_are_on_the_page(haptics: Callable[..., Haptics], tmp_path: Path) -> None:
     run = haptics("gallery", str(tmp_path / "out"), "incline", "static_wall", "--quiet")
     assert run.wait() == 0, run.err

@@ -39,7 +39,7 @@ TURNING = (
 
 @pytest.mark.parametrize(
     "changes",
-    [(), TURNING, pytest.param(ASYNCHRONOUS, marks=pytest.mark.exhaustive)],
+    [(), *(pytest.param(changes, marks=pytest.mark.exhaustive) for changes in (TURNING, ASYNCHRONOUS))],
     ids=["synchronous", "turning", "asynchronous"],
 )
 def test_lockstep_and_offline_give_the_same_bits(
@@ -50,6 +50,7 @@ def test_lockstep_and_offline_give_the_same_bits(
     assert (summary["mode"], summary["ticks"]) == ("lockstep", 769)
 
 
+@pytest.mark.exhaustive
 def test_lockstep_and_offline_give_the_same_bits_in_a_world_of_mujoco(
     haptics: Callable[..., Haptics], tmp_path: Path
 ) -> None:
@@ -107,7 +108,7 @@ def test_the_graph_shows_topics_states_and_parameters(
 
 @pytest.mark.parametrize(
     "node",
-    [n if n in ("driver", "local_model") else pytest.param(n, marks=pytest.mark.exhaustive) for n in graph.NODES],
+    [n if n == "driver" else pytest.param(n, marks=pytest.mark.exhaustive) for n in graph.NODES],
 )
 def test_a_node_that_dies_ends_the_run(haptics: Callable[..., Haptics], tmp_path: Path, node: str) -> None:
     out = tmp_path / "out"

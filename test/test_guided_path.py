@@ -73,6 +73,7 @@ def test_fields_are_drawn(run: Run) -> None:
     assert line[:, 0].min() < 0.001 and line[:, 0].max() > 0.199
 
 
+@pytest.mark.exhaustive
 def test_lockstep_and_offline_give_the_same_bits(haptics: Callable[..., Haptics], tmp_path: Path) -> None:
     check_lockstep_is_offline(haptics, tmp_path, "guided_path", "--set", "analysis=trial", "--set", "duration=0.5")
 

@@ -14,6 +14,7 @@ from pathlib import Path
 import numpy as np
 import pinocchio as pin
 import pytest
+from conftest import sampled
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.spatial.transform import Rotation
@@ -455,7 +456,7 @@ def test_fading_makes_wrenches_and_directions_continuous() -> None:
     rng = np.random.default_rng(20275)
     U, V = (np.linalg.qr(rng.normal(size=(6, 6)))[0] for _ in range(2))
     D, M, tau = random_inertia(rng, 6, 0.5), random_inertia(rng, 6, 0.5), rng.normal(size=6)
-    grid = np.linspace(0.7e-3, 2.2e-3, 3001)
+    grid = np.linspace(0.7e-3, 2.2e-3, 1501)
     jumps = {}
     for fade in (0.0, 1.0):
         found = allocate(Mobility)
@@ -474,8 +475,8 @@ def test_fading_makes_wrenches_and_directions_continuous() -> None:
             np.testing.assert_allclose(F[i], case.wrench(tau), rtol=0, atol=1e-9 * np.abs(F[i]).max())
     assert jumps[0.0][0] > 0.3
     assert jumps[0.0][1] > 0.3
-    assert jumps[1.0][0] < 2e-3
-    assert jumps[1.0][1] < 2e-3
+    assert jumps[1.0][0] < 4e-3
+    assert jumps[1.0][1] < 4e-3
 
 
 @pytest.mark.parametrize("measure", ["jacobian", "kinetic"])
@@ -528,9 +529,14 @@ def both_paths(J: np.ndarray, D: np.ndarray, M: np.ndarray, rule: RankRule) -> t
     return waits, one, two
 
 
-@pytest.mark.parametrize("measure", ["jacobian", "kinetic"])
-@pytest.mark.parametrize("planar", [False, True])
-@pytest.mark.parametrize("fade", [0.0, 0.5])
+@pytest.mark.parametrize(
+    ("measure", "planar", "fade"),
+    sampled(
+        itertools.product(("jacobian", "kinetic"), (False, True), (0.0, 0.5)),
+        ("jacobian", False, 0.5),
+        ("kinetic", True, 0.0),
+    ),
+)
 def test_with_and_without_a_decomposition_the_same_is_found(measure: str, planar: bool, fade: float) -> None:
     """Far from the threshold, at it, and in the sliver of rounding in between; each path is taken where it has to."""
     rng = np.random.default_rng(20290)
@@ -872,8 +878,10 @@ SINGULAR = {
 }
 
 
-@pytest.mark.parametrize("name", SINGULAR)
-@pytest.mark.parametrize("fade", [0.0, 1.0])
+@pytest.mark.parametrize(
+    ("name", "fade"),
+    sampled(itertools.product(SINGULAR, (0.0, 1.0)), *itertools.product(tuple(SINGULAR)[:2], (0.0, 1.0))),
+)
 def test_through_a_singularity_everything_is_finite_and_the_motion_continuous(name: str, fade: float) -> None:
     """On one side of it and on the other all directions are free, at it one is blocked.
 

@@ -25,6 +25,7 @@ from haptic_sim.parameters import ParameterError
 OF_HAND = {"device_state", "tool_command", "tool_state", "device_command"}
 
 
+@pytest.mark.exhaustive
 def test_lockstep_gives_the_bits_of_an_offline_run(haptics: Callable[..., Haptics], tmp_path: Path) -> None:
     """Until the hands have lifted the box."""
     arguments = ("run", "two_hands", "--duration", "1.2")
@@ -57,6 +58,7 @@ def test_in_realtime_each_core_has_the_messages_of_its_hand(haptics: Callable[..
     assert len(messages["left/device_state"]) > 10
 
 
+@pytest.mark.exhaustive
 def test_an_interrupted_trial_is_closed_and_leaves_no_process(haptics: Callable[..., Haptics], tmp_path: Path) -> None:
     out = tmp_path / "o"
     arguments = ("--duration", "20", "--mode", "lockstep", "--set", "analysis=trial", "--out", str(out))

@@ -20,6 +20,7 @@ COUNTS = {
     "scheduler": "SCHED_FIFO 50",
     "skipped_periods": 1,
     "lost_messages": 6,
+    "lost_by_topic": {"tool_state": 2, "device_state": 4},
     "unsent_messages": 4,
     "saturations": 0,
     "expired": 2,
@@ -96,7 +97,7 @@ def test_what_was_missed_and_why():
         "1 period was skipped because the driver itself was late (longest time between two ticks: 2 ms, at 0.049 s).",
         "In 2 ticks the force was zero: the last command was older than the watchdog allows.",
         "1 message was refused; the log of the driver says why.",
-        "6 messages did not reach the recorder.",
+        "6 messages did not reach the recorder (4 of device_state, 2 of tool_state).",
         "4 messages were never sent: a node saw only the message after the one to be answered.",
     ]
 

@@ -51,7 +51,7 @@ DEVICES = {
 @pytest.mark.long
 @pytest.mark.parametrize(
     "name",
-    ["noise", "hand", *(pytest.param(name, marks=pytest.mark.exhaustive) for name in ("encoder", "no friction"))],
+    ["noise", *(pytest.param(name, marks=pytest.mark.exhaustive) for name in ("hand", "encoder", "no friction"))],
 )
 def test_the_intervals_hold_the_truth_nearly_always(name: str) -> None:
     """An interval of 95 % misses 0.6 of 12 trials on average, and more than 3 with a probability of 0.2 %."""
@@ -93,6 +93,7 @@ def test_ticks_that_were_not_recorded() -> None:
     assert "more than 5 % of the ticks were not recorded" in refusal(position, force)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.long
 def test_intervals_allow_for_forces_that_were_not_recorded() -> None:
     """Single ticks and longer gaps, 2 % of the trial; a right interval is twice the root mean square of errors."""

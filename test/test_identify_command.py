@@ -10,20 +10,12 @@ import numpy as np
 import pytest
 from conftest import answer
 
-from haptic_bench.analysis.identification import (
-    Motion,
-    combine,
-    identify_motion,
-    interval,
-    motion_of,
-    result_of,
-    rounded,
-)
 from haptic_bench.commands import identify as command
 from haptic_bench.experiment.identified import read_identified, write_identified
 from haptic_bench.recording.samples import Samples
 from haptic_bench.trials.recorded import load_trial
 from haptic_control.excitation import ExcitationParameters
+from haptic_control.identification.device import Motion, combine, identify_motion, interval, result_of, rounded
 from haptic_control.identification.fit import Estimate, Identified
 from haptic_sim.parameters import ParameterError
 
@@ -207,7 +199,7 @@ def test_ticks_that_were_not_recorded(trials: tuple[Path, dict[str, Any]]) -> No
     samples = load_trial(folder / "trials" / "free").samples
     kept = np.sort(np.random.default_rng(0).permutation(np.arange(1, len(samples)))[len(samples) // 100 :])
     some = Samples({name: samples[name][kept] for name in samples.names})
-    found = identify_motion(motion_of(some, 500.0, np.full(6, 15.0)), held=False)["x"]
+    found = identify_motion(command.motion_in(some, 500.0, np.full(6, 15.0)), held=False)["x"]
     for key in ("mass", "damping", "noise"):
         value, limits = getattr(found, key), whole["directions"]["x"][key]
         assert abs(value.value - limits["value"]) < 3.0 * (limits["high"] - limits["value"]), key
@@ -216,7 +208,7 @@ def test_ticks_that_were_not_recorded(trials: tuple[Path, dict[str, Any]]) -> No
 def test_columns_that_are_missing_are_named() -> None:
     table = {name: np.zeros(3) for name in ("tick", "time", "hand_px")}
     with pytest.raises(ParameterError, match=r"has no columns hand_py, hand_pz, .*rendered_fx.*operator_tz"):
-        motion_of(Samples(table), 500.0, np.full(6, 15.0))
+        command.motion_in(Samples(table), 500.0, np.full(6, 15.0))
 
 
 def test_a_device_that_no_force_moves(tmp_path: Path) -> None:

@@ -65,6 +65,7 @@ def output(program: str, mode: str, *arguments: str) -> list[str]:
     return done.stdout.splitlines()
 
 
+@pytest.mark.exhaustive
 def test_kernels_have_the_same_bits_in_three_modes(tmp_path: Path) -> None:
     path = tmp_path / "pieces.py"  # Numba keeps what is in a file
     path.write_text(PIECES)

@@ -338,6 +338,7 @@ def symbols(path: Path) -> set[str]:
     return {found.decode() for found in re.findall(rb"_ZN[\w.$]+", path.read_bytes())}
 
 
+@pytest.mark.exhaustive
 def test_what_another_process_is_compiling_is_waited_for(tmp_path: Path) -> None:
     holding = """
 import json, numba
@@ -411,6 +412,7 @@ def test_of_every_kernel_it_is_known_what_it_was_compiled_from() -> None:
         "haptic_view",
         "haptic_bench",
         "haptic_experiments",
+        "haptic_study",
     ):
         for module in pkgutil.walk_packages(importlib.import_module(name).__path__, f"{name}."):
             if not module.name.endswith("__main__"):
@@ -583,6 +585,7 @@ except ValueError as error:
 """
 
 
+@pytest.mark.exhaustive
 def test_numba_is_as_it_was_after_a_trial_and_a_compilation() -> None:
     done = subprocess.run([sys.executable, "-W", "ignore", "-c", UNCHANGED], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr

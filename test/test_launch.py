@@ -371,14 +371,13 @@ def wait_for_commands(observer: Any, namespace: str, *launches: Launch) -> None:
 
     followed: list[int] = []
     best_effort = QoSProfile(depth=1, reliability=ReliabilityPolicy.BEST_EFFORT)
-    subscription = observer.create_subscription(
+    observer.create_subscription(
         DeviceState,
         f"{namespace}/device_state",
         lambda state: followed.append(state.tick) if state.command_tick >= 0 else None,
         best_effort,
     )
     wait_while_running(lambda: followed, f"commands in {namespace}", *launches)
-    observer.destroy_subscription(subscription)
 
 
 def find_process(launch: Launch, node: str) -> int | None:

@@ -19,6 +19,7 @@ PACKAGES = (
     "haptic_view",
     "haptic_bench",
     "haptic_experiments",
+    "haptic_study",
     "stand_ins",
     "benchmarks",
     "campaign",
@@ -32,6 +33,7 @@ MAY_IMPORT = {
     "haptic_view": {*CORES, "haptic_view"},
     "haptic_bench": {*CORES, "haptic_ros", "haptic_view", "haptic_bench"},
     "haptic_experiments": {*CORES, "haptic_view", "haptic_bench", "haptic_experiments"},
+    "haptic_study": {*CORES, "haptic_view", "haptic_bench", "haptic_study"},
     "stand_ins": {"stand_ins"},
     "benchmarks": set(PACKAGES),
     "campaign": set(PACKAGES),
@@ -200,6 +202,14 @@ def test_cores_import_no_ros() -> None:
             if "nodes" not in path.parts:
                 found = {name.partition(".")[0] for name, _ in imported(path)} & ROS
                 assert not found, f"{path} imports {found}"
+
+
+def test_cores_of_studies_import_haptic_sim_alone() -> None:
+    for module, targets in arrows().items():
+        if module.startswith(("haptic_study.design", "haptic_study.psychophysics")):
+            for target in targets:
+                own = target.startswith(("haptic_study.design", "haptic_study.psychophysics"))
+                assert own or target.partition(".")[0] == "haptic_sim", f"{module} imports {target}"
 
 
 def test_launch_and_test_are_no_packages() -> None:

@@ -190,6 +190,7 @@ def test_on_an_admittance_device_the_hand_feels_what_its_sensor_tells() -> None:
     assert slammed["together"] is False and slammed["no_work"] is True and slammed["slam_speed"] is True
 
 
+@pytest.mark.exhaustive
 def test_where_a_sensor_is_noisy_it_is_open_whether_forces_jump() -> None:
     for noise, decided in (("[0.02,5e-4]", False), ("[0,0]", True)):
         run = Run("constrained_contact", *ADMITTANCE, f"device.noise={noise}", "duration=1.0")

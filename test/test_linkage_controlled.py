@@ -102,6 +102,7 @@ def test_local_geometry_comes_at_the_environments_rate() -> None:
     assert len(store.messages["local_geometry"]) == pytest.approx(0.5 * 60, abs=2)
 
 
+@pytest.mark.exhaustive
 def test_lockstep_and_offline_give_the_same_bits(haptics: Callable[..., Haptics], tmp_path: Path) -> None:
     settings = ("--set", "tool.hold=middle", "--duration", "0.8", "--set", "analysis=trial")
     graph.check_lockstep_is_offline(haptics, tmp_path, "linkage_controlled", *settings)

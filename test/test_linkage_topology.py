@@ -195,6 +195,7 @@ def test_the_arm_of_the_scene_is_that_of_table_5_1() -> None:
         assert (world.planar, world.rank_tolerance, world.rank_fade) == (True, 1e-3, 0.0)
 
 
+@pytest.mark.exhaustive
 def test_lockstep_and_offline_give_the_same_bits(haptics: Callable[..., Haptics], tmp_path: Path) -> None:
     graph.check_lockstep_is_offline(haptics, tmp_path, "linkage_topology", "--duration", "0.9")
     verified = answer("replay", str(tmp_path / "lockstep"), "--verify")

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from conftest import Haptics, answer
+from conftest import Haptics, answer, sampled
 from graph_checks import check_lockstep_is_offline, check_simulated_again, topics
 
 from haptic_bench import experiment
@@ -30,12 +30,7 @@ def settings(name: str) -> list[str]:
     return [word for setting in ("analysis=trial", *TRIALS[name]) for word in ("--set", setting)]
 
 
-SAMPLE = ("local_impacts",)
-
-
-@pytest.mark.parametrize(
-    "name", [name if name in SAMPLE else pytest.param(name, marks=pytest.mark.exhaustive) for name in TRIALS]
-)
+@pytest.mark.parametrize("name", sampled(TRIALS, "local_impacts"))
 def test_lockstep_and_offline_give_the_same_bits(haptics: Callable[..., Haptics], tmp_path: Path, name: str) -> None:
     check_lockstep_is_offline(haptics, tmp_path, name, *settings(name))
     check_felt_again(tmp_path / "lockstep")
@@ -69,7 +64,7 @@ def check_felt_again(out: Path) -> None:
     assert told > 0 and touched > 0
 
 
-@pytest.mark.parametrize("name", [pytest.param("dynamic_contact", marks=pytest.mark.exhaustive), "local_impacts"])
+@pytest.mark.parametrize("name", sampled(["dynamic_contact", "local_impacts"]))
 def test_a_realtime_trial_is_felt_again(haptics: Callable[..., Haptics], tmp_path: Path, name: str) -> None:
     out = tmp_path / "out"
     slow = ("--set", "rate=256", "--set", "health.missed_share=1")  # on a machine that may stall

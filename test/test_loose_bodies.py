@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,7 @@ import pytest
 from scipy.spatial.transform import Rotation
 
 from haptic_sim.dynamics import loose
+from haptic_sim.dynamics.joints import free_joint_laws
 from haptic_sim.dynamics.loose import first_loose, joint_placements, part_of
 from haptic_sim.dynamics.multibody import Multibody, free_joint
 from haptic_sim.geometry.collision.narrow_phase import NarrowPhase
@@ -44,16 +46,19 @@ def arm_and_free_bodies(rng: np.random.Generator, count: int) -> tuple[pin.Model
     return model, hand, np.concatenate([rng.normal(size=2), *poses]), rng.normal(size=2 + 6 * count)
 
 
+@pytest.mark.parametrize("damped", [False, True])
 @pytest.mark.parametrize("seed", range(3))
-def test_kernels_find_what_pinocchio_finds(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_kernels_find_what_pinocchio_finds(seed: int, damped: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     rng = np.random.default_rng(20450 + seed)
     pin.seed(seed)
     model, hand, q, v = arm_and_free_bodies(rng, 3)
     balanced = [pin.Inertia(0.3 * inertia.mass, inertia.lever, np.zeros((3, 3))) for inertia in model.inertias]
-    whole = Multibody(model, hand, q, v, balanced=balanced)
+    laws = [replace(law, velocity=8 + law.velocity) for law in free_joint_laws("free 1", 20.0, 0.3) if damped]
+    keys: dict[str, Any] = {"balanced": balanced, "laws": laws, "period": 1e-3}
+    whole = Multibody(model, hand, q, v, **keys)
     monkeypatch.setattr(loose, "PINOCCHIO_COORDINATES", 3)
     assert (first_loose(model), part_of(model).nv) == (3, 2)
-    parted = Multibody(model, hand, q, v, balanced=balanced)
+    parted = Multibody(model, hand, q, v, **keys)
     assert parted.is_loose and not whole.is_loose
     held = [[body.held_at(model.getFrameId(name)) for name in ("free 1", "hand")] for body in (whole, parted)]
     for _ in range(100):

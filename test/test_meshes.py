@@ -66,7 +66,7 @@ def test_small_holes_are_closed_and_large_ones_refused() -> None:
 def test_edges_with_three_triangles_and_surfaces_with_one_side() -> None:
     fin = trimesh.util.concatenate([box((1, 1, 1)), trimesh.Trimesh([[0, 0, 2]], np.zeros((0, 3), int))])
     faces = np.concatenate([fin.faces, [[*fin.faces[0][:2], 8]]])
-    with pytest.raises(MeshError, match="edges have more than two triangles"):
+    with pytest.raises(MeshError, match="1 of its 20 edges has an odd number of triangles, more than two"):
         take(trimesh.Trimesh(fin.vertices, faces, process=False))
     # a Klein bottle as a grid whose one end is joined the other way around
     n = 6
@@ -79,6 +79,34 @@ def test_edges_with_three_triangles_and_surfaces_with_one_side() -> None:
     points = np.random.default_rng(0).normal(size=(n * n, 3))
     with pytest.raises(MeshError, match="has one side only"):
         take(trimesh.Trimesh(points, faces, process=False))
+
+
+def test_solids_that_touch_along_an_edge() -> None:
+    # two cubes that share an edge, as in what solid modellers write: four triangles at it, two of them each way
+    first, second = box((1, 1, 1)), box((1, 1, 1))
+    second.apply_translation((1.0, 1.0, 0.0))
+    both = trimesh.util.concatenate([first, second])
+    both.merge_vertices()
+    assert len(both.vertices) == 14
+    found, notes = soundness.mended(both)
+    assert not notes and found.volume == pytest.approx(2.0)
+    assert take(both).chosen == "connected pieces"
+    found, notes = soundness.mended(turned(both))
+    assert notes == ("it was inside out, and is turned",) and found.volume == pytest.approx(2.0)
+    faces = both.faces.copy()
+    faces[3] = faces[3][::-1]
+    found, notes = soundness.mended(trimesh.Trimesh(both.vertices, faces, process=False))
+    assert notes == ("triangles that were turned the wrong way are turned",) and found.volume == pytest.approx(2.0)
+
+
+def test_a_slot_without_width() -> None:
+    # two walls at the same place, each divided by its other diagonal: its edges have four triangles
+    vertices = [[0, 0, 0], [0, 1, 0], [0, 1, 1], [0, 0, 1]]
+    flat = np.array([[0, 1, 2], [0, 2, 3], [1, 0, 3], [1, 3, 2]])
+    both = trimesh.util.concatenate([box((1, 1, 1), (0.5, 0.5, 0.5)), trimesh.Trimesh(vertices, flat, process=False)])
+    both.merge_vertices()
+    found, notes = soundness.mended(both)
+    assert not notes and found.volume == pytest.approx(1.0)
 
 
 def test_shells_within_shells() -> None:

@@ -99,6 +99,7 @@ def flooding(node: Any, namespace: str, rate: float = 500.0, **kinds: Any) -> It
         timer.cancel()  # the publishers end with their node: its executor spins
 
 
+@pytest.mark.exhaustive
 def test_what_the_driver_says_is_recorded_whatever_else_is_published(
     haptics: Callable[..., Haptics],
     tmp_path: Path,
@@ -126,6 +127,7 @@ def test_what_the_driver_says_is_recorded_whatever_else_is_published(
     assert max(ticks) <= 1601 and len(ticks) + summary["timing"]["lost_messages"] >= 1601
 
 
+@pytest.mark.exhaustive
 def test_a_foreign_publisher_before_the_start_is_said_and_waited_for(
     haptics: Callable[..., Haptics],
     tmp_path: Path,
@@ -148,6 +150,7 @@ def test_a_foreign_publisher_before_the_start_is_said_and_waited_for(
     assert "not started: device_command has a foreign publisher" in run.err
 
 
+@pytest.mark.exhaustive
 def test_a_foreign_publisher_in_the_course_of_a_trial_is_said_at_once(
     haptics: Callable[..., Haptics],
     tmp_path: Path,
@@ -174,7 +177,11 @@ def test_a_foreign_publisher_in_the_course_of_a_trial_is_said_at_once(
     assert run.err.count(f"haptics: {said}\n") == 1
 
 
-@pytest.mark.parametrize("flags", [["lockstep"], ["realtime", "--composed"]], ids=["lockstep", "composed"])
+@pytest.mark.parametrize(
+    "flags",
+    [["lockstep"], pytest.param(["realtime", "--composed"], marks=pytest.mark.exhaustive)],
+    ids=["lockstep", "composed"],
+)
 def test_events_that_another_publishes_are_no_events_of_the_trial(
     haptics: Callable[..., Haptics],
     tmp_path: Path,

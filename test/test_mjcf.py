@@ -8,6 +8,7 @@ import numpy as np
 import pinocchio as pin
 import pytest
 
+import haptic_sim
 from haptic_sim.dynamics.gravity import BalancedWeights
 from haptic_sim.worlds.building import WorldSetup, build
 from haptic_sim.worlds.model_files import ModelFileError, load_trees
@@ -157,3 +158,59 @@ def test_what_worlds_do_not_have_is_refused_with_what_to_do(tmp_path: Path, extr
     assert str(caught.value) == f"{said}; take it out, or let MuJoCo simulate the world (scene.type = mujoco)"
     harmless = extra.replace('<tendon name="e"', '<tendon active="false" name="e"').replace(' stiffness="2"', "")
     assert len(load_trees(written(tmp_path, body + harmless), "hull")[0]) == 1
+
+
+DAMPED = """<worldbody><body name="tool" pos="0 0 1" euler="10 20 0"><joint name="j" type="free" damping=".01"
+    {joint}/><geom type="box" size=".1 .05 .02" pos="{x} 0 0"/></body></worldbody>"""
+
+
+def test_a_damped_free_body_falls_as_in_mujoco_in_the_limit_of_small_steps(tmp_path: Path) -> None:
+    """It tumbles: the difference of positions and velocities, of the first order in the step, is extrapolated to 0."""
+    path = written(tmp_path, DAMPED.format(joint="", x=0))
+    kick = np.array([0.3, -0.2, 0.5, 3.0, -4.0, 2.0])
+    differences = []
+    for rate in (4e3, 8e3, 16e3):
+        oracle = mujoco.MjModel.from_xml_path(str(path))
+        oracle.opt.timestep = 1.0 / rate
+        state = mujoco.MjData(oracle)
+        state.qvel[:] = kick
+        ours = haptic_sim.World(haptic_sim.load(path, rate=rate))
+        ours.reset(velocities=dict(zip(ours.velocities, kick, strict=True)))
+        for _ in range(int(0.25 * rate)):
+            mujoco.mj_step(oracle, state)
+            ours.step()
+        q, (body,) = state.qpos, ours.bodies.values()
+        quat_xyzw = np.roll(q[3:], -1)
+        turned = body.quaternion * np.sign(body.quaternion @ quat_xyzw)
+        found = [*body.position, *turned, *ours.velocities.values()]
+        differences.append(found - np.concatenate([q[:3], quat_xyzw, state.qvel]))
+    coarse, middle, fine = differences
+    assert np.abs(coarse).max() > 1e-5, "or there is nothing to extrapolate"
+    limit = coarse / 3.0 - 2.0 * middle + 8.0 / 3.0 * fine  # of a T + b T^2
+    np.testing.assert_allclose(limit, 0.0, atol=1e-6)
+
+
+def test_the_damping_of_a_free_joint_whose_centre_of_mass_is_elsewhere_is_listed(tmp_path: Path) -> None:
+    """MuJoCo's force acts at the origin of the body."""
+    path = written(tmp_path, DAMPED.format(joint='armature=".1"', x=0.01))
+    assert load_trees(path, "hull")[1] == ["armature, damping of j"]
+    assert load_trees(written(tmp_path, DAMPED.format(joint="", x=0)), "hull")[1] == []
+
+
+def test_damping_of_a_free_body_decays_as_the_implicit_step_has_it_and_dissipates_what_is_lost() -> None:
+    """A sphere: v_n = v_0 / (1 + T b / m)^n, and likewise the angular velocity."""
+    m, radius, b, c, rate, n = 0.3, 0.05, 2.0, 1e-3, 1000.0, 200
+    shape = {"type": "sphere", "radius": radius}
+    body = {"joint": "free", "mass": m, "shapes": [shape], "velocity": [1, 2, 3, 4, 5, 6], "rotation": [0.3, 0.5, 0.7]}
+    scene = {"bodies": {"ball": body | {"damping": b, "turn_damping": c}}, "tool": "ball", "gravity": [0, 0, 0]}
+    ours = haptic_sim.World(scene, rate=rate)
+    for _ in range(n):
+        ours.step()
+    moment = 0.4 * m * radius**2
+    before = 0.5 * m * (1 + 4 + 9) + 0.5 * moment * (16 + 25 + 36)
+    left = np.repeat([(1.0 + b / rate / m) ** -n, (1.0 + c / rate / moment) ** -n], 3)
+    ball = ours.bodies["ball"]
+    np.testing.assert_allclose([*ball.velocity, *ball.angular_velocity], left * [1, 2, 3, 4, 5, 6], rtol=1e-9)
+    energy = ours.energy
+    assert energy["damping"] == pytest.approx(before - energy["kinetic"], rel=1e-9)
+    assert abs(energy["numerical"]) < 1e-9 * before

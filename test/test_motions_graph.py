@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from conftest import Haptics
+from conftest import Haptics, sampled
 from graph_checks import check_lockstep_is_offline
 
 TRIALS = {
@@ -15,7 +15,7 @@ TRIALS = {
 }
 
 
-@pytest.mark.parametrize("name", ["pull_arm", pytest.param("push_arm", marks=pytest.mark.exhaustive)])
+@pytest.mark.parametrize("name", sampled(["pull_arm", "push_arm"]))
 def test_lockstep_and_offline_give_the_same_bits(haptics: Callable[..., Haptics], tmp_path: Path, name: str) -> None:
     settings = [word for setting in ("analysis=trial", *TRIALS[name]) for word in ("--set", setting)]
     check_lockstep_is_offline(haptics, tmp_path, name, *settings)

@@ -15,6 +15,7 @@ def run() -> Run:
     return Run("nut_and_bolt")
 
 
+@pytest.mark.exhaustive
 def test_the_claims_hold(run: Run) -> None:
     assert run.holds() == dict.fromkeys(names(nut_and_bolt.ANALYSIS.CLAIMS), True)
     assert [mesh["as"] for mesh in run.trial.meshes] == ["field", "field"]

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import argparse
+import json
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, ClassVar, Literal
 
 import numpy as np
 import pytest
+from conftest import sampled
 
 from haptic_bench.analysis.base import Analysis
 from haptic_bench.analysis.claims import Findings
@@ -39,13 +41,18 @@ KEYS = {
     ),
     "guide": ("scene.fields.checked.along={type: curve, points: [[0,0,0],[0.01,0.01,0]]}",),
     "forbidden": ("scene.fields.checked.shape={type: sphere, radius: 0.05}",),
+    "grating": tuple(
+        f"scene.bodies.floor.shapes[0].texture.{key}"
+        for key in ("wavelength=0.005", "amplitude=1e-4", "direction=[1,2,0]")
+    ),
     "tangential": ("operator.amplitude=1", "operator.centre=[0,0.1]"),
 }
-WITH_FILES = ("file", "arm")
+WITH_FILES = ("file", "arm", "image")
 NOT_OFFLINE = ("none", "crtk", "external", "hardware")
 PARTS = (
     *("controllers", "operators", "devices", "local_models", "contact_methods", "friction_models", "engines"),
     "fields",
+    "textures",
 )
 OURS = [
     (kind, name)
@@ -64,19 +71,24 @@ def failed(kind: str, trial: Trial) -> dict[str, str]:
     return {one.text: one.problem for one in properties(kind, trial) if one.problem}
 
 
-@pytest.mark.parametrize(("kind", "name"), OURS)
+ORDINARY = [
+    *((kind, name) for kind, name in OURS if kind in ("contact_methods", "devices", "operators", "local_models")),
+    ("controllers", "virtual_coupling"),
+    ("friction_models", "coulomb"),
+]  # every one that may put energy into a hand by itself, and one of each other kind
+
+
+@pytest.mark.parametrize(("kind", "name"), sampled(OURS, *ORDINARY))
 def test_our_parts_have_all_properties(kind: str, name: str) -> None:
     assert failed(kind, trial_of(kind, name, KEYS.get(name, ()))) == {}
 
 
 WITH_KEYS = ("formulas", "mujoco", "world")
-LARGE = ("stack",)  # twenty bodies
+SCENES_OF_EACH_KIND = ("door", "enclosure", "rolling_spheres", "strike")  # a joint, walls, constraints, impacts
 SCENES = [name for name in groups()["scenes"].entries() if name not in WITH_KEYS]
 
 
-@pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=pytest.mark.exhaustive) if name in LARGE else name for name in SCENES]
-)
+@pytest.mark.parametrize("name", sampled(SCENES, *SCENES_OF_EACH_KIND))
 def test_our_scenes_have_all_properties(name: str) -> None:
     """Each in the experiment of its name, if there is one: rolling_spheres starts off its constraints."""
     assert failed("scenes", trial_of("scenes", name)) == {}
@@ -284,6 +296,20 @@ def test_parts_of_another_package_have_all_properties(kind: str, name: str) -> N
 )
 def test_contacts_that_give_energy_are_found_out(kind: str, name: str) -> None:
     assert PASSIVE in failed(kind, trial_of(kind, name))
+
+
+@pytest.mark.parametrize(
+    ("fault", "problem"),
+    [(0, ""), (1, "that of the height is"), (2, "must be from -0.0002 m to 0"), (3, "largest_slope = ")],
+)
+def test_a_texture_that_contradicts_itself_is_found_out(fault: int, problem: str) -> None:
+    texture = {"type": "foreign_laws:WavesParameters", "amplitude": 1e-4, "fault": fault}
+    settings = (f"scene.bodies.floor.shapes[0].texture={json.dumps(texture)}",)
+    found = failed("textures", trial_of("textures", "foreign_laws:WavesParameters", settings))
+    text = "its height is from -depth to 0, and its gradient and bounds are those of the height"
+    said = found.pop(text, "")
+    assert problem in said and bool(said) == (fault > 0)
+    assert fault > 0 or found == {}
 
 
 def test_an_analysis_declares_what_it_finds() -> None:

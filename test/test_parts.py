@@ -139,6 +139,7 @@ def test_a_part_of_another_package_is_found_by_its_name(installed: Path) -> None
     assert trial.experiment.model_dump(mode="json")["controller"]["type"] == "saturating_spring"
 
 
+@pytest.mark.exhaustive
 def test_a_class_needs_no_registration(installed: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     shutil.rmtree(next(installed.glob("*.dist-info")))
     forget(monkeypatch)
@@ -300,6 +301,7 @@ def test_a_local_model_of_another_package_is_verified_message_by_message(install
     assert most > 0.5
 
 
+@pytest.mark.exhaustive
 @pytest.mark.long
 def test_a_package_of_parts_runs_in_every_mode_and_is_replayed(
     haptics: Callable[..., Haptics], tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -78,6 +78,7 @@ def test_quantisation_in_json_and_in_words(capsys: pytest.CaptureFixture[str]) -
     assert "--resolution: is for one direction" in capsys.readouterr().err
 
 
+@pytest.mark.exhaustive
 @pytest.mark.long
 def test_gains_for_a_device_with_dry_friction(capsys: pytest.CaptureFixture[str]) -> None:
     device = ("--device-damping", "3", "--rate", "1000")

@@ -286,12 +286,17 @@ def test_a_load_above_the_static_friction_is_no_static_load():
 @pytest.mark.parametrize(
     "settings",
     [
-        ("contact.friction.kinetic=0",),
-        ("contact.friction.deadband=0", "contact.friction.model=coulomb"),
         ("contact.friction.breakaway=0.1",),
-        ("contact.friction.static=100", "contact.friction.kinetic=100"),
         ("operator.amplitude=[50, 0, 0, 0, 0, 0]", "operator.frequency=20"),
-        ("rate=20",),
+        *(
+            pytest.param(settings, marks=pytest.mark.exhaustive)
+            for settings in (
+                ("contact.friction.kinetic=0",),
+                ("contact.friction.deadband=0", "contact.friction.model=coulomb"),
+                ("contact.friction.static=100", "contact.friction.kinetic=100"),
+                ("rate=20",),
+            )
+        ),
     ],
 )
 def test_hostile_values_are_reported(settings):

@@ -334,10 +334,10 @@ def test_a_world_that_lives_on_numerical_energy_is_unstable_whatever_hand_and_gr
         balance = EnergyBalance()
         watch = balance.watch
         balance.open(1.0, 0.0, 0.0)
-        watch_balance(balance.values, watch)
+        watch_balance(balance.values, watch, 0.0)
         for k in range(hops):
             balance.values[INJECTED] += 1.0 if k % 2 else -1.0
             balance.values[IMPACT] += 0.0 if fine else 1.0
             balance.open(1.0 if not fine or k % 2 else 0.0, 0.0, 0.0)
-            watch_balance(balance.values, watch)
+            watch_balance(balance.values, watch, 0.0)
         assert balance.exceeded is not fine

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from conftest import Haptics, answer, wait_until
+from conftest import Haptics, answer, sampled, wait_until
 from offline_runs import run_unrecorded
 
 from haptic_bench import experiment
@@ -49,7 +49,7 @@ def run(directory: Path, name: str, *settings: str) -> Samples:
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("name", ["corner_peg", "incline", "rolling_disk"])
+@pytest.mark.parametrize("name", sampled(["corner_peg", "incline", "rolling_disk"], "corner_peg"))
 def test_a_trial_by_hand_verifies_and_runs_again_from_its_events(name: str, tmp_path: Path) -> None:
     """With a device, without one, and under exact constraints."""
     given = events_file(tmp_path / "given.csv")
@@ -126,6 +126,7 @@ def test_an_event_is_stored_once_with_its_tick_before_the_rest_of_it() -> None:
 # A person, and the running graph
 
 
+@pytest.mark.exhaustive
 def test_a_hand_is_dragged_in_realtime_and_the_trial_verifies(haptics: Callable[..., Haptics], tmp_path: Path) -> None:
     """Events of two persons and of nobody known: the first who grabs holds, what cannot be followed lets go."""
     pytest.importorskip("rclpy", reason="needs ROS 2")

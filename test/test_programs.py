@@ -26,9 +26,8 @@ SAMPLE = (
     "door",
     "pull_arm",
     "servo_cost",
-    "stack",
     "two_hands",
-)  # linkage, constraints, motions, several bodies, hands
+)  # linkage, constraints, motions, hands
 METHODS = ("penalty", "impulse_augmented", "frictional_impulses", "constraint", "hybrid")
 
 

@@ -343,7 +343,9 @@ def test_a_foreign_publisher_is_noticed_and_refused(
     assert "device_command has a foreign publisher" in (out / "log" / "driver.log").read_text()
 
 
-@pytest.mark.parametrize("flags", [[], ["--composed"]], ids=["graph", "composed"])
+@pytest.mark.parametrize(
+    "flags", [[], pytest.param(["--composed"], marks=pytest.mark.exhaustive)], ids=["graph", "composed"]
+)
 def test_a_death_or_ctrl_c_ends_a_realtime_trial(
     haptics: Callable[..., Haptics], tmp_path: Path, flags: list[str]
 ) -> None:

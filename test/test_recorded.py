@@ -125,6 +125,7 @@ def test_samples_as_a_dataframe(monkeypatch: pytest.MonkeyPatch) -> None:
     assert index == "time" and list(columns) == trial.samples.names
 
 
+@pytest.mark.exhaustive
 def test_an_installation_needs_no_ros(tmp_path: Path) -> None:
     """As pip lays it out: packages and share below one prefix; and without the packages of ROS 2."""
     packages = tmp_path / "lib" / "python3" / "site-packages"
@@ -136,6 +137,7 @@ def test_an_installation_needs_no_ros(tmp_path: Path) -> None:
         "haptic_view",
         "haptic_bench",
         "haptic_experiments",
+        "haptic_study",
     ):
         shutil.copytree(PACKAGES / name, packages / name, ignore=shutil.ignore_patterns("__pycache__"))
     for name in ("config", "msg"):

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
 import struct
 import tracemalloc
 from pathlib import Path
 
 import numpy as np
 import pytest
+from conftest import sampled
 
 from haptic_bench.recording.recording import Recording
 from haptic_bench.recording.trial_bag import TrialBag
@@ -60,8 +62,10 @@ def shuffled(rng: np.random.Generator, rows: list[tuple[str, int, int]], window:
 
 
 @pytest.mark.parametrize("schedule", [None, SurveySchedule(9, 9), SurveySchedule(4, 0), SurveySchedule(3, 11)])
-@pytest.mark.parametrize("window", [1.0, 4.0, 30.0, 1e6])
-@pytest.mark.parametrize("world_every", [0, 1, 7])
+@pytest.mark.parametrize(
+    ("window", "world_every"),
+    sampled(itertools.product((1.0, 4.0, 30.0, 1e6), (0, 1, 7)), (1.0, 7), (4.0, 0), (1e6, 1)),
+)
 def test_any_order_of_arrival_is_stored_in_the_order_of_the_tick(
     window: float, schedule: SurveySchedule | None, world_every: int
 ) -> None:

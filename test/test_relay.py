@@ -8,6 +8,7 @@ from typing import Any
 import numba
 import numpy as np
 import pytest
+from conftest import sampled
 
 from haptic_control.relay import ports
 from haptic_control.relay.channel import Channel
@@ -23,7 +24,7 @@ RATE = 1000.0  # [Hz]
 MASS, INERTIA = 0.3, 2e-4  # of the device [kg, kg m^2]
 ORIGIN = np.array([0.0, 0, 0, 0, 0, 0, 1])
 INERTIAS = CoupledInertias(planar=False, device=(MASS, INERTIA))
-RUNS, TICKS = 500, 250
+RUNS, BLOCKS, TICKS = 500, 5, 250
 GUARDED = ("passivity", "wave", "tank")
 
 
@@ -183,9 +184,10 @@ def least_energies(guards: tuple[str, ...], seed: int) -> np.ndarray:
 
 
 @pytest.mark.long
-def test_no_port_gives_energy_that_it_does_not_have() -> None:
-    """Over five hundred delays, jitters and losses, and worlds that are active on purpose."""
-    worst = np.min([least_energies(GUARDED, seed) for seed in range(RUNS)], axis=0)
+@pytest.mark.parametrize("block", sampled(range(BLOCKS), 0))
+def test_no_port_gives_energy_that_it_does_not_have(block: int) -> None:
+    """Over five hundred delays, jitters and losses, and worlds that are active on purpose; a fifth is ordinary."""
+    worst = np.min([least_energies(GUARDED, seed) for seed in range(block, RUNS, BLOCKS)], axis=0)
     assert worst.min() >= -1e-9, dict(zip(GUARDED, worst, strict=True))
 
 

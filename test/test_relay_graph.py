@@ -28,7 +28,9 @@ def settings(*pairs: str) -> list[str]:
     return [part for pair in pairs for part in ("--set", pair)]
 
 
-@pytest.mark.parametrize("flags", [[], ["--composed"]], ids=["graph", "composed"])
+@pytest.mark.parametrize(
+    "flags", [[], pytest.param(["--composed"], marks=pytest.mark.exhaustive)], ids=["graph", "composed"]
+)
 def test_lockstep_and_offline_give_the_same_bits(
     haptics: Callable[..., Haptics], tmp_path: Path, flags: list[str]
 ) -> None:
@@ -45,6 +47,7 @@ def test_lockstep_and_offline_give_the_same_bits(
     assert verified.status == 0 and "identical, bit by bit" in verified.out
 
 
+@pytest.mark.exhaustive
 def test_a_realtime_trial_simulates_again_to_the_same_bits(haptics: Callable[..., Haptics], tmp_path: Path) -> None:
     run = haptics(
         "run",

@@ -101,6 +101,7 @@ def test_lockstep_on_two_hosts_gives_the_same_bits_as_offline(
     graph.check_same_bits(out, offline)
 
 
+@pytest.mark.exhaustive
 def test_realtime_on_two_hosts_simulates_again_to_the_same_bits(hosts: dict[str, str], tmp_path: Path) -> None:
     out = run_on(hosts, "realtime", tmp_path)
     verified = answer("replay", "--verify", str(out))

@@ -253,7 +253,7 @@ def test_keys_that_were_replaced_name_the_new_one(key: str) -> None:
         built(type="mesh", path="wedge.obj", **{key: True})
 
 
-HULL = "; set as: hull to take its convex hull"
+REMEDY = "; set as: field, which needs no closed surface, or as: hull to take its convex hull"
 
 
 def said(folder: Path, path: str, **more: Any) -> str:
@@ -273,7 +273,7 @@ def test_bad_meshes_are_named_with_the_reason(tmp_path: Path) -> None:
     box = trimesh.creation.box(extents=[1, 1, 1])
     export(tmp_path, trimesh.Trimesh(box.vertices, box.faces[:-1]))
     assert said(tmp_path, "mesh.stl") == (
-        start + "is not closed: 3 of its 18 edges do not have a triangle on both sides" + HULL
+        start + "is not closed: 3 of its 18 edges do not have a triangle on both sides" + REMEDY
     )
 
     flat = trimesh.Trimesh([[0, 0, 0], [1, 0, 0], [0, 1, 0]], [[0, 1, 2], [0, 2, 1]], process=False)

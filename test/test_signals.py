@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import random
 import re
@@ -9,11 +10,12 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
 import pytest
-from conftest import DEADLINE, PACKAGES, ROOT, python
+from conftest import DEADLINE, PACKAGES, ROOT, python, sampled
 
 LAUNCHER = ROOT / "haptics"
 SAID = {signal.SIGINT: "haptics: interrupted", signal.SIGTERM: "haptics: terminated"}
@@ -25,16 +27,27 @@ def stamps() -> dict[str, int]:
     return {path.parent.name: path.stat().st_mtime_ns for path in (ROOT / ".haptics").glob("*/stamp")}
 
 
+def as_usual(number: signal.Signals) -> Callable[[], object]:
+    """What a new process calls first, so that a signal ends it also where the tests are run by nohup."""
+    return partial(signal.signal, number, signal.SIG_DFL)
+
+
 @pytest.mark.graph
 @pytest.mark.skipif(not (ROOT / ".haptics" / "kernels" / "stamp").exists(), reason="the checkout is not prepared")
-@pytest.mark.parametrize("mode", ["offline", "lockstep", "realtime"])
-@pytest.mark.parametrize("number", list(SAID))
+@pytest.mark.parametrize(
+    ("mode", "number"),
+    sampled(
+        itertools.product(("offline", "lockstep", "realtime"), SAID),
+        ("offline", signal.SIGINT),
+        ("lockstep", signal.SIGTERM),
+        ("realtime", signal.SIGHUP),
+    ),
+)
 def test_a_start_can_be_ended_at_any_instant(tmp_path: Path, mode: str, number: signal.Signals) -> None:
     before = stamps()
     settings = ("--mode", mode, "--duration", "3000", "--set", "analysis=trial")
     command = [LAUNCHER, "run", "corner_peg", *settings, "--out", "out"]
-    as_usual = partial(signal.signal, number, signal.SIG_DFL)  # also where the tests are run by nohup
-    process = subprocess.Popen(command, cwd=tmp_path, stdout=-1, stderr=-1, text=True, preexec_fn=as_usual)
+    process = subprocess.Popen(command, cwd=tmp_path, stdout=-1, stderr=-1, text=True, preexec_fn=as_usual(number))
     time.sleep(random.Random(f"{mode} {number}").uniform(0.0, 2.0))  # an instant, not a wait for something
     process.send_signal(number)
     _, err = process.communicate(timeout=DEADLINE)
@@ -60,7 +73,9 @@ start.become([sys.executable, "-m", "haptic_bench", "list"], os.environ)
 def test_a_signal_between_the_launcher_and_the_program_is_handed_on(number: signal.Signals) -> None:
     environment = os.environ | {"PYTHONPATH": f"{PACKAGES}{os.pathsep}{os.environ.get('PYTHONPATH', '')}"}
     command = [sys.executable, "-c", HANDED_ON, str(int(number))]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=DEADLINE)
+    done = subprocess.run(
+        command, env=environment, capture_output=True, text=True, timeout=DEADLINE, preexec_fn=as_usual(number)
+    )
     assert (done.returncode, done.stdout, done.stderr) == (128 + number, "", SAID[number] + "\n")
 
 

@@ -12,7 +12,7 @@ from conftest import ROOT, python
 
 from haptic_bench import run
 from haptic_bench.experiment import Experiment
-from haptic_sim import Environment, World
+from haptic_sim import Environment, Model, World
 from haptic_sim.parameters import ParameterError
 from haptic_sim.simulation import IGNORED_SECTIONS, WorldDocument
 
@@ -116,6 +116,17 @@ def test_all_keys_of_an_experiment_are_of_the_world_or_known_not_to_be() -> None
 def test_bad_data_is_named(arguments: dict[str, Any], said: str) -> None:
     with pytest.raises(ParameterError, match=said):
         World(**arguments)
+
+
+def test_what_belongs_to_a_model_is_not_dropped_where_a_model_is_given() -> None:
+    model = Model(SCENE)
+    with pytest.raises(ParameterError) as error:
+        World(model, rate=500.0, contact={"stiffness": 3000.0})
+    assert error.value.problems == [
+        "contact: belongs to the model, which is given: give it to that",
+        "rate: belongs to the model, which is given: give it to that",
+    ]
+    assert repr(World(model)) == f"World({repr(model)[6:-1]}, t = 0 s)"
 
 
 @pytest.mark.parametrize("wrench", [[1.0, 2.0], [np.nan] * 6])

@@ -42,7 +42,8 @@ def test_the_timer_runs_while_there_is_a_subscription() -> None:
             heard.clear()
             subscription = listener.create_subscription(String, "text", lambda text: heard.append(text.data), RELIABLE)
             wait_until(comes, "texts")
-            listener.destroy_subscription(subscription)
+            # by the thread that may wait on it
+            listener.executor.create_task(listener.destroy_subscription, subscription)
             wait_until(texts._timer.is_canceled, "the end of the timer")
         looked = texts.looked
         wait_until(lambda: not texts.wanted("text"), "the end of the subscription")

@@ -197,6 +197,7 @@ def orders(out: Path, duration: str) -> list[str]:
     return ["run", "corner_peg", "--mode", "offline", "--duration", duration, *settings, "--out", str(out)]
 
 
+@pytest.mark.exhaustive
 @pytest.mark.usefixtures("dask")
 def test_workers_give_the_same_bits_also_when_one_is_killed(haptics: Callable[..., Haptics], tmp_path: Path) -> None:
     out = tmp_path / "workers"

@@ -42,6 +42,7 @@ from haptic_sim.worlds.description import describe  # noqa: E402
 
 # A hand that always moves, between the walls and against them, and surroundings that change.
 NODES = ("controller", "local_model", "environment", "driver")
+TRIES = 5  # of what is seen in one message, which a busy machine may lose: the topics of the servo are best effort
 ANSWERING = ("controller", "local_model")  # without which there is no command
 MOVING = ("operator.type=sine", "operator.amplitude=[0.3,0.3,0,0,0,0]", "operator.frequency=1")
 # The watchdog is for a machine that stalls: the driver's own is tested elsewhere.
@@ -143,9 +144,8 @@ def check_world_topics(node: Any) -> None:
 def one_message(node: Any, kind: type, topic: str, qos: QoSProfile) -> Any:
     """The first message of a topic that arrives from now on."""
     got: list[Any] = []
-    subscription = node.create_subscription(kind, topic, got.append, qos)
+    node.create_subscription(kind, topic, got.append, qos)  # until the end of the node: its executor may wait on it
     wait_until(lambda: got, topic)
-    node.destroy_subscription(subscription)
     return got[0]
 
 
@@ -162,11 +162,17 @@ def test_nodes_go_and_come_back(haptics: Callable[..., Haptics], tmp_path: Path)
         check_device_topics(node)
         check_world_topics(node)
         for name in NODES:
-            first, tick = len(states), states.last()["tick"]
-            change(node, name, Transition.TRANSITION_DEACTIVATE)
-            if name in ANSWERING:
-                wait_until(lambda at=first: (states.since(at)["command_tick"] < 0).sum() > 100, "zero force")
-            change(node, name, Transition.TRANSITION_ACTIVATE)
+            for _ in range(TRIES):
+                first, tick = len(states), states.last()["tick"]
+                change(node, name, Transition.TRANSITION_DEACTIVATE)
+                if name in ANSWERING:
+                    wait_until(lambda at=first: (states.since(at)["command_tick"] < 0).sum() > 100, "zero force")
+                change(node, name, Transition.TRANSITION_ACTIVATE)
+                if name != "driver":
+                    break
+                states.wait_for_motion(len(states))
+                if (states.since(first)["command_tick"] < 0).any():
+                    break
             check_return(states, name, first, tick, {"environment": None, "driver": 1}.get(name, 100))
         for name in NODES:
             first, tick, process = len(states), states.last()["tick"], process_of(out, name)
@@ -201,19 +207,31 @@ def test_after_a_new_environment_the_force_is_within_the_limit_where_impulses_ar
             first, process = len(states), process_of(out, "environment")
             graph.kill(out, "environment")
             wait_until(lambda old=process: process_of(out, "environment") not in (None, old), "its successor")
-            wait_until(lambda at=first: (states.since(at)["command_tick"] < 0).any(), "zero force")
-            wait_until(lambda: states.last()["command_tick"] >= 0, "commands")
-            begun = states.last()["tick"]
-            wait_until(lambda tick=begun: states.last()["tick"] > tick + rate, "a second of force")
+            # a busy machine may lose commands again, after which the force begins softly once more; and a hand that
+            # moves may be between the walls
+            wait_until(lambda at=first: is_felt(states.since(at), 0.5 * rate), "a soft start to its end, and a force")
             found = states.since(first)
-            again = found["tick"] - found["tick"][np.flatnonzero(found["command_tick"] < 0)[-1]]
+            again = since_gap(found)
             ramp = (again > 0) & (again <= 0.5 * rate)
             rendered = np.abs(found["rendered_wrench"][:, :2])
-            assert rendered[again > 0].max() > 0.1, "a force"
-            drives = found["rendered_wrench"][:, :2] * found["twist"][:, :2] > 0.0
-            part = np.minimum(again / (0.5 * rate), 1.0)[:, None]
-            assert (rendered <= part * limit + 1e-9)[ramp[:, None] & drives].all()
+            # what is rendered in a state was so since the state before, by the twist of which the guard may brake
+            drives = found["rendered_wrench"][1:, :2] * found["twist"][:-1, :2] > 0.0
+            part = np.minimum(again / (0.5 * rate), 1.0)[1:, None]
+            assert (rendered[1:] <= part * limit + 1e-9)[ramp[1:, None] & drives].all()
             assert rendered[ramp].max() <= limit + 1e-9
+
+
+def is_felt(states: np.ndarray, ticks: float) -> bool:
+    """Whether there was a force after ticks without a command, and more than so many ticks with one."""
+    again = since_gap(states)
+    return again.max() > ticks and bool(np.abs(states["rendered_wrench"][again > 0, :2]).max() > 0.1)
+
+
+def since_gap(states: np.ndarray) -> np.ndarray:
+    """Ticks since the last state without a command, of each state; 0 before the first such state."""
+    ticks = states["tick"]
+    last = np.maximum.accumulate(np.where(states["command_tick"] < 0, ticks, -1))
+    return np.where(last < 0, 0, ticks - last)
 
 
 def check_return(states: States, name: str, first: int, tick: int, passive: int | None) -> None:

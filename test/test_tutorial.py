@@ -62,6 +62,7 @@ def test_lines_are_compared(found: list[str], shown: list[str], right: bool) -> 
     assert agrees(found, shown) == right
 
 
+@pytest.mark.exhaustive
 @pytest.mark.graph
 def test_every_command_prints_what_the_page_shows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The first of each command is a process, as is the graph; the others need none."""

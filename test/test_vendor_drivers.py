@@ -340,16 +340,30 @@ def test_each_field_of_each_driver_that_is_wrong_alone_ends_the_force(stand: Sta
 
 
 def test_a_hand_that_swings_is_believed(stand: Stand) -> None:
-    """Its velocities are those of its positions, in each driver's axes and units."""
+    """Its velocities are those of its positions, in each driver's axes and units.
+
+    The speed of sin(pace t) is compared where the hand is, so that ticks in which the machine stalls change nothing.
+    """
     stand.put(np.zeros(3))
     stand.swing(PACE)
     bench = Bench(stand)
+
+    def pushes(state: DeviceState) -> bool:
+        if state.state == FAULT:  # a machine that stalls loses a device
+            bench.enable_again()
+        return pushed(stand)
+
     try:
-        bench.until(PUSH, lambda _: pushed(stand), "a force")
+        bench.until(PUSH, pushes, "a force")
         before = bench.driver.rejected
-        speeds = [np.linalg.norm(bench.step(PUSH).twist[:3]) for _ in range(1000)]
+        differences = []
+        for _ in range(1000):
+            state = bench.step(PUSH)
+            position = min(float(np.linalg.norm(state.pose[:3] - stand.middle)) / stand.sway, 1.0)
+            speed = float(np.linalg.norm(state.twist[:3])) / (PACE * stand.sway)
+            differences.append(abs(speed - math.sqrt(1.0 - position**2)))
         assert bench.driver.rejected == before or bench.pause > STALLED
-        assert np.median(speeds[200:]) == pytest.approx(math.sqrt(0.5) * PACE * stand.sway, rel=0.3)
+        assert np.median(differences) < 0.1
     finally:
         stand.swing(0.0)
         bench.close()

@@ -22,7 +22,7 @@ from urllib.parse import urlsplit
 import numpy as np
 import pytest
 from browser import Browser, require
-from conftest import ROOT, Haptics, wait_until
+from conftest import ROOT, Haptics, sampled, wait_until
 from pages import client, load, page_of, port_of_own
 from starting import die_with_parent
 
@@ -57,7 +57,7 @@ def messages_of(trial: experiment.Trial) -> dict[str, list[bytes]]:
 # Scenes
 
 
-@pytest.mark.parametrize("name", list(catalogue()))
+@pytest.mark.parametrize("name", sampled(catalogue(), "bicycle", "corner_peg", "door", "mujoco_drawer", "two_hands"))
 def test_every_experiment_has_a_scene(name: str) -> None:
     if name.startswith("mujoco"):
         pytest.importorskip("mujoco")
@@ -502,6 +502,7 @@ def test_a_running_trial_starts_pauses_and_takes_gains(tmp_path: Path) -> None:
         assert browser.field("stiffness") == "4000" and browser.evaluate("window.button('Mark event').disabled")
 
 
+@pytest.mark.exhaustive
 @pytest.mark.graph
 def test_a_view_joins_a_system_that_runs_and_ends_with_it(haptics: Callable[..., Haptics], tmp_path: Path) -> None:
     pytest.importorskip("viser")

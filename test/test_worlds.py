@@ -808,7 +808,7 @@ def test_bad_meshes_name_the_body(tmp_path: Path) -> None:
     body = BALL | {"shapes": [{"type": "sphere", "radius": 1}, {"type": "mesh", "path": "open.stl"}]}
     assert problem(tmp_path, bodies={"ball": body}) == (
         f"scene.bodies.ball.shapes[1].path = {tmp_path / 'open.stl'}: is not closed: 3 of its 18 edges do not have a "
-        "triangle on both sides; set as: hull to take its convex hull"
+        "triangle on both sides; set as: field, which needs no closed surface, or as: hull to take its convex hull"
     )
 
 
@@ -930,7 +930,7 @@ def test_meshes_of_model_files_are_checked(tmp_path: Path) -> None:
     (tmp_path / "mesh.obj").write_text(wedge.replace("f 3 4 6\n", ""))
     assert problem(tmp_path, bodies={"ball": BALL}, files=files) == (
         start + "is not closed: 3 of its 12 edges do not have a triangle on both sides; "
-        "set meshes: hull to take its convex hull"
+        "set meshes: field, which needs no closed surface, or meshes: hull to take its convex hull"
     )
     # a corner pushed in along its diagonal is not a corner of the hull any more
     (tmp_path / "mesh.obj").write_text(wedge.replace("v 0 0 0.04", "v 0.02 0.02 0.02"))

@@ -25,6 +25,7 @@ KEYS = (
     "missed",
     "skipped_periods",
     "lost_messages",
+    "lost_by_topic",
     "unsent_messages",
     "foreign_messages",
     "executed",
@@ -335,7 +336,7 @@ def _of_counts(health: Health) -> list[str]:
         "saturations": ("In {} the wrench was clipped to the device's limits.", "tick", "ticks"),
         "bounded": ("In {} the wrench was cut to device.bound, which nothing passes.", "tick", "ticks"),
         "refused": ("{} refused; the log of the driver says why.", "message was", "messages were"),
-        "lost_messages": ("{} did not reach the recorder.", "message", "messages"),
+        "lost_messages": (f"{{}} did not reach the recorder{_by_topic(health)}.", "message", "messages"),
         "unsent_messages": (
             "{} never sent: a node saw only the message after the one to be answered.",
             "message was",
@@ -350,6 +351,12 @@ def _of_counts(health: Health) -> list[str]:
         elif key == "lost_messages" and value == 0:
             sentences.append("Every message that was sent reached the recorder.")
     return sentences
+
+
+def _by_topic(health: Health) -> str:
+    """How many messages of which topic were lost, in brackets; empty where that is not known."""
+    lost = health.counts.get("lost_by_topic") or {}
+    return f" ({', '.join(f'{count} of {topic}' for topic, count in sorted(lost.items()))})" if lost else ""
 
 
 def _count(number: int, one: str, many: str = "") -> str:

@@ -17,11 +17,13 @@ from haptic_bench.commands.command_line import DONE, FAILED
 from haptic_bench.experiment import StartError, Trial, load, load_document
 from haptic_bench.running.properties import Finding, properties
 from haptic_bench.running.runner import Interruption
+from haptic_bench.set_up import requirements
 from haptic_bench.trials.trial import run_trial
 from haptic_sim import inputs
 from haptic_sim.messages import FORCE
 from haptic_sim.parameters import ParameterError
 from haptic_sim.parts import Group, PartError, groups
+from haptic_sim.tool.tool_side import textures_of
 from haptic_sim.worlds.scenes import tools_of
 
 SECTIONS = {
@@ -34,6 +36,7 @@ SECTIONS = {
     "contact_methods": "environment.method",
     "friction_models": "contact.friction.model",
     "fields": "scene.fields",
+    "textures": "scene.bodies.floor.shapes.0.texture",
     "analyses": "analysis",
 }
 """Kinds whose parts are checked, and their keys of an experiment."""
@@ -61,16 +64,29 @@ EXPERIMENT: dict[str, Any] = {
 CHECKED = "checked"
 """Name of a field that is checked, in the world."""
 LONGEST = 1000  # ticks of a trial in which a part is checked
+ON_A_FLOOR = {
+    "scene": {
+        **EXPERIMENT["scene"],
+        "bodies": {
+            "floor": {"joint": "fixed", "shapes": [{"type": "plane", "offset": -0.021}]},
+            "ball": EXPERIMENT["scene"]["bodies"]["ball"],
+        },
+    },
+    "operator": {"type": "constant", "wrench": [0.5, 0.3, -2.0, 0.0, 0.0, 0.01]},
+}
+"""The hand pushes it down and along a floor, whose texture is looked at."""
 IN_THE_PLANE = {"scene": {"type": "empty"}, "tool": {"type": "peg"}}
 
 
 def check(options: argparse.Namespace) -> int:
     """`haptics check PART [--in EXPERIMENT] [--set KEY=VALUE] [--offline]`."""
-    status = DONE
+    status, lacking = DONE, requirements.unmet(("rclpy",))
     for kind, name in _found(options.part):
         trial, problem = _built(kind, name, options)
         print(f"{name}, of the {kind.name}:")
-        for finding in _findings(kind.name, trial, problem, lockstep=not options.offline):
+        if lacking and not options.offline:
+            print(f"  not checked in lockstep, which needs ROS 2: {lacking[0]}")
+        for finding in _findings(kind.name, trial, problem, lockstep=not (options.offline or lacking)):
             print(f"  {'failed' if finding.problem else 'passed'}  {finding.text}")
             if finding.problem:
                 print(f"          {finding.problem}")
@@ -133,7 +149,10 @@ def _trial(kind: Group, name: str, options: argparse.Namespace) -> Trial:
         raise ParameterError([f"part {name}: takes part in no trial offline; try it with haptics start"])
     if options.within is not None:
         (trial, *_) = load(options.within, options.settings)
-        used = operator.attrgetter(key)(trial.experiment)
+        if kind.name == "textures":
+            key, used = "scene.bodies.NAME.shapes[i].texture", textures_of(trial.experiment.scene)
+        else:
+            used = operator.attrgetter(key)(trial.experiment)
         several = tuple(used.values()) if isinstance(used, dict) else (used,)
         if not any(one == name or type(one) is part for one in several):
             types = ", ".join(one if isinstance(one, str) else one.type for one in several) or "none"
@@ -143,9 +162,10 @@ def _trial(kind: Group, name: str, options: argparse.Namespace) -> Trial:
         (trial, *_) = load(name, options.settings)
     else:
         document: dict[str, Any] = copy.deepcopy(EXPERIMENT) | _fitting(kind.name, part)
-        section, (*path, last) = document, key.split(".")
+        section: Any = document
+        *path, last = key.split(".")
         for each in path:
-            section = section.setdefault(each, {})
+            section = section[int(each)] if isinstance(section, list) else section.setdefault(each, {})
         given: Any = name if kind.name == "analyses" else {"type": name}
         section[last] = {CHECKED: given} if kind.name == "fields" else given
         (trial, *_) = load_document(document, Path("check.yaml"), options.settings)
@@ -160,6 +180,8 @@ def _fitting(kind: str, part: Any) -> dict[str, Any]:
         found = {"device" if kind == "controllers" else "controller": {"type": "admittance"}}
     if getattr(part, "PLANAR", False):
         found |= IN_THE_PLANE
+    if kind == "textures":
+        found |= copy.deepcopy(ON_A_FLOOR)
     if kind == "local_models":
         found |= {"environment": {"rate": 60.0}}
     if "none" not in (tools := tools_of(part)):

@@ -313,7 +313,7 @@ def _verify(directory: Path) -> bool:
 
 def report(options: argparse.Namespace) -> int:
     """`haptics report DIR`."""
-    kinds = _kinds(options.figures)
+    kinds = kinds_of(options.figures)
     _show_compilation()
     directory, status = Path(options.directory), DONE
     summary = read_summary(directory)
@@ -339,7 +339,7 @@ def report(options: argparse.Namespace) -> int:
     return status
 
 
-def _kinds(given: str | None) -> list[str]:
+def kinds_of(given: str | None) -> list[str]:
     """Kinds of files for figures, from the words of a user.
 
     Raises:

@@ -352,6 +352,8 @@ def _add_commands(commands: Any) -> None:
 
     _add_start(commands)
 
+    _add_study(commands)
+
     command = commands.add_parser("new", help="write a package for parts of one's own: a copy of examples/own_parts")
     command.add_argument("package", metavar="PACKAGE", help="name of the package, and of the new folder")
     command.set_defaults(command="haptic_bench.commands.check:new")
@@ -509,6 +511,37 @@ def _add_start(commands: Any) -> None:
     command.add_argument("--out", metavar="DIR", help="directory of the logs, new or empty; default: under ./trials/")
     command.add_argument("--namespace", metavar="NAME", help="namespace of the topics; default: the experiment's name")
     command.set_defaults(command="haptic_bench.commands.system:start")
+
+
+def _add_study(commands: Any) -> None:
+    command = commands.add_parser("study", help="studies with people, and with simulated observers (docs/studies.md)")
+    kinds = command.add_subparsers(metavar="list|validate|simulate|resume|exclude|report", required=True)
+    named = ("study", "STUDY", "name of a study in config/studies, or path of a .yaml file")
+    recorded = ("study", "DIR", "directory of a study")
+
+    def add(name: str, about: str, argument: tuple[str, str, str] | None) -> argparse.ArgumentParser:
+        kind: argparse.ArgumentParser = kinds.add_parser(name, help=about)
+        if argument is not None:
+            kind.add_argument(argument[0], metavar=argument[1], help=argument[2])
+        kind.set_defaults(command=f"haptic_study.commands:{name if name != 'list' else 'list_studies'}")
+        return kind
+
+    add("list", "list the studies", None)
+    add("validate", "check a study, and say its number of trials and its duration", named)
+    kind = add("simulate", "run a study with simulated observers, who feel what the simulated device renders", named)
+    kind.add_argument("--participants", metavar="N", default="24", help="number of observers; default: %(default)s")
+    kind.add_argument("--observer", metavar="KEY=VALUE,...", default="", help="as weber=0.08,lapse=0.02")
+    kind.add_argument("--seed", metavar="N", default="0", help="seed of the observers; default: %(default)s")
+    kind.add_argument("--record", action="store_true", help="record the trial of each interval, with its report")
+    kind.add_argument("--out", metavar="DIR", help="directory of the study, new or empty; default: under ./trials/")
+    add("resume", "continue the sessions that were cut", recorded)
+    kind = add("exclude", "leave an answered trial out of the analysis, for a reason that the tables show", recorded)
+    kind.add_argument("participant", metavar="PARTICIPANT", help="code of the participant")
+    kind.add_argument("trial", metavar="TRIAL", help="number of the trial in the session")
+    kind.add_argument("--session", metavar="N", default="1", help="number of the session; default: %(default)s")
+    kind.add_argument("--reason", metavar="TEXT", required=True, help="why it does not count")
+    kind = add("report", "write tables and page of a study again", recorded)
+    kind.add_argument("--figures", metavar="KINDS", help="write each figure as these too: pdf, png, or pdf,png")
 
 
 def _add_passivity(commands: Any) -> None:

@@ -13,16 +13,17 @@ from typing import Any
 import numpy as np
 
 from haptic_bench import experiment as experiments
-from haptic_bench.analysis.identification import Result, hand_of, identify_motion, motion_of, result_of
 from haptic_bench.catalogue import catalogue, did_you_mean
 from haptic_bench.commands.command_line import DONE
 from haptic_bench.experiment import Trial
 from haptic_bench.experiment.devices import find_device, known_devices
 from haptic_bench.experiment.identified import is_file, read_keys, write_identified
 from haptic_bench.experiment.system import simulated_devices
+from haptic_bench.recording.samples import POSE, WRENCH, Samples
 from haptic_bench.running.runner import Interruption
 from haptic_bench.trials import trial
 from haptic_bench.trials.recorded import RecordedTrial, load_trial
+from haptic_control.identification.device import Motion, Result, hand_of, identify_motion, motion_of, result_of
 from haptic_control.identification.fit import Estimate, Identified
 from haptic_drivers.bound import Bound
 from haptic_drivers.parameters import DEVICES
@@ -192,9 +193,23 @@ def _identify(loaded: RecordedTrial, directory: Path, *, held: bool) -> dict[str
         raise ParameterError([f"{directory}: the trial is {loaded.status}; record it again"])
     try:
         limit = np.minimum(device.limits.limit(), Bound.of(device.last_bound).wrench)
-        return identify_motion(motion_of(loaded.samples, experiment.rate, limit), held=held)
+        return identify_motion(motion_in(loaded.samples, experiment.rate, limit), held=held)
     except ParameterError as error:
         raise ParameterError(f"{directory}: {problem}" for problem in error.problems) from error
+
+
+def motion_in(samples: Samples, rate: float, limit: np.ndarray) -> Motion:
+    """The motion of the hand in the samples of a trial at `rate` [Hz]; `limit` of what is rendered (6,) [N, N m].
+
+    Raises:
+        ParameterError: too many ticks are missing, or columns.
+    """
+    names = ("rendered", "operator")
+    needed = ["tick", *(f"hand_{one}" for one in POSE), *(f"{name}_{one}" for name in names for one in WRENCH)]
+    if missing := [name for name in needed if name not in samples.names]:
+        raise ParameterError([f"samples.csv: has no columns {', '.join(missing)}"])
+    rendered, operator = map(samples.wrench, names)
+    return motion_of(samples["tick"], samples.pose("hand"), rendered, operator, limit, rate)
 
 
 # -- what is found -----------------------------------------------------------------------------------------------------

@@ -24,7 +24,7 @@ from haptic_bench.trials.viewed import run_viewed
 from haptic_sim import inputs
 from haptic_sim.parameters import ParameterError, listed
 from haptic_view.controls import Player
-from haptic_view.page import HOST, Page, free_port
+from haptic_view.page import HOST, Page, free_port, require_viser
 from haptic_view.viewpoint import of_trial
 
 POLL = 0.5  # [s] between two looks whether a trial still runs
@@ -96,7 +96,7 @@ def same_world(namespace: str, running: Sequence[str]) -> list[str]:
 def _view_running(options: argparse.Namespace, namespace: str) -> int:
     """Show what runs in a namespace, until it ends; it does not depend on who looks."""
     _refuse_settings(options, f"/{namespace} runs already; leave it out, or add --namespace NAME to run another")
-    _require()
+    require_viser()
     viewing = place(options, attached=True)
     with (
         Interruption() as interruption,
@@ -121,7 +121,7 @@ def check(one: experiment.Trial, mode: str) -> None:
     Raises:
         ParameterError: see above.
     """
-    _require()
+    require_viser()
     if mode == "offline":
         raise ParameterError(
             ["a view is of nodes, which --mode offline has none of; `haptics view DIR` shows its result"]
@@ -162,18 +162,6 @@ def place(options: argparse.Namespace, **how: Any) -> Viewing:
     return Viewing(host, free_port(host, port), **how)
 
 
-def _require() -> None:
-    """Say how to get viser where it is missing.
-
-    Raises:
-        ParameterError: it is.
-    """
-    try:
-        import viser  # noqa: F401
-    except ImportError as error:
-        raise ParameterError([f"a view needs viser: python3 -m pip install 'haptics[view]' ({error})"]) from error
-
-
 def _refuse_settings(options: argparse.Namespace, why: str) -> None:
     """Refuse what is for a trial that is to be run.
 
@@ -199,7 +187,7 @@ def _view_recorded(options: argparse.Namespace) -> int:
     if "sweep" in summary:
         runs = [path.name for path in runs_of(directory, summary).values()]
         raise ParameterError([f"{directory}: is a sweep; choose one of its runs: {listed(runs, 5)}"])
-    _require()
+    require_viser()
     viewing = place(options)
     with Interruption() as interruption:
         trial, frames = read_frames(directory)

@@ -14,7 +14,7 @@ from haptic_sim.contact.response import LIMITED
 from haptic_sim.fields.acting import switch_problems
 from haptic_sim.messages import FORCE, TOPICS
 from haptic_sim.tool.engines import ENGINES
-from haptic_sim.tool.tool_side import fields_of, is_constrained
+from haptic_sim.tool.tool_side import fields_of, is_constrained, textures_of
 from haptic_sim.tool.virtual_tool import SEMI_IMPLICIT
 from haptic_sim.worlds.scenes import tools_of
 
@@ -79,6 +79,13 @@ def broken_rules(experiment: Experiment) -> list[str]:
             f"scene.fields: environment.engine = {kind} lets no fields act; set environment.engine=haptics, or leave "
             "them out"
         )
+    if not environment.engine.TEXTURES:
+        kind = environment.engine.type
+        problems += [
+            f"scene.{key}.texture: environment.engine = {kind} has no textures; set environment.engine=haptics, or "
+            "leave it out"
+            for key in textures_of(experiment.scene)
+        ]
     if environment.integrator != SEMI_IMPLICIT and (experiment.asynchronous or is_constrained(experiment)):
         what = "is a local model" if experiment.asynchronous else "are exact constraints"
         problems.append(

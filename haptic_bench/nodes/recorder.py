@@ -166,8 +166,8 @@ class RecorderNode(ServoNode):
                 f"{self._newest}; {unknown} messages are of publishers that are not known yet, lost: {self._counts()}"
             )
 
-    def _counts(self) -> dict[str, int]:
-        """What the bag lacks: messages that were sent but did not come, and those that were never sent.
+    def _counts(self) -> dict[str, Any]:
+        """What the bag lacks: messages that were sent but did not come, by topic too, and those that were never sent.
 
         Where the middleware does not number its messages, all count as lost.
         """
@@ -176,7 +176,8 @@ class RecorderNode(ServoNode):
         if lost is None:
             return foreign | {"lost_messages": absent, "unsent_messages": 0}
         of_ticks = sum(count for topic, count in lost.items() if topic != "local_geometry")
-        return foreign | {"lost_messages": sum(lost.values()), "unsent_messages": max(0, absent - of_ticks)}
+        unsent = max(0, absent - of_ticks)
+        return foreign | {"lost_messages": sum(lost.values()), "lost_by_topic": lost, "unsent_messages": unsent}
 
     def _drain(self) -> None:
         """Take what is still in transit: up to the trial's end, or for a moment when stopped first."""

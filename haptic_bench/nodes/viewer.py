@@ -38,7 +38,7 @@ from haptic_drivers.nodes.driver import is_live
 from haptic_drivers.pointing import Sender
 from haptic_ros.callbacks import CallbackThread
 from haptic_ros.graph import EVENTS, OPERATOR
-from haptic_ros.inbox import Inbox, ServoGroup
+from haptic_ros.inbox import Inbox, ServoGroup, subscribe
 from haptic_ros.middleware.context import initialise
 from haptic_ros.middleware.process import die_with_parent, leave
 from haptic_ros.ros_parameters import name_of
@@ -103,13 +103,12 @@ class ViewerNode(Node):
         depths = {topic: between if topic in self._frames.charted else 1 for topic in self._frames.topics}
         group = ServoGroup()
         subscriptions = {
-            topic: self.create_subscription(
+            topic: subscribe(
+                self,
                 msg.TrialEvent if topic == EVENTS else _type(topic),
                 topic,
-                _taken_by_inbox,
                 QoSProfile(depth=depth, reliability=ReliabilityPolicy.BEST_EFFORT),
-                callback_group=group,
-                raw=True,
+                group,
             )
             for topic, depth in (depths | {EVENTS: 20}).items()
         }
@@ -302,10 +301,6 @@ class ViewerNode(Node):
 
 def _type(topic: str) -> Any:
     return getattr(msg, TOPICS[split_topic(topic)[1]].TYPE.rpartition("/")[2])
-
-
-def _taken_by_inbox(message: Any) -> None:
-    """Never called: the loop takes these messages."""
 
 
 def _report(line: str) -> None:

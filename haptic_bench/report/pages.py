@@ -156,14 +156,24 @@ def shown_of(figures: Iterable[Figure]) -> list[Figure]:
     return [figure for figure in kept if figure.panels or figure.table]
 
 
-def write_page(directory: Path, title: str, figures: Iterable[Figure]) -> Path:
-    """Write a page of figures alone, and each of their panels, into a directory that exists; returns the page."""
+def write_page(
+    directory: Path, title: str, figures: Iterable[Figure], parts: Iterable[str] = (), kinds: Collection[str] = ()
+) -> Path:
+    """Write a page of figures, and each of their panels, into a directory that exists; returns the page.
+
+    Args:
+        directory: of the page.
+        title: its heading.
+        figures: what it shows.
+        parts: HTML between heading and figures.
+        kinds: of files that each panel is written to besides SVG, of `vector.KINDS`.
+    """
     shown = shown_of(figures)
     draw_all(shown)
-    _write_figures(directory / "figures", shown)
+    _write_figures(directory / "figures", shown, kinds)
     target = directory / "report.html"
     target.write_text(
-        html.page(title, [f"<header>\n<h1>{escape(title)}</h1>\n</header>", _figures(shown)]), encoding="utf-8"
+        html.page(title, [f"<header>\n<h1>{escape(title)}</h1>\n</header>", *parts, _figures(shown)]), encoding="utf-8"
     )
     return target
 

@@ -14,6 +14,7 @@ from typing import Any
 import yaml
 
 from haptic_bench.experiment import Experiment, Trial
+from haptic_bench.set_up import requirements
 from haptic_ros.graph import ROLES, graph_of
 from haptic_sim.contact.response import DeviceLimits
 from haptic_sim.libyaml import DUMPER
@@ -83,8 +84,10 @@ def node_specs(
     controller, their bridge is in its place, and there is no environment.
 
     Raises:
-        ParameterError: the graph of this trial cannot run so.
+        ParameterError: the graph of this trial cannot run so, or there is no ROS.
     """
+    if lacking := requirements.unmet(("rclpy",)):
+        raise ParameterError([f"nodes need ROS 2: {lacking[0]}; --mode offline runs a trial without it"])
     experiment = trial.experiment
     if experiment.bridged and (record or composed or side or not endless or mode != "realtime"):
         raise ParameterError(

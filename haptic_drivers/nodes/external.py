@@ -20,7 +20,7 @@ from haptics import msg
 from rclpy.qos import QoSProfile, ReliabilityPolicy
 
 from haptic_drivers.devices.interface import Reading
-from haptic_ros.inbox import Inbox, ServoGroup
+from haptic_ros.inbox import Inbox, ServoGroup, subscribe
 from haptic_ros.middleware.reception import raw_publish
 from haptic_ros.trial import ServoError
 from haptic_sim.messages import FAULT, FORCE, NOTHING, DeviceCommand, DeviceReading, MessageError, tick_time
@@ -42,9 +42,7 @@ class ExternalDevice:
         qos = QoSProfile(depth=1, reliability=ReliabilityPolicy.BEST_EFFORT)
         self._publisher = node.create_publisher(msg.DeviceCommand, WRITTEN, qos)
         self._publish = raw_publish(self._publisher)
-        self._subscription = node.create_subscription(
-            msg.DeviceReading, MEASURED, _taken_by_inbox, qos, callback_group=ServoGroup(), raw=True
-        )
+        self._subscription = subscribe(node, msg.DeviceReading, MEASURED, qos, ServoGroup())
         self._inbox = Inbox(node.context, {MEASURED: self._subscription})
         self._measured, self._received = DeviceReading(FRAME), DeviceReading(FRAME)
         self._command = DeviceCommand(FRAME)
@@ -145,7 +143,3 @@ class ExternalDevice:
         self._command.wrench[:] = wrench
         if self._node.realtime:
             self._send(self._tick)
-
-
-def _taken_by_inbox(message: Any) -> None:
-    """Never called: the servo thread takes these messages."""

@@ -28,7 +28,6 @@ from types import ModuleType
 from typing import Any, NamedTuple
 
 from numba.core import types
-from numba.extending import intrinsic
 
 from haptic_sim import cache_folder, kernels
 from haptic_sim.constraints.description import REFUSED, Description, DescriptionError
@@ -223,19 +222,3 @@ def _forget_old() -> None:
             path.unlink(missing_ok=True)
             for compiled in cache_folder.cache_folder("kernels").glob(f"haptic_sim.constraints.{path.stem}.*"):
                 compiled.unlink(missing_ok=True)
-
-
-@intrinsic
-def call_terms(typing, address, t, q, v, parameters, out):
-    """Call `evaluate` or `observe` at an address."""
-    return types.void(address, t, q, v, parameters, out), kernels.call_code
-
-
-@intrinsic
-def call_place(typing, address, z, u, parameters, out):
-    """Call `place` at an address."""
-    return types.void(address, z, u, parameters, out), kernels.call_code
-
-
-if kernels.IN_PYTHON:
-    call_terms = call_place = kernels.call_python  # type: ignore[assignment]  # as kernels call them

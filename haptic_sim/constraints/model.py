@@ -10,8 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from haptic_sim.constraints.generated import call_terms
-from haptic_sim.kernels import kernel
+from haptic_sim.kernels import call_at, kernel
 from haptic_sim.records import allocate, array, record, shared, value
 from haptic_sim.spatial import quat_from_matrix, rotation_difference
 
@@ -99,9 +98,9 @@ def evaluate(model, t, q, v, w):
     if sprung:
         for j in range(model.n):  # what is always zero is not written
             w.passive[j] = 0.0
-    call_terms(model.evaluate, t, q, v, model.parameters, w.terms)  # type: ignore[call-arg]  # of the compiler
+    call_at(model.evaluate, t, q, v, model.parameters, w.terms)
     if sprung:
-        call_terms(model.observe, t, q, v, model.parameters, w.terms)
+        call_at(model.observe, t, q, v, model.parameters, w.terms)
         _stretch_spring(model, w)
         for j in range(model.n):
             for i in range(3):
@@ -111,7 +110,7 @@ def evaluate(model, t, q, v, w):
 @kernel
 def observe(model, t, q, v, w):
     """Fill p to power_gradient: the held frame, and what the energies need."""
-    call_terms(model.observe, t, q, v, model.parameters, w.terms)  # type: ignore[call-arg]  # of the compiler
+    call_at(model.observe, t, q, v, model.parameters, w.terms)
     translation, rotation = model.spring[0], model.spring[1]
     if translation > 0.0 or rotation > 0.0:
         _stretch_spring(model, w)

@@ -25,10 +25,9 @@ import numpy as np
 
 from haptic_sim.constraints.equations import Equations
 from haptic_sim.constraints.errors import ConstraintError, vector
-from haptic_sim.constraints.generated import call_place
 from haptic_sim.constraints.linear import correct, factor, factor_inertia, multipliers
 from haptic_sim.constraints.model import Model, Workspace, allocate_workspace, apply_external, evaluate
-from haptic_sim.kernels import kernel
+from haptic_sim.kernels import call_at, kernel
 from haptic_sim.linalg import backward, cholesky, cholesky_solve, forward
 from haptic_sim.packed import Packed
 from haptic_sim.records import allocate, array, part, record, shared, value
@@ -377,7 +376,7 @@ def _step_parametrised(s, h):
 @kernel
 def _place(s):
     """Fill psi for z and its rate."""
-    call_place(s.model.place, s.z, s.z_rate, s.model.parameters, s.psi)  # type: ignore[call-arg]  # of the compiler
+    call_at(s.model.place, s.z, s.z_rate, s.model.parameters, s.psi)
 
 
 @kernel

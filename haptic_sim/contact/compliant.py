@@ -40,7 +40,7 @@ from haptic_sim.contact.impacts import (
     gather,
     number_columns,
 )
-from haptic_sim.contact.passivity import find_gains, foresee_bonds, keep_friction_passive, promise
+from haptic_sim.contact.passivity import find_gains, foresee_bonds, keep_friction_passive, record_final_storage
 from haptic_sim.contact.penalties import (
     RIGID,
     STABLE,
@@ -298,7 +298,7 @@ def _act_passively(packed, count, period):
     if some:
         _divide_implicit_impulses(packed, count, period)
     if rubs:
-        promise(count, m.bonds[counts[NOW]], a, period)
+        record_final_storage(count, m.bonds[counts[NOW]], a, period)
 
 
 @kernel
@@ -834,7 +834,7 @@ def _lay_aside(packed, sleep, begin, end):
         if s < 0:
             bonds.id[n], bonds.stiffness[n], bonds.sliding[n] = bonds.id[k], stiffness, sliding
             bonds.strain[n, 0], bonds.strain[n, 1], bonds.strain[n, 2] = x, y, z
-            bonds.promised[n] = bonds.promised[k]
+            bonds.final_storage[n] = bonds.final_storage[k]
             n += 1
             continue
         memory = sleep.memory[s]
@@ -862,7 +862,7 @@ def _take_up(packed, sleep, s, row):
         bonds.id[n], bonds.stiffness[n], bonds.sliding[n] = sleep.id[s], memory.bond, int(memory.sliding)
         x, y, z = memory.x, memory.y, memory.z
         bonds.strain[n, 0], bonds.strain[n, 1], bonds.strain[n, 2] = x, y, z
-        bonds.promised[n] = 0.5 * memory.bond * (x * x + y * y + z * z)  # that of a bond at rest
+        bonds.final_storage[n] = 0.5 * memory.bond * (x * x + y * y + z * z)  # that of a bond at rest
         a.counts[BONDS] = n + 1
 
 

@@ -11,8 +11,8 @@ from __future__ import annotations
 import math
 
 from haptic_sim.contact.friction import release
-from haptic_sim.contact.friction_models import SLIDES, STICKS, Touch, call_law
-from haptic_sim.kernels import kernel
+from haptic_sim.contact.friction_models import SLIDES, STICKS, Touch
+from haptic_sim.kernels import call_at, kernel
 
 ROUNDING = 1e-9  # part of a force or strain by which an elastic bond may differ from its law
 
@@ -41,7 +41,7 @@ def foreign_forces(law, count, normal, mu, period, bonds, rubbing):
         touch = Touch(
             vx, vy, vz, speed, N, static, kinetic, law.breakaway, law.deadband, law.damping, mobility[i], period
         )
-        call_law(law.address, touch, law.keys, law.bond, law.friction)  # type: ignore[call-arg]  # as call_terms
+        call_at(law.address, touch, law.keys, law.bond, law.friction)
         _take(law.bond, law.friction, i, n, touch, bonds, rubbing)
 
 

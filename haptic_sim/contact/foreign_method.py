@@ -13,7 +13,6 @@ from typing import Any, NamedTuple
 import numba
 import numpy as np
 from numba.core import types
-from numba.extending import intrinsic
 
 from haptic_sim import kernels
 from haptic_sim.contact.friction_models import NONE
@@ -37,7 +36,7 @@ from haptic_sim.contact.response import (
 )
 from haptic_sim.dynamics.multibody import Multibody
 from haptic_sim.dynamics.scaled import ScaledContacts, contact_velocities
-from haptic_sim.kernels import kernel
+from haptic_sim.kernels import call_at, kernel
 from haptic_sim.messages import COLLIDING, FREE, RESTING
 from haptic_sim.packed import Packed
 from haptic_sim.records import allocate, array, record, shared, value
@@ -139,23 +138,13 @@ class ForeignContact(ContactResponse):
         return self.parameters.margin if self._ahead else 0.0
 
 
-@intrinsic
-def call_method(typing, address, contacts, count, period):
-    """Call the method at an address."""
-    return types.void(address, contacts, count, period), kernels.call_code
-
-
-if kernels.IN_PYTHON:
-    call_method = kernels.call_python  # type: ignore[assignment]  # as kernels call it
-
-
 @kernel
 def _respond(packed, count, period):
     set_up(packed, count, period)
     fill_scaled(packed)
     _describe(packed, count, period)
     m = packed.arrays.method
-    call_method(m.address, m.contacts.arrays, count, period)  # type: ignore[call-arg]  # as an intrinsic is called
+    call_at(m.address, m.contacts.arrays, count, period)
     _take(packed, count, period)
 
 

@@ -217,7 +217,7 @@ class Bonds(NamedTuple):
     held: np.ndarray = array(
         "whether the bond stays as it is in this step, without a force", "contacts", dtype=np.bool_
     )
-    promised: np.ndarray = array("storage after the step before, see `passivity`", "contacts", unit="J")
+    final_storage: np.ndarray = array("storage after the step before, see `passivity`", "contacts", unit="J")
 
 
 @record
@@ -266,10 +266,10 @@ def carry_over(count, id, count_before, before, now, table):
     if same:
         strain, now_strain, stiffness, now_stiffness = before.strain, now.strain, before.stiffness, now.stiffness
         sliding, now_sliding, now_id = before.sliding, now.sliding, now.id
-        promised, now_promised = before.promised, now.promised
+        final_storage, now_storage = before.final_storage, now.final_storage
         for i in range(count):
             now_id[i], now_stiffness[i], now_sliding[i] = id[i], stiffness[i], sliding[i]
-            now_promised[i] = promised[i]
+            now_storage[i] = final_storage[i]
             now_strain[i, 0], now_strain[i, 1], now_strain[i, 2] = strain[i, 0], strain[i, 1], strain[i, 2]
         return True
     bits = 1
@@ -286,7 +286,7 @@ def carry_over(count, id, count_before, before, now, table):
     for i in range(count):
         now.id[i] = id[i]
         now.strain[i, 0] = now.strain[i, 1] = now.strain[i, 2] = 0.0
-        now.stiffness[i] = now.promised[i] = 0.0
+        now.stiffness[i] = now.final_storage[i] = 0.0
         now.sliding[i] = STICKS
         k = _slot(id[i], bits)
         while table[k] != -1:
@@ -294,7 +294,7 @@ def carry_over(count, id, count_before, before, now, table):
             if j >= 0 and before.id[j] == id[i]:
                 for d in range(3):
                     now.strain[i, d] = before.strain[j, d]
-                now.stiffness[i], now.promised[i] = before.stiffness[j], before.promised[j]
+                now.stiffness[i], now.final_storage[i] = before.stiffness[j], before.final_storage[j]
                 now.sliding[i] = before.sliding[j]
                 table[k] = -2  # taken
                 break

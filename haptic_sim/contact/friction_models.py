@@ -30,7 +30,6 @@ from typing import Annotated, Any, ClassVar, Literal, NamedTuple
 import numba
 import numpy as np
 from numba.core import types
-from numba.extending import intrinsic
 
 from haptic_sim import kernels
 from haptic_sim.parts import Kind, Part
@@ -148,13 +147,3 @@ class CoulombParameters(FrictionModelParameters):
     USES: ClassVar[frozenset[str]] = frozenset({"static", "kinetic", "deadband"})
 
     type: Literal["coulomb"] = "coulomb"
-
-
-@intrinsic
-def call_law(typing, address, touch, keys, bond, friction):
-    """Call the law at an address."""
-    return types.void(address, touch, keys, bond, friction), kernels.call_code
-
-
-if kernels.IN_PYTHON:
-    call_law = kernels.call_python  # type: ignore[assignment]  # as kernels call it

@@ -94,15 +94,15 @@ def foresee_bonds(count, bonds, a, period, storage, held):
 
 
 @kernel
-def promise(count, bonds, a, period):
+def record_final_storage(count, bonds, a, period):
     """Remember the storage of all bonds at the end of the step, with the velocities that `foresee` has found [J]."""
-    z, K, v, normal, t, promised = bonds.strain, bonds.stiffness, a.after, a.rows.normal, a.tangent, bonds.promised
+    z, K, v, normal, t, final = bonds.strain, bonds.stiffness, a.after, a.rows.normal, a.tangent, bonds.final_storage
     for i in range(count):
-        promised[i] = 0.0
+        final[i] = 0.0
         if K[i] > 0.0:
             z_1, z_2 = _along_tangents(z, normal, t, i)
             square = z[i, 0] * z[i, 0] + z[i, 1] * z[i, 1] + z[i, 2] * z[i, 2]
-            promised[i] = 0.5 * K[i] * (square + period * (z_1 * v[i, 1] + z_2 * v[i, 2]))
+            final[i] = 0.5 * K[i] * (square + period * (z_1 * v[i, 1] + z_2 * v[i, 2]))
 
 
 @kernel(inline="always")
@@ -191,7 +191,7 @@ def _count_friction(a, count, period, rubs):
     bonds = m.bonds[a.counts[NOW]]
     z, K, normal, tangent = bonds.strain, bonds.stiffness, a.rows.normal, a.tangent
     root, gains, elastic, late, ahead, behind = m.root, m.gains, m.elastic, m.late, m.ahead, m.behind
-    stored, energy, moved, promised, acting = m.stored, m.energy, m.moved, bonds.promised, m.acting
+    stored, energy, moved, final_storage, acting = m.stored, m.energy, m.moved, bonds.final_storage, m.acting
     for i in range(count):
         g = root[i]
         if g < 0:
@@ -202,7 +202,7 @@ def _count_friction(a, count, period, rubs):
         if rubs:
             gain -= stored[i]
             behind[g] += stored[i] - energy[i]
-            moved[g] += stored[i] - promised[i]
+            moved[g] += stored[i] - final_storage[i]
             elastic[g] += energy[i]
             if K[i] > 0.0:
                 z_1, z_2 = _along_tangents(z, normal, tangent, i)

@@ -29,6 +29,7 @@ from haptic_sim.dynamics.energy import (
     ELASTIC,
     EXCEEDED,
     FRICTION,
+    HELD,
     IMPACT,
     INJECTED,
     NET,
@@ -303,7 +304,7 @@ class ResponseArrays(NamedTuple):
     energy: np.ndarray = array("energy balance at the beginning of the step", 8, unit="J")
     flows: np.ndarray = shared("values of the `EnergyBalance`", 8, unit="J")
     start: np.ndarray = shared("energy at the start, of the `EnergyBalance`", 1, unit="J")
-    watch: np.ndarray = shared("what the `EnergyBalance` watches", 9)
+    watch: np.ndarray = shared("what the `EnergyBalance` watches", 10)
     method: Any = value("memory of the method")
 
 
@@ -551,7 +552,7 @@ def end_step(packed, count, wrench, period):
     body = a.body
     elastic = a.amounts[STORED] + a.amounts[ASLEEP] + body.joints.stored[0] + a.amounts[FIELDS]
     open_balance(a.flows, a.start, body.kinetic_energy[0], body.potential_energy[0], elastic)
-    watch_balance(a.flows, a.watch)
+    watch_balance(a.flows, a.watch, period * period * body.falling)
     for i in range(a.energy.shape[0]):
         a.energy[i] = a.flows[i]
     _book(packed, count, wrench, period)
@@ -731,6 +732,7 @@ def _book(packed, count, wrench, period):
         for j in range(u.shape[0]):
             s += W_H[i, j] * 0.5 * (u[j] + u_after[j])
         energy[INJECTED] += period * wrench[i] * s
+        a.watch[HELD] += period * wrench[i] * (s - a.body.twist[i])
     friction = a.amounts[RELEASED]
     added = friction - energy[ELASTIC]  # by penalties and bonds, with the elastic energy after the step
     normal, tangential = joints[BY_LIMITS] - a.amounts[KEPT], 0.0  # of impacts

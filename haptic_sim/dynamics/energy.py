@@ -7,9 +7,22 @@ numerical energy exceeds both the remaining energy and SHARE of the supplied ene
 numerical, as in a world that hops for ever under a hand whose work alternates in sign. SHARE is needed because a world
 that has come to rest has dissipated all, and its small numerical energy is no instability. The condition must hold in
 two successive steps, because a spring that a body enters within a step stores energy before its force has acted once.
-It must be exceeded by FLOOR and the rounding errors of the energies, so that a world at rest is never judged. Free
-fall, a lift by the hand and semi-implicit Euler on lasting springs stay far below: over a whole flight gravity adds at
-most 1/2 m g T v.
+It must be exceeded by FLOOR and the rounding errors of the energies, so that a world at rest is never judged, and by
+what is numerical in any world, however stable, where little energy was supplied:
+
+- **Held wrenches.** A step moves by the velocity v' after it, so that a wrench F which is held over it does the work
+  T F . v'. The balance has it at the mean velocity (see `EnergyBalance`), less T F . (v' - v) / 2. This is lost to the
+  balance where contacts undo within a step what F does, as those of a body do that is shaken on a floor: contacts which
+  are passive with the work at v' leave it as numerical energy. For a steady F it is 1/2 T F . v, for one that changes
+  from step to step it adds up. It is summed up, and allowed.
+- **Gravity**, whose potential energy does fall by T W . v', with the weight W: -T W . (v' - v) / 2 a step is numerical,
+  1/2 T W . (v_0 - v) in a motion from v_0 to v. With w^2 = W D^-1 W that is at most T w a (1 + e) / 2 for a motion of
+  the energy a^2 / 2 that is left with e^2 a^2 / 2, of which max(e^2, SHARE) a^2 / 2 is allowed already. The difference
+  is largest at a = T w (1 + e) / (2 max(e^2, SHARE)), where it is T^2 w^2 (1 + e)^2 / (8 max(e^2, SHARE)) <=
+  0.73 T^2 w^2. As D >= J^T m J and W = J^T m g, w^2 <= g^2 sum m, of all bodies: so T^2 g^2 sum m is allowed, twice the
+  kinetic energy that gravity gives them in a step from rest.
+
+Both vanish with T. Free fall, a lift by the hand and semi-implicit Euler on lasting springs stay far below.
 """
 
 from __future__ import annotations
@@ -22,7 +35,7 @@ from haptic_sim.errors import HapticsError
 from haptic_sim.kernels import kernel
 
 KINETIC, POTENTIAL, ELASTIC, INJECTED, DAMPING, FRICTION, IMPACT, NUMERICAL = range(8)
-SUPPLIED, LOWEST, INJECTED_BEFORE, BEFORE, CHANGED, PENALTIES, EXCEEDED, START, NET = range(9)
+SUPPLIED, LOWEST, INJECTED_BEFORE, BEFORE, CHANGED, PENALTIES, EXCEEDED, START, NET, HELD = range(10)
 """Places in `EnergyBalance.watch`."""
 BY_PENALTIES, BY_MOTION = 1.0, 2.0
 FLOOR, ROUNDING = 1e-6, 1e-9  # [J], and part of the energies that there are
@@ -55,13 +68,13 @@ class EnergyBalance:
         watch: what was supplied, lowest potential so far, injected and numerical energy of the step before, whether
             parameters were changed since, what of the numerical energy came from penalties [J], and once it has
             was too much what added most of it, BY_PENALTIES or BY_MOTION; energy of the start, and what was supplied at
-            most less what hand and gravity took back, (9,).
+            most less what hand and gravity took back; sum of T F . (v' - v) / 2 of held wrenches, (10,).
     """
 
     def __init__(self) -> None:
         self.values = np.zeros(8)
         self.start = np.full(1, np.nan)
-        self.watch = np.zeros(9)
+        self.watch = np.zeros(10)
         self.watch[LOWEST] = np.nan
 
     @property
@@ -86,8 +99,11 @@ def open_balance(values, start, kinetic, potential, elastic):
 
 
 @kernel
-def watch_balance(values, watch):
-    """Enter what was supplied up to the beginning of a step, after `open_balance`, and judge the numerical energy."""
+def watch_balance(values, watch, fallen):
+    """Enter what was supplied up to the beginning of a step, after `open_balance`, and judge the numerical energy.
+
+    `fallen` is T^2 g^2 sum m, see the module [J].
+    """
     v, w = values, watch
     numerical = v[NUMERICAL]
     if math.isnan(w[LOWEST]):
@@ -104,7 +120,8 @@ def watch_balance(values, watch):
     w[INJECTED_BEFORE] = v[INJECTED]
     w[NET] = max(w[NET], w[START] + v[INJECTED] - v[POTENTIAL])
     left = w[NET] - v[DAMPING] - v[FRICTION] - v[IMPACT]
-    most = max(left, SHARE * w[SUPPLIED]) + FLOOR + ROUNDING * (v[KINETIC] + abs(v[POTENTIAL]) + v[ELASTIC])
+    rounding = FLOOR + ROUNDING * (v[KINETIC] + abs(v[POTENTIAL]) + v[ELASTIC])
+    most = max(left, SHARE * w[SUPPLIED]) + max(0.0, w[HELD]) + fallen + rounding
     if min(numerical, w[BEFORE]) > most and w[EXCEEDED] == 0.0:
         w[EXCEEDED] = BY_PENALTIES if w[PENALTIES] > 0.5 * numerical else BY_MOTION
     w[BEFORE] = numerical

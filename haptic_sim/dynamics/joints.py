@@ -90,6 +90,16 @@ class JointLaw:
         return not (self.limited or springy or self.speed < math.inf or self.damping > 0.0 or self.friction > 0.0)
 
 
+def free_joint_laws(name: str, damping: float, turn_damping: float) -> tuple[JointLaw, ...]:
+    """Damping of a free body: of its centre of mass [N s/m], and of its rotation [N m s/rad].
+
+    The force -damping v at the centre of mass and the torque -turn_damping w do not depend on the axes in which v and w
+    are expressed: so each is the law of the single coordinates of `multibody.free_joint`, none where it is zero.
+    """
+    values = 3 * [damping] + 3 * [turn_damping]
+    return tuple(JointLaw(name, velocity=k, damping=b) for k, b in enumerate(values) if b > 0.0)
+
+
 @record
 class JointArrays(NamedTuple):
     """Laws of the joints of a `Multibody` and the memory to apply them, for kernels; made by `build_joints`.

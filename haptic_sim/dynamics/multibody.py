@@ -186,12 +186,14 @@ def _single_kind(model: pin.Model) -> int:
     return PLANAR if parts == ["JointModelPX", "JointModelPY", "JointModelRZ"] else SEVERAL
 
 
-def _mobility(model: pin.Model, q: np.ndarray, laws: Sequence[JointLaw]) -> np.ndarray:
-    """Diagonal of the inverse inertia (nv,), where a joint has a spring."""
+def _mobility(model: pin.Model, nv: int, q: np.ndarray, laws: Sequence[JointLaw]) -> np.ndarray:
+    """Diagonal of the inverse inertia (nv,), of loose bodies zero: they have no springs; only where a joint has one."""
+    mobility = np.zeros(nv)
     if not any(law.stiffness > 0.0 for law in laws):
-        return np.zeros(model.nv)
+        return mobility
     upper = np.triu(pin.crba(model, model.createData(), q).reshape(model.nv, model.nv))
-    return np.diag(np.linalg.inv(upper + np.triu(upper, 1).T)).copy()
+    mobility[: model.nv] = np.diag(np.linalg.inv(upper + np.triu(upper, 1).T))
+    return mobility
 
 
 SEVERAL, FREE, PLANAR = range(3)
@@ -238,6 +240,7 @@ class BodyArrays(NamedTuple):
     first: np.ndarray = shared("first coordinate of the tree of each coordinate", "nv", dtype=np.int64)
     support: np.ndarray = shared("whether a coordinate moves a joint", "joints", "nv", dtype=np.bool_)
     tree_of: np.ndarray = shared("tree of each joint, -1 of the universe", "joints", dtype=np.int64)
+    falling: float = value("g^2 times the mass of all bodies, but of what is balanced", unit="N^2/kg")
     hand: int = value("joint of the hand")
     hand_tree: int = value("tree of the hand")
     planes: int = value("number of planes that move as masses along their normals")
@@ -344,6 +347,8 @@ class Multibody:
         self.p_WH, self.R_WH = placement.translation, placement.rotation
         start, size = self.trees.start, self.trees.size
         free, free_inertia = _free_bodies(model)
+        weighed = sum(body.mass for body in list(model.inertias)[1:]) - sum(body.mass for body in balanced)
+        falling = float(weighed * (model.gravity.linear @ model.gravity.linear))
         self.arrays = a = allocate(
             BodyArrays,
             {
@@ -364,6 +369,7 @@ class Multibody:
             first=np.repeat(start, size),
             support=self.trees.support,
             tree_of=self.trees.of_joint,
+            falling=falling,
             hand=self.hand_joint,
             hand_tree=tree,
             free=free,
@@ -375,7 +381,7 @@ class Multibody:
             v=self.v,
             loose=build_loose(model, balanced, self.trees.of_joint, range(part.njoints, model.njoints)),
             single=self._find_single(rows > 0, sum(inertia.mass for inertia in balanced)),
-            joints=build_joints(laws, self.q, nv, start, size, period, rows, _mobility(part, self.q, laws)),
+            joints=build_joints(laws, self.q, nv, start, size, period, rows, _mobility(part, nv, self.q, laws)),
         )
         self.D, self.L, self.u, self.bias, self.kinetic_energy = a.D, a.L, a.u, a.bias, a.kinetic_energy
         self._step = a.step
@@ -394,6 +400,7 @@ class Multibody:
             block = slice(first, first + 6)
             np.fill_diagonal(a.D[block, :6], model.inertias[part.njoints + n].mass)
             a.D[block, :6][3:, 3:] = a.loose.inertia[n]
+            a.D[block, :6] += np.diag(a.joints.added[block])
             a.L[block, :6] = np.linalg.cholesky(a.D[block, :6])
         if a.single.kind == FREE:  # `_refresh_free` leaves out what would only be rounding of zero
             a.M[:3] = a.M[:, :3] = 0.0

@@ -36,8 +36,8 @@ from haptic_sim.dynamics.multibody import BodyArrays, Multibody, push_scaled
 from haptic_sim.fields.distances import signed_distance
 from haptic_sim.fields.law import Drawn, FieldAnswer, FieldPlace, Interval
 from haptic_sim.hand import Hand
-from haptic_sim.kernels import bind, kernel
-from haptic_sim.laws import address_of, call_law
+from haptic_sim.kernels import bind, call_at, kernel
+from haptic_sim.laws import address_of
 from haptic_sim.packed import Packed
 from haptic_sim.parameters import ParameterError, did_you_mean
 from haptic_sim.records import allocate, array, record, shared, value
@@ -412,7 +412,7 @@ def _ask(a):
         d, nx, ny, nz = signed_distance(a.region, 0, p[0], p[1], p[2])
         z = min(max(-d / a.edge, 0.0), 1.0)
         w, slope = z * z * (3.0 - 2.0 * z), 6.0 * z * (1.0 - z) / a.edge
-    call_law(a.address, a.place.arrays, a.keys, answer)  # type: ignore[call-arg]  # as an intrinsic is called
+    call_at(a.address, a.place.arrays, a.keys, answer)
     total = answer.stored[0] + answer.far[0] + answer.stiffness[0] + answer.turn_damping[0]
     for i in range(3):
         total += answer.force[i] + answer.medium[i] + answer.spin[i] + answer.push[i]

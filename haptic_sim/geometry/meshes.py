@@ -33,6 +33,7 @@ FLAT = 1e-9  # of the cube of the diagonal: less volume is none
 
 MOST_CORNERS = 500  # of a convex shape: contacts look at all of them in each step
 MOST_NEIGHBOURS = 200  # of a corner; coal counts to 255
+COARSE = 0.01  # of the diagonal: from this error of convex pieces on, finer shapes are named
 LARGE = 10.0  # [m]; of a mesh that is larger it is asked whether it is in millimetres
 
 As = Literal["automatic", "hull", "pieces", "field"]
@@ -93,9 +94,13 @@ class Taken:
         return "; ".join(filter(None, [", ".join(found), *self.notes]))
 
 
-def hull_would_do(error: Exception) -> bool:
-    """Whether a mesh that was refused has a hull that would not be."""
-    return re.search("not closed|not convex|must have at most .* triangles|cannot be met|shell", str(error)) is not None
+def remedy(error: Exception, key: str = "as") -> str:
+    """What the mesh that was refused can be taken as by a key of the user's instead; empty where nothing would do."""
+    if re.search("not closed|shell", str(error)):
+        return f"; set {key}: field, which needs no closed surface, or {key}: hull to take its convex hull"
+    if re.search("not convex|must have at most .* triangles|cannot be met", str(error)):
+        return f"; set {key}: hull to take its convex hull"
+    return ""
 
 
 def take(mesh: trimesh.Trimesh, how: As | Literal["connected"] = "automatic", error: float | None = None) -> Taken:
@@ -198,10 +203,12 @@ def _decomposed(mesh: trimesh.Trimesh, error: float | None) -> Taken:
     found, was_kept = kept("pieces", digest_of(vertices, faces, error, decomposition.version()), build)
     pieces = np.split(found["corners"], np.cumsum(found["counts"])[:-1])
     notes: tuple[str, ...] = ()
+    if (share := float(found["error"]) / _diagonal(vertices)) > COARSE:
+        notes = (f"this is {100.0 * share:.1f} % of its diagonal: as: field is finer, and so are pieces with an error",)
     mass = _mass_of(mesh)
     if crossing := int(found["crossing"]):
         mass = sum_of_masses([hull_mass(piece) for piece in pieces])
-        notes = (f"{crossing} pairs of its triangles intersect: its mass is that of the pieces",)
+        notes = (*notes, f"{crossing} pairs of its triangles intersect: its mass is that of the pieces")
     return Taken(
         "pieces",
         tuple(pieces),
@@ -260,7 +267,7 @@ def convex_pieces(mesh: trimesh.Trimesh) -> list[np.ndarray]:
         NotConvexError: one is not convex.
         MeshError: one has no volume.
     """
-    pieces = mesh.split(only_watertight=False)
+    pieces = soundness.shells(mesh)
     corners = []
     for i, piece in enumerate(pieces):
         which = f"piece {i} of {len(pieces)} " if len(pieces) > 1 else ""

@@ -16,7 +16,7 @@ from haptic_sim.geometry.fields.distances import FieldError
 from haptic_sim.geometry.fields.field import SolidField
 from haptic_sim.geometry.generate import SHAPES, numbers_of
 from haptic_sim.geometry.mesh_files import MeshError, merged, read_mesh
-from haptic_sim.geometry.meshes import As, Taken, hull_would_do, take
+from haptic_sim.geometry.meshes import As, Taken, remedy, take
 from haptic_sim.geometry.textures import AnyTextureParameters, NoTextureParameters
 from haptic_sim.parameters import Parameters, _positive, did_you_mean, quantity
 from haptic_sim.rotations import from_roll_pitch_yaw
@@ -283,8 +283,7 @@ def solid(shape: AnyShapeParameters, folder: Path) -> Solid:
     try:
         taken = take(shape.triangles(folder), shape.how, shape.error)
     except (MeshError, FieldError) as error:
-        advice = "; set as: hull to take its convex hull" if hull_would_do(error) else ""
-        raise MeshError(f".{source}: {error}{advice}") from error
+        raise MeshError(f".{source}: {error}{remedy(error)}") from error
     return Solid(taken.geometry, pose, pin.Inertia(*taken.mass), taken, source)
 
 

@@ -1,8 +1,9 @@
 """What is wrong with a closed surface of triangles, and what of that can be mended without a guess.
 
 Mended, and said: triangles that are there twice, triangles that are turned the wrong way, a mesh that is inside out,
-small holes. Refused: large holes, edges with more than two triangles, a shell within another one that is turned as if
-it was solid. Triangles that intersect are counted.
+small holes. Refused: large holes, edges with three triangles, a shell within another one that is turned as if it was
+solid. Taken as they are: edges along which solids touch, with four triangles or more. Triangles that intersect are
+counted.
 """
 
 from __future__ import annotations
@@ -37,17 +38,19 @@ def mended(mesh: trimesh.Trimesh) -> tuple[trimesh.Trimesh, tuple[str, ...]]:
         notes.append(f"{len(faces) - len(first)} triangles that it has twice are left out")
         mesh = trimesh.Trimesh(mesh.vertices, faces[np.sort(first)], process=False)
     edges, uses = np.unique(mesh.edges_sorted, axis=0, return_counts=True)
-    wrong = int(np.count_nonzero(uses != 2))
-    if len(edges) and wrong and uses.max() == 2 and (closed := _closed(mesh)) is not None:
+    if odd := int(np.count_nonzero((uses > 2) & (uses % 2 == 1))):
+        raise MeshError(
+            f"is not closed: {odd} of its {len(edges)} edges {'has' if odd == 1 else 'have'} an odd number of "
+            "triangles, more than two"
+        )
+    wrong = int(np.count_nonzero(uses == 1))
+    if wrong and (closed := _closed(mesh)) is not None:
         mesh, holes, width = closed
         notes.append(
             f"{holes} hole{'s' * (holes > 1)} of at most {width:.2g} m across {'are' if holes > 1 else 'is'} closed"
         )
-    elif len(edges) == 0 or (uses.max() <= 2 and wrong):
+    elif len(edges) == 0 or wrong:
         raise MeshError(f"is not closed: {wrong} of its {len(edges)} edges do not have a triangle on both sides")
-    elif wrong:
-        count = int(np.count_nonzero(uses > 2))
-        raise MeshError(f"is not closed: {count} of its {len(edges)} edges have more than two triangles")
     if (wrong_way := _turned_wrong(np.asarray(mesh.faces))).any():
         faces = np.where(wrong_way[:, None], mesh.faces[:, ::-1], mesh.faces)
         mesh = trimesh.Trimesh(mesh.vertices, faces, process=False)
@@ -58,33 +61,86 @@ def mended(mesh: trimesh.Trimesh) -> tuple[trimesh.Trimesh, tuple[str, ...]]:
     return mesh, tuple(notes)
 
 
+def shells(mesh: trimesh.Trimesh) -> list[trimesh.Trimesh]:
+    """The closed pieces of a closed surface, in the order of their first triangles.
+
+    Triangles are neighbours by edges that only two of them have. Where more meet, solids touch, and stay apart, but
+    for those parts that are open there without each other.
+    """
+    import trimesh
+
+    faces = np.asarray(mesh.faces)
+    first, second, _ = _neighbours(faces)
+    labels = _labels(first, second, len(faces))
+    directed = _directed(faces)
+    edges, edge = np.unique(np.sort(directed, axis=1), axis=0, return_inverse=True)
+    sides, side = np.unique(np.column_stack([edge.ravel(), np.tile(labels, 3)]), axis=0, return_inverse=True)
+    is_open = np.bincount(side.ravel(), _ways(directed)) != 0.0
+    if is_open.any():  # parts that are open at an edge, joined by it
+        count = labels.max() + 1
+        labels = _labels(sides[is_open, 1], count + sides[is_open, 0], count + len(edges))[labels]
+        labels = np.unique(labels, return_inverse=True)[1].ravel()
+    found = []
+    for label in range(labels.max() + 1):
+        vertices, faces = np.unique(mesh.faces[labels == label], return_inverse=True)
+        found.append(trimesh.Trimesh(mesh.vertices[vertices], faces.reshape(-1, 3), process=False))
+    return found
+
+
+def _neighbours(faces: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Pairs of triangles (N,), (N,) at the edges that two have; whether both go along it the same way (N,)."""
+    directed = _directed(faces)
+    _, edge, uses = np.unique(np.sort(directed, axis=1), axis=0, return_inverse=True, return_counts=True)
+    order = np.argsort(edge.ravel(), kind="stable")
+    order = order[uses[edge.ravel()[order]] == 2]  # the two triangles of an edge come one after the other
+    against = directed[order[::2], 0] == directed[order[1::2], 0]
+    return order[::2] % len(faces), order[1::2] % len(faces), against
+
+
+def _directed(faces: np.ndarray) -> np.ndarray:
+    """The sides of triangles, each from its first corner to its second (3 F, 2)."""
+    return np.concatenate([faces[:, [0, 1]], faces[:, [1, 2]], faces[:, [2, 0]]])
+
+
+def _ways(directed: np.ndarray) -> np.ndarray:
+    """1 for a side that goes from the lower corner to the higher one, else -1; their sum at an edge is 0 if closed."""
+    return np.where(directed[:, 0] < directed[:, 1], 1, -1)
+
+
+def _labels(first: np.ndarray, second: np.ndarray, count: int) -> np.ndarray:
+    from scipy.sparse import coo_array
+    from scipy.sparse.csgraph import connected_components
+
+    return connected_components(coo_array((np.ones(len(first)), (first, second)), (count, count)), directed=False)[1]
+
+
 def _turned_wrong(faces: np.ndarray) -> np.ndarray:
     """Which triangles of a closed surface have to be turned, so that each connected piece has one outside (F,).
 
     Raises:
-        MeshError: a piece has one side only.
+        MeshError: a piece has one side only, or the surface is open where more than two triangles meet.
     """
     from scipy.sparse import coo_array
-    from scipy.sparse.csgraph import breadth_first_order, connected_components
+    from scipy.sparse.csgraph import breadth_first_order
 
     count = len(faces)
-    directed = np.concatenate([faces[:, [0, 1]], faces[:, [1, 2]], faces[:, [2, 0]]])
-    order = np.lexsort(np.sort(directed, axis=1).T)  # the two triangles of an edge come one after the other
-    first, second = order[::2] % count, order[1::2] % count
-    against = directed[order[::2], 0] == directed[order[1::2], 0]
+    first, second, against = _neighbours(faces)
+    labels = _labels(first, second, count)
     turned = np.zeros(count, bool)
-    if not against.any():
-        return turned
-    graph = coo_array((np.where(against, 2, 1), (first, second)), (count, count)).tocsr()
-    graph = graph + graph.T
-    pieces, labels = connected_components(graph, directed=False)
-    for piece in range(pieces):
-        start = int(np.argmax(labels == piece))
-        reached, before = breadth_first_order(graph, start, directed=False)
-        for face in reached[1:]:
-            turned[face] = turned[before[face]] ^ bool(graph[face, before[face]] == 2)
-    if np.any(turned[first] ^ turned[second] ^ against):
-        raise MeshError("is not closed: it has one side only, as a Moebius strip has")
+    if against.any():
+        graph = coo_array((np.where(against, 2, 1), (first, second)), (count, count)).tocsr()
+        graph = graph + graph.T
+        for piece in range(labels.max() + 1):
+            start = int(np.argmax(labels == piece))
+            reached, before = breadth_first_order(graph, start, directed=False)
+            for face in reached[1:]:
+                turned[face] = turned[before[face]] ^ bool(graph[face, before[face]] == 2)
+        if np.any(turned[first] ^ turned[second] ^ against):
+            raise MeshError("is not closed: it has one side only, as a Moebius strip has")
+    directed = _directed(np.where(turned[:, None], faces[:, ::-1], faces))
+    _, edge = np.unique(np.sort(directed, axis=1), axis=0, return_inverse=True)
+    if wrong := int(np.count_nonzero(np.bincount(edge.ravel(), _ways(directed)))):
+        raise MeshError(f"is not closed: at {wrong} of its edges, where more than two triangles meet, it is open")
     return turned
 
 
@@ -95,7 +151,7 @@ def _closed(mesh: trimesh.Trimesh) -> tuple[trimesh.Trimesh, int, float] | None:
     """
     import trimesh
 
-    directed = np.concatenate([mesh.faces[:, [0, 1]], mesh.faces[:, [1, 2]], mesh.faces[:, [2, 0]]])
+    directed = _directed(np.asarray(mesh.faces))
     ordered = np.sort(directed, axis=1)
     _, place, uses = np.unique(ordered, axis=0, return_inverse=True, return_counts=True)
     rim = directed[uses[place.ravel()] == 1]
@@ -132,31 +188,30 @@ def _outward(mesh: trimesh.Trimesh) -> tuple[trimesh.Trimesh, bool]:
     """
     import trimesh
 
-    shells = list(mesh.split(only_watertight=False)) if mesh.body_count > 1 else [mesh]
-    signs = [volume(shell) >= 0.0 for shell in shells]
-    bounds = np.array([shell.bounds for shell in shells])
-    outer = [_holder(shells, bounds, i) for i in range(len(shells))]
+    parts = shells(mesh)
+    signs = [volume(part) >= 0.0 for part in parts]
+    bounds = np.array([part.bounds for part in parts])
+    outer = [_holder(parts, bounds, i) for i in range(len(parts))]
     for i, around in enumerate(outer):
         if around is not None and signs[i] == signs[around]:
             raise MeshError(
-                f"has {len(shells)} shells, of which shell {i} lies within shell {around} and is turned as if both "
+                f"has {len(parts)} shells, of which shell {i} lies within shell {around} and is turned as if both "
                 "were solid: turn the inner one inside out if it is a cavity, else remove it"
             )
     outwards: dict[int, bool] = {}
-    for i in sorted(range(len(shells)), key=lambda i: -abs(volume(shells[i]))):  # what holds others before them
+    for i in sorted(range(len(parts)), key=lambda i: -abs(volume(parts[i]))):  # what holds others before them
         around = outer[i]
         outwards[i] = around is None or not outwards[around]
     flip = [sign != outwards[i] for i, sign in enumerate(signs)]
     if not any(flip):
         return mesh, False
-    parts = [
-        (shell.vertices, shell.faces[:, ::-1] if turn else shell.faces)
-        for shell, turn in zip(shells, flip, strict=True)
+    first = np.cumsum([0, *(len(part.vertices) for part in parts)])
+    faces = [
+        (part.faces[:, ::-1] if turn else part.faces) + start
+        for part, turn, start in zip(parts, flip, first, strict=False)
     ]
-    first = np.cumsum([0, *(len(vertices) for vertices, _ in parts)])
-    vertices = np.concatenate([vertices for vertices, _ in parts])
-    faces = np.concatenate([faces + start for (_, faces), start in zip(parts, first, strict=False)])
-    return trimesh.Trimesh(vertices, faces, process=False), True
+    vertices = np.concatenate([part.vertices for part in parts])
+    return trimesh.Trimesh(vertices, np.concatenate(faces), process=False), True
 
 
 def _holder(shells: list[trimesh.Trimesh], bounds: np.ndarray, inner: int) -> int | None:

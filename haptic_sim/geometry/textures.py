@@ -18,11 +18,14 @@ is not finite is no texture there.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
+from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 from pydantic import AfterValidator
 
+from haptic_sim.errors import HapticsError
 from haptic_sim.kernels import kernel
 from haptic_sim.laws import numbers_among
 from haptic_sim.parameters import quantity
@@ -30,6 +33,10 @@ from haptic_sim.parts import Kind, Part
 from haptic_sim.records import array, record
 
 SHORTEST = 1e-9  # of a direction
+
+
+class TextureError(HapticsError, ValueError):
+    """A texture that cannot be used; the text gives the reason and goes after the name of the texture."""
 
 
 @record
@@ -50,6 +57,18 @@ class TextureAnswer(NamedTuple):
 
 class SurfaceParameters(Part):
     """Parameters of the surface of a shape."""
+
+    def placed(self, absolute: Callable[[str], str]) -> SurfaceParameters:
+        """The same with paths of files that hold everywhere, as `absolute` makes them."""
+        return self
+
+    def loaded(self, locate: Callable[[str], Path]) -> SurfaceParameters:
+        """The same with what its files hold, if it has any; `locate` returns where a file is that it names.
+
+        Raises:
+            TextureError: a file cannot be used; the text goes after the key of the texture.
+        """
+        return self
 
 
 TEXTURES = Kind("textures", SurfaceParameters)
@@ -105,7 +124,8 @@ def ridges(place, keys, answer):
         answer.gradient[i] = slope * keys[2 + i]
 
 
-def _direction(values: tuple[float, float, float]) -> tuple[float, float, float]:
+def check_direction(values: tuple[float, float, float]) -> tuple[float, float, float]:
+    """A direction of any length but zero."""
     if max(map(abs, values)) < SHORTEST:
         raise ValueError(f"must not be {'shorter than ' + format(SHORTEST, 'g') if any(values) else 'zero'}")
     return values
@@ -117,7 +137,7 @@ class GratingParameters(TextureParameters):
     LAW: ClassVar[Any] = ridges
     type: Literal["grating"] = "grating"
     wavelength: float = quantity(unit="m", description="Distance from ridge to ridge", ge=1e-5, le=10.0)
-    direction: Annotated[tuple[float, float, float], AfterValidator(_direction)] = quantity(
+    direction: Annotated[tuple[float, float, float], AfterValidator(check_direction)] = quantity(
         (1.0, 0.0, 0.0), description="Direction across the ridges, in the axes of the shape, of any length"
     )
     phase: float = quantity(0.0, unit="rad", description="Phase of the sine at the origin of the shape")

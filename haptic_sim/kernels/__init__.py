@@ -30,6 +30,8 @@ from collections.abc import Callable
 from typing import Any
 
 import numba
+from numba.core import cgutils, types
+from numba.extending import intrinsic
 
 from haptic_sim.kernels import numba_inside
 
@@ -103,15 +105,24 @@ def address_of(kernel: Any, arguments: tuple[Any, ...]) -> int:
     return int(result.library.get_pointer_to_function(result.fndesc.llvm_func_name))
 
 
-def call_code(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-    """Code of a call of the kernel at an address, the first argument: what an intrinsic for it returns."""
-    kinds = signature.args[1:]
+def _call(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+    """Code of a call of the kernel at an address; the further arguments are a tuple."""
+    kinds = tuple(signature.args[1])
     convention = context.call_conv
-    function = builder.inttoptr(arguments[0], convention.get_function_type(numba.types.none, kinds).as_pointer())
-    convention.call_function(builder, function, numba.types.none, kinds, arguments[1:])
+    function = builder.inttoptr(arguments[0], convention.get_function_type(types.none, kinds).as_pointer())
+    convention.call_function(builder, function, types.none, kinds, cgutils.unpack_tuple(builder, arguments[1]))
     return context.get_dummy_value()
 
 
-def call_python(address: int, *arguments: Any) -> None:
-    """Call the kernel at an address, where kernels are Python functions."""
+@intrinsic
+def _call_compiled(typing, address, *arguments):
+    return types.void(address, types.StarArgTuple(arguments)), _call
+
+
+def call_at(address: int, *arguments: Any) -> None:
+    """Call the kernel at an address, of `address_of`, from a kernel; it returns nothing."""
     _python_at[address](*arguments)
+
+
+if not IN_PYTHON:
+    call_at = _call_compiled  # type: ignore[assignment]  # as kernels call it

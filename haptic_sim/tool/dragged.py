@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from haptic_sim.dynamics.energy import INJECTED
+from haptic_sim.dynamics.energy import HELD, INJECTED, EnergyBalance
 from haptic_sim.dynamics.multibody import Multibody
 from haptic_sim.kernels import kernel
 from haptic_sim.messages import HAND, ToolCommand
@@ -107,11 +107,13 @@ class DraggedBodies:
             hold_hand(pulled.packed, wrench)
         body.arrays.bias[:] -= self._forces
 
-    def end(self, u: np.ndarray, values: np.ndarray, period: float) -> None:
+    def end(self, u: np.ndarray, balance: EnergyBalance, period: float) -> None:
         """After the step: enter their work into the energy balance; `u` is the scaled velocity now."""
+        values, watch = balance.values, balance.watch
         for pulled, wrench in self.pulls:
-            book_held(pulled.packed, wrench, self._before, u, values, period)
+            book_held(pulled.packed, wrench, self._before, u, values, watch, period)
         values[INJECTED] += period * float(self._forces @ (self._v + self._body.v)) * 0.5
+        watch[HELD] += period * float(self._forces @ (self._body.v - self._v)) * 0.5
         self.clear()
 
     def clear(self) -> None:

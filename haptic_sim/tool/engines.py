@@ -104,6 +104,8 @@ class EngineParameters(Part):
     """Whether the tool is all that can be held: there are no further hands, and a pointer drags no other body."""
     FIELDS: ClassVar[bool] = False
     """Whether the fields of a scene act in the worlds that it simulates."""
+    TEXTURES: ClassVar[bool] = False
+    """Whether the textures of shapes are felt in the worlds that it simulates."""
 
     def build(self, context: EngineContext) -> ToolSide:
         """The tool among its surroundings, at the servo rate."""
@@ -194,6 +196,7 @@ class HapticsParameters(EngineParameters):
     PROGRAMS: ClassVar[bool] = True
     ONE_HAND: ClassVar[bool] = False
     FIELDS: ClassVar[bool] = True
+    TEXTURES: ClassVar[bool] = True
 
     type: Literal["haptics"] = "haptics"
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from haptic_sim.dynamics.energy import INJECTED
+from haptic_sim.dynamics.energy import HELD, INJECTED, EnergyBalance
 from haptic_sim.dynamics.multibody import Multibody
 from haptic_sim.hand import Hand
 from haptic_sim.kernels import kernel
@@ -45,9 +45,10 @@ class FurtherHand:
         push_hand(self.body.packed, self.command.wrench, period, self.du)
         hold_hand(self.body.packed, self.command.wrench)
 
-    def book(self, u: np.ndarray, values: np.ndarray, period: float) -> None:
+    def book(self, u: np.ndarray, balance: EnergyBalance, period: float) -> None:
         """Enter the work of the command into the energy balance; `u` is the scaled velocity after the step."""
-        book_held(self.body.packed, self.command.wrench, self.body.u, u, values, period)
+        values, watch = balance.values, balance.watch
+        book_held(self.body.packed, self.command.wrench, self.body.u, u, values, watch, period)
 
     def refresh(self) -> None:
         """Bring the hand up to date with the body."""
@@ -81,12 +82,14 @@ def hold_hand(packed, wrench):
 
 
 @kernel
-def book_held(packed, wrench, before, after, values, period):
+def book_held(packed, wrench, before, after, values, watch, period):
     """Work at the mean of the scaled velocities before and after a step, which is what changes the kinetic energy."""
     a = packed.arrays
     first = a.start[a.hand_tree]
     for i in range(6):
-        s = 0.0
+        s = begin = 0.0
         for j in range(first, first + a.size[a.hand_tree]):
             s += a.W_H[i, j] * 0.5 * (before[j] + after[j])
+            begin += a.W_H[i, j] * before[j]
         values[INJECTED] += period * wrench[i] * s
+        watch[HELD] += period * wrench[i] * (s - begin)

@@ -87,6 +87,16 @@ def fields_of(scene: Any) -> Mapping[str, Any]:
     return fields
 
 
+def textures_of(scene: Any) -> dict[str, Any]:
+    """The textures that the shapes of a scene have, by the keys of their shapes below `scene`."""
+    return {
+        f"bodies.{name}.shapes[{i}]": shape.texture
+        for name, body in getattr(scene, "bodies", {}).items()
+        for i, shape in enumerate(getattr(body, "shapes", ()))
+        if not shape.texture.ABSENT
+    }
+
+
 def with_strengths(world: WorldSetup, strengths: Mapping[str, float]) -> WorldSetup:
     """The same world, its fields of some strengths at the start, by name.
 

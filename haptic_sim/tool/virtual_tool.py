@@ -328,7 +328,7 @@ class VirtualTool:
         else:
             self._list(self._step_several(command, state, geometry_tick), state)
         if pulled:
-            self.dragged.end(self.contact.u, self.energy.values, self.period)
+            self.dragged.end(self.contact.u, self.energy, self.period)
         if self.fields is not None:
             self._end_fields(self.fields, state)
         if self._watch[EXCEEDED] and not self.pushed:
@@ -400,7 +400,7 @@ class VirtualTool:
                 if pushed is not own:
                     felt += pushed
         for other in self.others:
-            other.book(contact.u, contact.balance.values, period)
+            other.book(contact.u, contact.balance, period)
         body.follow()
         listed = self._end(self._packed, command.packed, state.packed, geometry_tick)
         for other, seen in zip(self.others, self._seen, strict=True):

@@ -20,7 +20,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -34,7 +34,7 @@ from haptic_sim.constraints.in_worlds import WorldConstraint
 from haptic_sim.constraints.parameters import AnyWorldConstraintParameters, JointCouplingParameters
 from haptic_sim.contact_rows import ContactRows
 from haptic_sim.dynamics.gravity import balance
-from haptic_sim.dynamics.joints import JointLaw
+from haptic_sim.dynamics.joints import JointLaw, free_joint_laws
 from haptic_sim.dynamics.loose import PINOCCHIO_COORDINATES, joint_placements, part_of
 from haptic_sim.dynamics.multibody import Multibody, SurveyedMultibody, coordinate_names, free_joint, planar_joint
 from haptic_sim.fields.acting import Field
@@ -43,8 +43,8 @@ from haptic_sim.geometry.fields.distances import FieldError
 from haptic_sim.geometry.fields.field import CELLS, SolidField, fields_for
 from haptic_sim.geometry.mesh_files import MeshError
 from haptic_sim.geometry.meshes import Taken
-from haptic_sim.geometry.shapes import PlaneParameters, Solid, Vector, placement, solid, uniform
-from haptic_sim.geometry.textures import TextureParameters
+from haptic_sim.geometry.shapes import PlaneParameters, Solid, Vector, locate, placement, solid, uniform
+from haptic_sim.geometry.textures import SurfaceParameters, TextureError, TextureParameters
 from haptic_sim.hand.held import unholdable
 from haptic_sim.messages import ToolSizes
 from haptic_sim.motions.motion import Motion, Pull
@@ -464,11 +464,36 @@ def build(
         world = _jittered(world, plan, parameters, seed, prefix)
     if world.constraints:
         world = _on_manifold(world, prefix)
+    if in_vain := list(_textures_on_fields(world, prefix)):
+        raise ParameterError(in_vain)
     overlaps = find_overlaps(world, parameters.allowed_overlap)
     if overlaps:
         meshes = {shape.body for shape in plan.shapes if isinstance(shape.geometry, coal.Convex | coal.BVHModelBase)}
         raise ParameterError(f"{prefix}bodies: {line}" for line in _describe_overlaps(overlaps, parameters, meshes))
     return world
+
+
+def _textures_on_fields(world: WorldSetup, prefix: str) -> Iterator[str]:
+    """A sentence for each body with a texture that meets a signed distance field.
+
+    The rows of such a contact are of many points of a shell, which move against each other as the bodies slide: with a
+    height at their common point the contact would have no potential, and give energy.
+    """
+    shapes, refused = world.geometry.geometryObjects, set()
+    for pair in world.geometry.collisionPairs:
+        both = (pair.first, pair.second)
+        if not any(isinstance(shapes[one].geometry, coal.BVHModelBase) for one in both):
+            continue
+        for one, other in (both, both[::-1]):
+            body, opposite = world.shape_bodies[one], world.shape_bodies[other]
+            if shapes[one].name in world.textures and body not in refused:
+                refused.add(body)
+                is_field = isinstance(shapes[one].geometry, coal.BVHModelBase)
+                what = "it collides" if is_field else f"it meets {opposite}, which collides"
+                yield (
+                    f"{prefix}bodies.{body}: texture: {what} as a signed distance field, whose contacts have no "
+                    "textures; set as: hull or as: pieces, or leave the texture out"
+                )
 
 
 def _jittered(world: WorldSetup, plan: _Plan, parameters: WorldParameters, seed: int, prefix: str) -> WorldSetup:
@@ -767,7 +792,8 @@ def _add_tree(
     if tree.free:
         X_FB = tree.root_pose()
         inertia = X_FB.actInv(model.inertias[0])
-        links[0] = _free_link(first[0], inertia, X_WF * X_FB, v[:6], X_FB.actInv(weights[0]))
+        laws = free_joint_laws(first[0], tree.root_damping, tree.root_damping)
+        links[0] = _free_link(first[0], inertia, X_WF * X_FB, v[:6], X_FB.actInv(weights[0]), laws)
         X_CJ[0] = _to_centre(inertia) * X_FB.inverse()
         v = v[6:]
     for joint in range(1, model.njoints):
@@ -864,7 +890,14 @@ def _to_centre(inertia: pin.Inertia) -> pin.SE3:
     return pin.SE3(np.eye(3), -np.array(inertia.lever))
 
 
-def _free_link(name: str, inertia: pin.Inertia, X_WB: pin.SE3, velocity: np.ndarray, balanced: pin.Inertia) -> _Link:
+def _free_link(
+    name: str,
+    inertia: pin.Inertia,
+    X_WB: pin.SE3,
+    velocity: np.ndarray,
+    balanced: pin.Inertia,
+    laws: tuple[JointLaw, ...] = (),
+) -> _Link:
     """The joint of a free body with its axes at X_WB; inertias in these, `velocity` in world axes."""
     return _Link(
         name=name,
@@ -876,6 +909,7 @@ def _free_link(name: str, inertia: pin.Inertia, X_WB: pin.SE3, velocity: np.ndar
         q=np.concatenate([X_WB.act(np.array(inertia.lever)), pin.Quaternion(X_WB.rotation).coeffs()]),
         v=np.concatenate([velocity[:3], X_WB.rotation.T @ velocity[3:]]),
         free=True,
+        laws=laws,
         balanced=_to_centre(inertia).act(balanced),
     )
 
@@ -885,19 +919,24 @@ def _free_link(name: str, inertia: pin.Inertia, X_WB: pin.SE3, velocity: np.ndar
 
 def _add_bodies(plan: _Plan, parameters: WorldParameters, folder: Path) -> Iterator[str]:
     solids: dict[str, list[Solid]] = {}
+    textures: dict[str, list[SurfaceParameters]] = {}
     for name, body in parameters.bodies.items():
-        solids[name] = []
+        solids[name], textures[name] = [], []
         for i, shape in enumerate(body.shapes):
             try:
                 solids[name].append(found := solid(shape, folder))
             except MeshError as error:
                 yield f"bodies.{name}.shapes[{i}]{error}"
                 continue
+            try:
+                textures[name].append(shape.texture.loaded(partial(locate, folder=folder)))
+            except TextureError as error:
+                yield f"bodies.{name}.shapes[{i}].texture{error}"
             if found.taken is not None and (summary := found.taken.summary):
                 plan.notes.append(f"bodies.{name}.shapes[{i}].{found.source}: {summary}")
         if name in parameters.files:
             yield f"bodies.{name}: a file has this name too"
-    broken = {name for name, body in parameters.bodies.items() if len(body.shapes) > len(solids[name])}
+    broken = {name for name, body in parameters.bodies.items() if len(body.shapes) > len(textures[name])}
     order, problems = _parents_first(plan, parameters)
     yield from problems
     if broken or problems:
@@ -920,11 +959,11 @@ def _add_bodies(plan: _Plan, parameters: WorldParameters, folder: Path) -> Itera
     # Shapes in the order of the experiment, whatever hangs on what.
     for name, of_body in solids.items():
         numbers = itertools.count()
-        for one, shape in zip(of_body, parameters.bodies[name].shapes, strict=True):
+        for one, surface in zip(of_body, textures[name], strict=True):
             if one.taken is not None:
                 plan.meshes.append(MeshOfBody(name, len(plan.shapes), len(one.geometry), one.taken))
             pose = plan.places[name].pose * one.pose
-            texture: Any = None if shape.texture.ABSENT else shape.texture
+            texture: Any = None if surface.ABSENT else surface
             plan.shapes += [
                 _Shape(name, f"{name}.{next(numbers)}", pose, geometry, one.field, texture) for geometry in one.geometry
             ]
@@ -993,7 +1032,8 @@ def _link(plan: _Plan, name: str, body: Any, inertia: pin.Inertia) -> tuple[_Lin
     centred = _to_centre(inertia)
     if isinstance(body, FreeBodyParameters):
         balanced = inertia if body.gravity_compensation else pin.Inertia.Zero()
-        return _free_link(name, inertia, body.pose, np.array(body.velocity), balanced), centred
+        laws = free_joint_laws(name, body.damping, body.turn_damping)
+        return _free_link(name, inertia, body.pose, np.array(body.velocity), balanced, laws), centred
     parent, pose, X_JB = None, pin.SE3.Identity(), pin.SE3.Identity()
     if isinstance(body, PlanarBodyParameters):
         joint, X_JB = planar_joint(), centred

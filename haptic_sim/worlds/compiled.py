@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pinocchio as pin
 
-from haptic_sim.dynamics.joints import JointLaw
+from haptic_sim.dynamics.joints import JointLaw, free_joint_laws
 from haptic_sim.dynamics.multibody import free_joint
 from haptic_sim.parameters import ParameterError
 from haptic_sim.worlds.parameters import WORLD
@@ -15,6 +15,7 @@ from haptic_sim.worlds.parameters import WORLD
 REQUIREMENT = "mujoco>=3.5"  # from there on the margins of two geoms add up
 FREE, BALL, SLIDE, HINGE = range(4)
 """MuJoCo's types of joints, mjtJoint."""
+CENTRED = 1e-9  # [m] a centre of mass so near to the origin of its body is there
 
 
 def library() -> Any:
@@ -86,7 +87,7 @@ class CompiledTree:
         laws: of the joints.
         balanced: what gravity does not pull at (`gravcomp`): mass and centre of mass of each joint in its axes.
         centre: centre of mass of a free body on a joint, in its axes [m] (3,).
-        free: whether the root is a free body.
+        free: whether the root is a free body; root_damping: that of `FileTree`, where it is on no joint.
         start: configuration that the model shows.
         ignored: what of the joints is not simulated.
     """
@@ -100,7 +101,7 @@ class CompiledTree:
         self.joints: dict[int, list[int]] = {}
         self.joint_bodies: list[str] = []
         self.balanced = [pin.Inertia.Zero()]
-        self.free = False
+        self.free, self.root_damping = False, 0.0
         self.start: list[float] = []
         self.laws: list[JointLaw] = []
         self._order: list[int] = []  # place in qpos of each of our coordinates
@@ -126,7 +127,7 @@ class CompiledTree:
             if int(mj.jnt_type[k]) == FREE:
                 self.free = True
                 if not self._free_joints:
-                    self._ignore(name, int(mj.jnt_dofadr[k]), 6, ("armature", "damping", "frictionloss"))
+                    self.root_damping = self._free_damping(k, name)
                     continue
             self.joint_bodies.append(names[body])
             joint, X_JB = self._add_joint(k, name, joint, X_JB)
@@ -145,7 +146,8 @@ class CompiledTree:
             self.centre = self._centre_of(int(mj.jnt_bodyid[k]))
             self._order += [q, q + 1, q + 2, q + 4, q + 5, q + 6, q + 3]
             self.start += [0.0] * 6 + [1.0]
-            self._ignore(name, v, 6, ("armature", "damping", "frictionloss"))
+            damping = self._free_damping(k, name)
+            self.laws += free_joint_laws(name, damping, damping)
             return model.addJoint(0, free_joint(), pin.SE3.Identity(), name), pin.SE3(np.eye(3), -self.centre)
         axis, anchor = np.array(mj.jnt_axis[k]), np.array(mj.jnt_pos[k])
         X_BJ = pin.SE3(np.eye(3), anchor)  # the joint's axes are the body's, at its anchor
@@ -189,6 +191,17 @@ class CompiledTree:
             if values is not None and np.any(values[v if table.startswith("dof") else k]):
                 self.ignored.append(f"{table[4:]} of {name}")
         return number, X_BJ.inverse()
+
+    def _free_damping(self, k: int, name: str) -> float:
+        """Damping of a free joint that is simulated; the rest of its laws are listed as ignored.
+
+        MuJoCo's force on each velocity is -b v_i: a force -b v_O at the origin O of the body, and a torque -b w. They
+        are laws of the free body's own coordinates where its centre of mass is at O.
+        """
+        v = int(self._mj.jnt_dofadr[k])
+        centred = float(np.linalg.norm(self._centre_of(int(self._mj.jnt_bodyid[k])))) < CENTRED
+        self._ignore(name, v, 6, ("armature", *(() if centred else ("damping",)), "frictionloss"))
+        return float(self._mj.dof_damping[v]) if centred else 0.0
 
     def disabled(self, flag: str) -> bool:
         """Whether a flag of the options disables something."""

@@ -87,7 +87,8 @@ class _Conversion:
         if tree.free:
             (root, X), *others = links.get(0, [("root", pin.SE3.Identity())])
             inertia = X.actInv(model.inertias[0])
-            carrier = self._body(root, {"joint": "free"} | _placed(X) | _mass(inertia), root)
+            damping = {"damping": tree.root_damping, "turn_damping": tree.root_damping} if tree.root_damping else {}
+            carrier = self._body(root, {"joint": "free"} | _placed(X) | _mass(inertia) | damping, root)
             self._balance(carrier, model.inertias[0], tree, 0)
             self._dress(carrier, root, X, shapes, tree)
             links[0] = [(link, X.inverse() * pose) for link, pose in others]

@@ -60,6 +60,7 @@ class FileTree:
         free: whether the root is a free body; else it is fixed.
         shapes: for collisions.
         laws: limits, damping, friction and springs of its joints.
+        root_damping: of a free root, of its centre of mass [N s/m] and by the same number of its rotation [N m s/rad].
         start: configuration that the file shows; empty: the neutral one.
         balanced: what gravity does not pull at, mass and centre of mass of each joint in its axes; empty: nothing.
         constraints: exact constraints that the file has, by name, between its links and joints by their names in it.
@@ -74,6 +75,7 @@ class FileTree:
     balanced: tuple[pin.Inertia, ...] = ()
     constraints: dict[str, AnyWorldConstraintParameters] = field(default_factory=dict)
     materials: dict[str, tuple[float | None, float | None]] = field(default_factory=dict)
+    root_damping: float = 0.0
 
     def single_joints(self) -> dict[str, int]:
         """Numbers of the hinges and slides, by name."""

@@ -17,7 +17,7 @@ import pinocchio as pin
 
 from haptic_sim.geometry.fields.distances import FieldError
 from haptic_sim.geometry.mesh_files import MeshError, merged
-from haptic_sim.geometry.meshes import Taken, convex_shape, hull_would_do, take
+from haptic_sim.geometry.meshes import Taken, convex_shape, remedy, take
 from haptic_sim.geometry.sampling import on_sphere
 from haptic_sim.parameters import ParameterError
 from haptic_sim.worlds.compiled import CompiledTree, body_names, library, pose_of
@@ -110,6 +110,7 @@ def _file_tree(model: Any, tree: CompiledTree, bodies: list[int], names: tuple[s
         tuple(law for law in tree.laws if not law.idle),
         tuple(tree.start),
         tuple(tree.balanced),
+        root_damping=tree.root_damping,
     )
 
 
@@ -178,5 +179,4 @@ def _of_mesh(model: Any, mesh: int, body: str, meshes: Meshes) -> Taken:
         triangles = merged(vertices, model.mesh_face[face : face + faces])
         return take(triangles, "hull" if meshes == "either" else meshes)  # as MuJoCo takes it
     except (MeshError, FieldError) as error:
-        advice = "; set meshes: hull to take its convex hull" if hull_would_do(error) else ""
-        raise ModelFileError(f": link {body}: mesh {model.mesh(mesh).name} {error}{advice}") from error
+        raise ModelFileError(f": link {body}: mesh {model.mesh(mesh).name} {error}{remedy(error, 'meshes')}") from error

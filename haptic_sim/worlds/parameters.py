@@ -131,6 +131,12 @@ class FreeBodyParameters(Placed, _SpatialBody):
         unit="m/s, rad/s",
         description="Velocity of the body's centre of mass, and its angular velocity, in world axes, at the start",
     )
+    damping: float = quantity(
+        0.0, unit="N s/m", description="Viscous damping of the body's centre of mass", ge=0.0, le=1e9
+    )
+    turn_damping: float = quantity(
+        0.0, unit="N m s/rad", description="Viscous damping of the body's rotation", ge=0.0, le=1e9
+    )
 
 
 class PlanarBodyParameters(_MovingBody):
@@ -465,11 +471,15 @@ class WorldParameters(SceneParameters):
 
         bodies = {}
         for name, body in self.bodies.items():
-            shapes = tuple(
-                shape.model_copy(update={"path": absolute(shape.path)}) if isinstance(shape, MeshParameters) else shape
-                for shape in body.shapes
-            )
-            bodies[name] = body.model_copy(update={"shapes": shapes})
+            shapes = []
+            for shape in body.shapes:
+                texture = shape.texture.placed(absolute)
+                if texture is not shape.texture:  # else what was not given would be a key that was
+                    shape = shape.model_copy(update={"texture": texture})
+                if isinstance(shape, MeshParameters):
+                    shape = shape.model_copy(update={"path": absolute(shape.path)})
+                shapes.append(shape)
+            bodies[name] = body.model_copy(update={"shapes": tuple(shapes)})
         files = {}
         for name, file in self.files.items():
             path = file.path if file.path.startswith(ROBOT) else absolute(file.path)

@@ -45,5 +45,5 @@ def too_steep(world: WorldSetup, stiffness: float, period: float) -> Iterator[st
                 yield (
                     f"scene.bodies.{body}: texture.amplitude = {texture.amplitude:g} m: {would} for contact.stiffness "
                     f"= {stiffness:g} N/m at rate = {1.0 / period:g} Hz, with slopes up to {slope:.3g}; choose a "
-                    "longer wavelength, a smaller stiffness, a heavier body or a higher rate"
+                    "longer wavelength or larger pixels, a smaller stiffness, a heavier body or a higher rate"
                 )

@@ -15,7 +15,7 @@ import pinocchio as pin
 from haptic_sim.constraints.parameters import JointCouplingParameters
 from haptic_sim.geometry.fields.distances import FieldError
 from haptic_sim.geometry.mesh_files import MeshError, merged
-from haptic_sim.geometry.meshes import Taken, hull_would_do, take
+from haptic_sim.geometry.meshes import Taken, remedy, take
 from haptic_sim.inputs import InputError, number, shown
 from haptic_sim.parameters import did_you_mean
 from haptic_sim.worlds.file_joints import listed, placed, urdf_laws, urdf_notes
@@ -232,8 +232,7 @@ def take_mesh(mesh: coal.BVHModelBase, meshes: Meshes, body: str, name: str) -> 
     try:
         return _of_mesh(mesh, meshes)
     except (MeshError, FieldError) as error:
-        advice = "; set meshes: hull to take its convex hull" if hull_would_do(error) else ""
-        raise ModelFileError(f": link {body}: mesh {name} {error}{advice}") from error
+        raise ModelFileError(f": link {body}: mesh {name} {error}{remedy(error, 'meshes')}") from error
 
 
 def mesh_arrays(mesh: coal.BVHModelBase) -> tuple[np.ndarray, np.ndarray]:
@@ -248,7 +247,7 @@ def _of_mesh(mesh: coal.BVHModelBase, meshes: Meshes) -> tuple[Taken, bool]:
     try:
         return take(triangles, "connected" if meshes == "either" else meshes), False
     except MeshError as error:
-        if meshes != "either" or not hull_would_do(error):
+        if meshes != "either" or not remedy(error):
             raise
         return take(triangles, "hull"), True
 

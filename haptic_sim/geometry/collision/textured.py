@@ -38,8 +38,8 @@ from haptic_sim.geometry.collision.features import (
     SPHERE,
 )
 from haptic_sim.geometry.textures import TextureAnswer, TextureParameters, TexturePlace
-from haptic_sim.kernels import kernel
-from haptic_sim.laws import address_of, call_law
+from haptic_sim.kernels import call_at, kernel
+from haptic_sim.laws import address_of
 from haptic_sim.packed import Packed
 from haptic_sim.records import allocate, record, shared, value
 from haptic_sim.vectors import along, column, dot, minus, times, triple, turn, turn_back
@@ -160,7 +160,7 @@ def _height(scene, g, x, n, side):
         place.position[i], place.normal[i] = local[i], outward[i]
         answer.gradient[i] = 0.0
     answer.height[0] = 0.0
-    call_law(t.address[k], place, t.keys[k], answer)  # type: ignore[call-arg]  # as an intrinsic is called
+    call_at(t.address[k], place, t.keys[k], answer)
     h = answer.height[0]
     d = turn(scene.placement, g, (answer.gradient[0], answer.gradient[1], answer.gradient[2]))
     if t.planar:

@@ -1,4 +1,4 @@
-"""What a device is, from the samples of a trial without a hand and one with: along each direction, and as its data.
+"""What a device is, from a motion without a hand and one with: along each direction, and as its data.
 
 A direction is identified where the device rendered a wrench in it, over the ticks in which that was more than a part
 ACTIVE of its largest. Rotations are the sum of the rotations from tick to tick, whose rate is the angular velocity in
@@ -13,12 +13,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from haptic_bench.recording.samples import POSE, WRENCH, Samples
 from haptic_control.identification.fit import CONFIDENT, Estimate, Identified, identify
 from haptic_sim.parameters import ParameterError
 
 DIRECTIONS = ("x", "y", "z", "rx", "ry", "rz")
-FORCES = ("rendered", "operator")
 ACTIVE = 0.05
 SATURATED = 0.05  # part of the ticks in which the device may be at its limit
 MISSED = 0.02  # part of the ticks that may be missing
@@ -47,25 +45,34 @@ class Motion(NamedTuple):
     rate: float
 
 
-def motion_of(samples: Samples, rate: float, limit: np.ndarray) -> Motion:
-    """The motion of the hand in the samples of a trial at `rate` [Hz]; `limit` of what is rendered (6,) [N, N m].
+def motion_of(
+    ticks: np.ndarray,
+    poses: np.ndarray,
+    rendered: np.ndarray,
+    operator: np.ndarray,
+    limit: np.ndarray,
+    rate: float,
+) -> Motion:
+    """The motion of the hand in the ticks that were recorded, of which some may be missing.
+
+    Args:
+        ticks: their numbers, ascending, (k,).
+        poses: positions and quaternions x y z w of the hand (k, 7) [m].
+        rendered, operator: wrenches (k, 6) [N, N m].
+        limit: of what is rendered (6,) [N, N m].
+        rate: [Hz].
 
     Raises:
-        ParameterError: too many ticks are missing, or columns.
+        ParameterError: too many ticks are missing.
     """
-    needed = ["tick", *(f"hand_{one}" for one in POSE), *(f"{w}_{one}" for w in FORCES for one in WRENCH)]
-    if missing := [name for name in needed if name not in samples.names]:
-        raise ParameterError([f"samples.csv: has no columns {', '.join(missing)}"])
-    ticks = samples["tick"].astype(np.int64)
+    ticks = ticks.astype(np.int64)
     count = int(ticks[-1]) + 1 if len(ticks) else 0
     if not count or len(ticks) < (1.0 - MISSED) * count:
         raise ParameterError([f"{count - len(ticks)} of {count} ticks were not recorded, at most {MISSED:.0%} may be"])
-    pose = samples.pose("hand")
     position = np.full((count, 6), math.nan)
-    position[ticks, :3] = pose[:, :3] - pose[0, :3]
-    position[ticks, 3:] = _turned(pose[:, 3:])
-    rendered, operator = (_filled(ticks, samples.wrench(name)) for name in FORCES)
-    return Motion(position, rendered, operator, limit, rate)
+    position[ticks, :3] = poses[:, :3] - poses[0, :3]
+    position[ticks, 3:] = _turned(poses[:, 3:])
+    return Motion(position, _filled(ticks, rendered), _filled(ticks, operator), limit, rate)
 
 
 def _filled(ticks: np.ndarray, wrench: np.ndarray) -> np.ndarray:

@@ -1,0 +1,405 @@
+"""What a study has measured: thresholds and their intervals for each participant, and means over all.
+
+Of a task with answers of two kinds a psychometric function is fitted (`psychophysics.fitting`):
+
+- Two-alternative forced choice with comparisons on both sides of the reference: the probability that the comparison is
+  judged larger, over its value; the point of subjective equality, the just noticeable difference, the Weber fraction.
+- Any other forced choice: the probability of a correct answer over the size of the difference, with the guess rate of
+  the number of alternatives; the just noticeable difference is the threshold, halfway from guessing.
+- Yes/no, over the value, and same/different, over the size of the difference, with a free guess rate (that of false
+  alarms, catch trials being those without a difference), and d'.
+
+Magnitude estimation gives the exponent of Stevens's power law, adjustment the mean of what was set, a free manipulation
+the rate of success.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from haptic_bench.report.variants import mean_and_interval
+from haptic_bench.running import forks
+from haptic_sim.parameters import ParameterError
+from haptic_study.dataset import Dataset
+from haptic_study.observers import ObserverParameters, probability_larger
+from haptic_study.psychophysics.fitting import Fit, fit, jnd, likelihood_interval
+from haptic_study.psychophysics.methods import AdaptiveMethod, ConstantStimuli
+from haptic_study.session import Row, Session
+from haptic_study.simulation import observer_of_session
+from haptic_study.tasks import AnyTask, ForcedChoiceParameters, StimulusTask, TaskParameters
+
+RATE = (0.0, 0.06)
+"""Bounds of guess and lapse rates that are free because of lapses (Wichmann and Hill 2001a)."""
+
+
+@dataclass(frozen=True)
+class Measure:
+    """A number with its 95 % interval; NaN where there is none."""
+
+    value: float
+    low: float = math.nan
+    high: float = math.nan
+
+    def holds(self, truth: float) -> bool:
+        """Whether the interval holds a value."""
+        return self.low <= truth <= self.high
+
+    def times(self, factor: float) -> Measure:
+        """The measure in another unit."""
+        return Measure(*(factor * one for one in (self.value, self.low, self.high)))
+
+
+@dataclass(frozen=True)
+class Data:
+    """Answers to be fitted.
+
+    Attributes:
+        levels: of the stimulus, or of the size of the difference.
+        outcomes: 1 or 0 of each trial.
+        kind: `comparison` (larger or smaller than the reference), `correct`, `yes`, or `different`.
+    """
+
+    levels: np.ndarray
+    outcomes: np.ndarray
+    kind: str
+
+    def counts(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Different levels, positive answers at each, and trials at each."""
+        levels, where = np.unique(self.levels, return_inverse=True)
+        return levels, np.bincount(where, self.outcomes), np.bincount(where).astype(float)
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """What was measured of one participant, in one task and one condition.
+
+    Attributes:
+        participant, session, task, condition: where.
+        trials: that count.
+        measures: by name; see UNITS.
+        data, fit: of a psychometric function; None where there is none.
+        problem: why nothing could be estimated; empty if it could.
+        levels: of the trials in their order.
+    """
+
+    participant: str
+    session: int
+    task: str
+    condition: str
+    trials: int
+    measures: dict[str, Measure] = field(default_factory=dict)
+    data: Data | None = None
+    fit: Fit | None = None
+    problem: str = ""
+    levels: tuple[float, ...] = ()
+
+
+NAMES = {
+    "pse": "Point of subjective equality",
+    "jnd": "Just noticeable difference",
+    "weber": "Weber fraction",
+    "threshold": "Threshold",
+    "lapse": "Lapse rate",
+    "method": "Estimate of the method",
+    "d_prime": "Sensitivity d'",
+    "exponent": "Exponent of the power law",
+    "set": "Value that was set",
+    "success": "Rate of success",
+}
+"""Names of measures."""
+OF_STIMULUS = ("pse", "jnd", "threshold", "set")
+"""Measures with the unit of the stimulus."""
+
+
+def data_of(task: AnyTask, rows: Sequence[Row]) -> Data:
+    """The answers of a task with answers of two kinds."""
+    values = np.array([row.trial.values[max(row.trial.comparison, 0)] for row in rows])
+    outcomes = np.array([row.outcome for row in rows], float)
+    assert isinstance(task, StimulusTask)
+    difference = values - task.reference
+    if isinstance(task, ForcedChoiceParameters):
+        if task.alternatives == 2 and (difference < 0.0).any() and (difference > 0.0).any():
+            return Data(values, outcomes if task.ask == "larger" else 1.0 - outcomes, "comparison")
+        return Data(np.abs(difference), outcomes, "correct")
+    if task.intervals == 2:
+        return Data(np.abs(difference), outcomes, "different")
+    return Data(values, outcomes, "yes")
+
+
+def estimate(session: Session) -> list[Estimate]:
+    """What a session, replayed from its journal, has measured for each task and condition."""
+    groups: dict[tuple[str, str], list[Row]] = {}
+    for row in session.rows:
+        if row.status == "answered" and not row.trial.practice:
+            groups.setdefault((row.trial.task, row.trial.condition.label), []).append(row)
+    return [_estimate(session, task, condition, rows) for (task, condition), rows in groups.items()]
+
+
+def _estimate(session: Session, name: str, condition: str, rows: list[Row]) -> Estimate:
+    task = session.study.parameters.tasks[name]
+    levels = tuple(row.trial.level for row in rows)
+    where = (session.participant, session.number, name, condition, len(rows))
+    data, fitted = None, None
+    try:
+        if task.BINARY and isinstance(task, StimulusTask):
+            data = data_of(task, rows)
+            fitted = fit_of(task, data)
+            measures = _of_fit(task, data, fitted)
+            measures |= _of_method(session.methods[name, condition])
+        else:
+            measures = _OF_KIND[task.type](task, rows)
+    except ParameterError as error:
+        return Estimate(*where, data=data, problem="; ".join(error.problems), levels=levels)
+    return Estimate(*where, measures=measures, data=data, fit=fitted, levels=levels)
+
+
+def fit_of(task: TaskParameters, data: Data) -> Fit:
+    """The psychometric function of answers.
+
+    Raises:
+        ParameterError: they do not determine one.
+    """
+    guess: float | tuple[float, float] = RATE if data.kind == "comparison" else (0.0, 0.5)
+    if data.kind == "correct":
+        guess = task.guess
+    return fit(*data.counts(), function=task.function, guess=guess, lapse=RATE)
+
+
+def _of_fit(task: StimulusTask, data: Data, fitted: Fit) -> dict[str, Measure]:
+    threshold = Measure(fitted.threshold, *likelihood_interval(fitted, "threshold"))
+    found = {}
+    if data.kind == "comparison":
+        difference = Measure(jnd(fitted))
+        if not fitted.function.logarithmic:  # then the distance from F = 1/4 to F = 3/4 is in proportion to the spread
+            spread = Measure(fitted.spread, *likelihood_interval(fitted, "spread"))
+            difference = spread.times(difference.value / fitted.spread)
+        found = {"pse": threshold, "jnd": difference}
+    elif data.kind == "correct":
+        found = {"jnd": threshold}
+    else:
+        found = {"threshold": threshold}
+    if "jnd" in found and task.reference > 0.0:
+        found["weber"] = found["jnd"].times(1.0 / task.reference)
+    return {**found, "lapse": Measure(fitted.lapse, *likelihood_interval(fitted, "lapse"))}
+
+
+def _of_method(method: AdaptiveMethod) -> dict[str, Measure]:
+    """What an adaptive method has found itself, in the unit of its levels."""
+    if isinstance(method, ConstantStimuli):
+        return {}
+    found = method.estimate
+    if found["threshold"] is None:
+        return {}
+    return {"method": Measure(found["threshold"], *(found["interval"] or ()))}
+
+
+def _exponent(task: StimulusTask, rows: Sequence[Row]) -> dict[str, Measure]:
+    """Slope of ln(answer) over ln(value), by least squares, with the interval of a linear regression."""
+    pairs = [(row.trial.values[0], float(row.outcome or 0.0)) for row in rows]
+    if any(value <= 0.0 for value, _ in pairs) or len({value for value, _ in pairs}) < 2 or len(pairs) < 3:
+        raise ParameterError(["magnitude estimation: needs three answers to two values above 0 at least"])
+    x, y = np.log(np.array(pairs)).T
+    centred = x - x.mean()
+    moment = float(centred @ centred)
+    slope = float(centred @ y) / moment
+    residual = y - y.mean() - slope * centred
+    from scipy.special import stdtrit  # takes a while to import
+
+    half = float(stdtrit(len(x) - 2, 0.975)) * math.sqrt(float(residual @ residual) / (len(x) - 2) / moment)
+    return {"exponent": Measure(slope, slope - half, slope + half)}
+
+
+def _set(task: StimulusTask, rows: Sequence[Row]) -> dict[str, Measure]:
+    return {"set": mean_of([float(row.outcome or 0.0) for row in rows])}
+
+
+def _success(task: TaskParameters, rows: Sequence[Row]) -> dict[str, Measure]:
+    """Rate of success with the interval of Wilson (1927)."""
+    n, k, z = len(rows), sum(float(row.outcome or 0.0) for row in rows), 1.959963984540054
+    p = k / n
+    middle, half = p + z * z / (2 * n), z * math.sqrt(p * (1 - p) / n + z * z / (4 * n * n))
+    scale = 1.0 + z * z / n
+    return {"success": Measure(p, (middle - half) / scale, (middle + half) / scale)}
+
+
+_OF_KIND: dict[str, Callable[..., dict[str, Measure]]] = {
+    "magnitude_estimation": _exponent,
+    "adjustment": _set,
+    "free": _success,
+}
+
+
+def mean_of(values: Iterable[float]) -> Measure:
+    """Mean of independent values and its interval by Student's t distribution."""
+    mean, half = mean_and_interval(np.array(list(values)))
+    return Measure(mean) if half is None else Measure(mean, mean - half, mean + half)
+
+
+@dataclass(frozen=True)
+class Group:
+    """A measure over all participants, in one task and one condition.
+
+    Attributes:
+        task, condition, name: of what.
+        values: of each participant, by code; of several sessions the mean.
+        mean: with its interval.
+        deviation: standard deviation among participants.
+    """
+
+    task: str
+    condition: str
+    name: str
+    values: dict[str, float]
+    mean: Measure
+    deviation: float
+
+
+def groups(estimates: Sequence[Estimate]) -> list[Group]:
+    """Each measure over all participants."""
+    found: dict[tuple[str, str, str], dict[str, list[float]]] = {}
+    for one in estimates:
+        for name, measure in one.measures.items():
+            if math.isfinite(measure.value):
+                people = found.setdefault((one.task, one.condition, name), {})
+                people.setdefault(one.participant, []).append(measure.value)
+    result = []
+    for key, people in found.items():
+        values = {code: float(np.mean(some)) for code, some in people.items()}
+        numbers = np.array(list(values.values()))
+        deviation = float(numbers.std(ddof=1)) if len(numbers) > 1 else math.nan
+        result.append(Group(*key, values, mean_of(numbers), deviation))
+    return result
+
+
+@dataclass(frozen=True)
+class Recovery:
+    """What the estimates of simulated observers have to do with what these are.
+
+    Attributes:
+        task, condition, name: of what.
+        truth: mean of the true values.
+        mean: of the estimates, with its interval.
+        held: estimates whose interval holds the true value of its observer.
+        count: estimates.
+        deviation: root mean square of the errors.
+    """
+
+    task: str
+    condition: str
+    name: str
+    truth: float
+    mean: Measure
+    held: int
+    count: int
+    deviation: float
+
+
+def true_jnd(observer: ObserverParameters, reference: float) -> float:
+    """Half of the distance between the values that an observer without lapses judges larger in 25 and 75 % of trials.
+
+    It assumes that the percept is the stimulus: that the device renders it as it is.
+    """
+    return 0.5 * (_true_value(observer, reference, 0.75) - _true_value(observer, reference, 0.25))
+
+
+def true_threshold(observer: ObserverParameters, reference: float) -> float:
+    """How much a value is above the reference that an observer without lapses judges larger in 75 % of trials."""
+    return _true_value(observer, reference, 0.75) - reference
+
+
+def _true_value(observer: ObserverParameters, reference: float, p: float) -> float:
+    """The value that an observer without lapses judges larger than a reference with a probability."""
+    from scipy.optimize import brentq  # takes a while to import
+
+    sure = observer.model_copy(update={"lapse": 0.0})
+    if sure.sigma(reference) == 0.0:
+        return reference
+    scale = 20.0 * sure.sigma(reference)
+    low = max(reference - scale, 1e-9 * reference) if reference > 0.0 else reference - scale
+    return float(brentq(lambda value: probability_larger(sure, value, reference) - p, low, reference + 3.0 * scale))
+
+
+def recoveries(dataset: Dataset, estimates: Sequence[Estimate]) -> list[Recovery]:
+    """How well just noticeable differences and Weber fractions of simulated observers are found again."""
+    truths: dict[tuple[str, int], ObserverParameters] = {}
+    for participant, number in dataset.sessions():
+        by = dataset.replayed(participant, number)[1].get("by", {})
+        if by.get("kind") == "simulated":
+            parameters = ObserverParameters.model_validate(by["observer"])
+            one = observer_of_session(parameters, by["seed"], dataset.study.name, participant, number)
+            truths[participant, number] = one.parameters
+    found: dict[tuple[str, str, str], list[tuple[Measure, float]]] = {}
+    for estimated in estimates:
+        task = dataset.study.parameters.tasks[estimated.task]
+        observer = truths.get((estimated.participant, estimated.session))
+        if observer is None or estimated.data is None or not isinstance(task, ForcedChoiceParameters):
+            continue
+        truths_of = {}
+        if estimated.data.kind == "comparison":
+            truths_of = {"pse": task.reference, "jnd": true_jnd(observer, task.reference)}
+        elif task.alternatives == 2 and task.ask == "larger":
+            truths_of = {"jnd": true_threshold(observer, task.reference)}
+            if task.level != "ratio":
+                truths_of["method"] = truths_of["jnd"] + (task.reference if task.level == "value" else 0.0)
+        if "jnd" in truths_of and task.reference > 0.0:
+            truths_of["weber"] = truths_of["jnd"] / task.reference
+        for name, value in truths_of.items():
+            if name in estimated.measures:
+                key = (estimated.task, estimated.condition, name)
+                found.setdefault(key, []).append((estimated.measures[name], value))
+    result = []
+    for key, pairs in found.items():
+        errors = np.array([measure.value - truth for measure, truth in pairs])
+        result.append(
+            Recovery(
+                *key,
+                truth=float(np.mean([truth for _, truth in pairs])),
+                mean=mean_of(measure.value for measure, _ in pairs),
+                held=sum(measure.holds(truth) for measure, truth in pairs),
+                count=len(pairs),
+                deviation=float(np.sqrt(np.mean(errors * errors))),
+            )
+        )
+    return result
+
+
+def power_of_t(effect: float, count: int, alpha: float = 0.05) -> float:
+    """Power of a two-sided t test of paired differences (Cohen 1988).
+
+    It is P(|T| > t_(1 - alpha/2)), with T noncentral t of count - 1 degrees of freedom and noncentrality
+    effect sqrt(count).
+
+    Args:
+        effect: mean of the differences, in their standard deviations.
+        count: of the differences.
+        alpha: level of the test.
+    """
+    from scipy.special import nctdtr, stdtrit  # take a while to import
+
+    if count < 2:
+        return math.nan
+    degrees, shift = count - 1, effect * math.sqrt(count)
+    critical = float(stdtrit(degrees, 1.0 - alpha / 2.0))
+    return float(1.0 - nctdtr(degrees, shift, critical) + nctdtr(degrees, shift, -critical))
+
+
+def detectable_effect(count: int, power: float = 0.8) -> float:
+    """The smallest effect, in standard deviations of the differences, that `power_of_t` finds with a power."""
+    from scipy.optimize import brentq  # takes a while to import
+
+    if count < 3:
+        return math.nan
+    high = 0.1
+    while power_of_t(high, count) < power:
+        high *= 1.2
+    return float(brentq(lambda effect: power_of_t(effect, count) - power, 0.0, high))
+
+
+def estimates_of(dataset: Dataset) -> list[Estimate]:
+    """What all sessions of a study have measured; sessions are shared out among the cores."""
+    found = forks.on_cores(lambda pair: estimate(dataset.replayed(*pair)[0]), dataset.sessions())
+    return [one for some in found for one in some]

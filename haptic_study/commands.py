@@ -1,0 +1,174 @@
+"""The functions of the commands `haptics study ...`; haptic_bench/commands/command_line.py declares them."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Callable, Sequence
+from functools import wraps
+from pathlib import Path
+from typing import Any
+
+from haptic_bench.commands.cli import kinds_of
+from haptic_bench.commands.command_line import DONE, FAILED
+from haptic_bench.commands.options import whole
+from haptic_bench.running import forks
+from haptic_bench.trials.trial import new_directory
+from haptic_sim import inputs
+from haptic_sim.kernels import progress
+from haptic_sim.parameters import ParameterError, listed
+from haptic_study import file, page, tables
+from haptic_study.analysis import NAMES, estimates_of, groups, recoveries
+from haptic_study.dataset import SOURCE, Dataset
+from haptic_study.journal import JournalError, write_durably
+from haptic_study.observers import ObserverParameters, observer_of
+from haptic_study.plan import plan
+from haptic_study.presenting import PresentationError, present
+from haptic_study.simulation import SimulatedParticipant, observer_of_session
+
+SIMULATION = "simulation.json"
+"""In `sourcedata`: which simulated participants there are to be."""
+
+
+def _in_words(command: Callable[[argparse.Namespace], int]) -> Callable[[argparse.Namespace], int]:
+    """The command, whose failures are said in a line."""
+
+    @wraps(command)
+    def run(options: argparse.Namespace) -> int:
+        try:
+            return command(options)
+        except (JournalError, PresentationError) as error:
+            print(f"haptics: {error}", file=sys.stderr)
+            return FAILED
+
+    return run
+
+
+@_in_words
+def list_studies(options: argparse.Namespace) -> int:
+    """`haptics study list`."""
+    for name in file.known_studies():
+        study = file.load(name)
+        print(f"{name}  {study.parameters.title} ({study.parameters.source})")
+    return DONE
+
+
+@_in_words
+def validate(options: argparse.Namespace) -> int:
+    """`haptics study validate STUDY`."""
+    study = file.load(options.study)
+    print(f"{study.name}: valid, {plan(study)}")
+    return DONE
+
+
+@_in_words
+def simulate(options: argparse.Namespace) -> int:
+    """`haptics study simulate STUDY`."""
+    study = file.load(options.study)
+    count, seed = whole("--participants", options.participants), whole("--seed", options.seed)
+    if not count:
+        raise ParameterError([f"--participants {options.participants}: must be at least 1"])
+    observer = observer_of(options.observer, study.parameters.observer)
+    foreseen = plan(study)
+    if options.out is not None and (Path(options.out) / SOURCE).exists():
+        dataset = Dataset.open(Path(options.out))
+        dataset.check_same(study)
+        count = len(dataset.sessions())
+        raise ParameterError(
+            [f"{options.out}: has {count} sessions; `haptics study resume {options.out}` continues them"]
+        )
+    directory = new_directory(options.out, study.name)
+    print(f"{study.name}: {foreseen}", file=sys.stderr)
+    print(f"haptics: after an interruption: haptics study resume {directory}", file=sys.stderr, flush=True)
+    dataset = Dataset.create(directory, study, file.find_study(options.study))
+    with dataset.held():
+        wanted = {
+            "participants": [f"{i + 1:0{max(2, len(str(count)))}d}" for i in range(count)],
+            "observer": observer.model_dump(mode="json"),
+            "seed": seed or 0,
+            "record": options.record,
+        }
+        write_durably(directory / SOURCE / SIMULATION, json.dumps(wanted, indent=2) + "\n")
+        return _simulate(dataset, wanted)
+
+
+@_in_words
+def resume(options: argparse.Namespace) -> int:
+    """`haptics study resume DIR`."""
+    dataset = Dataset.open(Path(options.study))
+    with dataset.held():
+        path = dataset.directory / SOURCE / SIMULATION
+        if not path.is_file():
+            raise ParameterError([f"{dataset.directory}: has no simulated participants, who alone can be resumed"])
+        wanted = inputs.read_json(inputs.read_text(path))
+        for participant, number in dataset.sessions():
+            with dataset.resume(participant, number) as recording:
+                if recording.ended:
+                    continue
+                answered = sum(row.status == "answered" for row in recording.session.rows)
+                cut = "" if recording.cut is None else f"; trial {recording.cut.number} was cut and is presented again"
+                print(f"participant {participant}, session {number}: {answered} trials answered{cut}")
+        return _simulate(dataset, wanted)
+
+
+def _simulate(dataset: Dataset, wanted: dict[str, Any]) -> int:
+    """Run what is left of the simulated sessions, and write tables and page."""
+    progress.report = progress.Progress(lambda text: print(f"haptics: {text}", file=sys.stderr))
+    present(dataset.study, _first_motion(dataset, wanted))  # compiles before the processes fork
+    begun = set(dataset.sessions())
+
+    def run(participant: str) -> None:
+        by = {"kind": "simulated", "observer": wanted["observer"], "seed": wanted["seed"]}
+        resumed = (participant, 1) in begun or dataset.folder(participant, 1).joinpath("journal.jsonl").exists()
+        opened = dataset.resume(participant, 1) if resumed else dataset.begin(participant, 1, by)
+        with opened as recording:
+            SimulatedParticipant(dataset, recording, record=wanted["record"]).run()
+
+    forks.on_cores(run, wanted["participants"])
+    return _conclude(dataset)
+
+
+def _first_motion(dataset: Dataset, wanted: dict[str, Any]) -> dict[str, Any]:
+    return observer_of_session(ObserverParameters.model_validate(wanted["observer"]), "first").motion("first")
+
+
+@_in_words
+def report(options: argparse.Namespace) -> int:
+    """`haptics study report DIR`."""
+    kinds = kinds_of(options.figures)
+    dataset = Dataset.open(Path(options.study))
+    with dataset.held():
+        return _conclude(dataset, kinds)
+
+
+@_in_words
+def exclude(options: argparse.Namespace) -> int:
+    """`haptics study exclude DIR PARTICIPANT TRIAL --reason TEXT`."""
+    dataset = Dataset.open(Path(options.study))
+    trial, session = whole("TRIAL", options.trial), whole("--session", options.session)
+    with dataset.held():
+        if (options.participant, session) not in dataset.sessions():
+            known = listed([f"{code}, session {number}" for code, number in dataset.sessions()], 12)
+            problem = f"participant {inputs.shown(options.participant)}, session {session}: is not there"
+            raise ParameterError([f"{problem} (known: {known})"])
+        with dataset.resume(options.participant, session or 1) as recording:
+            recording.apply({"event": "exclude", "trial": trial, "reason": options.reason, "time": recording.time})
+        return _conclude(dataset)
+
+
+def _conclude(dataset: Dataset, kinds: Sequence[str] = ()) -> int:
+    """Write tables and page, and print the results over all."""
+    tables.write(dataset)
+    estimates = estimates_of(dataset)
+    written = page.write(dataset, estimates, kinds)
+    print(dataset.directory)
+    for one in groups(estimates):
+        where = f"{one.task}, {one.condition}" if one.condition else one.task
+        interval = f" ({one.mean.low:.4g} to {one.mean.high:.4g})" if len(one.values) > 1 else ""
+        print(f"  {where}: {NAMES[one.name]} {one.mean.value:.4g}{interval}, {len(one.values)} participants")
+    for found in recoveries(dataset, estimates):
+        truth = f"{NAMES[found.name]} of the simulated observers {found.truth:.4g}"
+        print(f"  {found.task}: {truth}; {found.held} of {found.count} intervals hold it")
+    print(f"  report: {written}")
+    return DONE

@@ -1,0 +1,248 @@
+"""Simulated observers: how they explore, what they feel of a trial's samples, and what they answer.
+
+An observer presses with an arm (`MotorParameters`), whose path differs from interval to interval. What it feels, its
+percept s, is computed from what the device rendered (`PERCEPTS`), with noise that follows Weber's law:
+
+    s' = s + sigma(s) n,    sigma(s)^2 = (w s / (z sqrt 2))^2 + noise^2,    n ~ N(0, 1),    z = Phi^-1(0.75) = 0.674
+
+so that in a comparison of a with b, of which the larger is chosen, the difference has the variance
+sigma(a)^2 + sigma(b)^2, and a is chosen with the probability
+
+    P = Phi((a - b) / sqrt(sigma(a)^2 + sigma(b)^2))                             (Thurstone 1927, case III)
+
+For b = (1 + w) a that is close to 75 %: w is the Weber fraction as `psychophysics.fitting.weber_fraction` has it. With
+probability `lapse` the answer is drawn from all possible ones instead.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from pydantic import ValidationError
+from scipy.special import ndtr
+
+from haptic_bench.recording.samples import Samples
+from haptic_sim import inputs
+from haptic_sim.parameters import ParameterError, Parameters, did_you_mean, explain, quantity
+from haptic_study.tasks import TaskParameters
+
+Z_75 = 0.6744897501960817
+"""Phi^-1(0.75)."""
+LEAST_FORCE = 0.02
+"""Part of the largest force below which a sample is not of a contact."""
+STROKE, PRESSED = 0.3, 0.97
+"""Parts of the greatest speed and of the largest force above which a sample is of a stroke."""
+
+
+class MotorParameters(Parameters):
+    """How a simulated observer explores: its hand goes along a displacement and back, again and again."""
+
+    displacement: tuple[float, float, float] = quantity(
+        (0.0, 0.0, -0.02), unit="m", description="Displacement of the aim of the observer's hand, x, y, z"
+    )
+    along: tuple[float, float, float] = quantity(
+        (0.0, 0.0, 0.0),
+        unit="m",
+        description="Displacement that follows, with the first one held, as a stroke along a surface",
+    )
+    time: float = quantity(0.4, unit="s", description="Time of each displacement, and of the way back", gt=0.0, le=60.0)
+    variation: float = quantity(
+        0.1,
+        description="Standard deviation of displacement and time among intervals, as part of them",
+        ge=0.0,
+        le=0.5,
+    )
+    stiffness: float = quantity(400.0, unit="N/m", description="Stiffness of the observer's arm", gt=0.0, le=1e5)
+    damping: float = quantity(10.0, unit="N s/m", description="Damping of the observer's arm", ge=0.0, le=1e4)
+
+    def settings(self, random: np.random.Generator) -> dict[str, Any]:
+        """The operator of an interval, as settings of the experiment; the whole motion differs from time to time."""
+        size, slowness = np.clip(1.0 + self.variation * random.standard_normal(2), 0.3, 1.7)
+        first = [size * one for one in self.displacement]
+        both = [one + size * more for one, more in zip(first, self.along, strict=True)]
+        places = [[0.0] * 3, first, *([both] if any(self.along) else []), [0.0] * 3]
+        path = [[round(i * slowness * self.time, 9), *place] for i, place in enumerate(places)]
+        return {
+            "operator.type": "arm",
+            "operator.path": path,
+            "operator.stiffness": self.stiffness,
+            "operator.damping": self.damping,
+        }
+
+
+class ObserverParameters(Parameters):
+    """A simulated observer."""
+
+    percept: str = quantity("stiffness", description="What is felt: stiffness, force, friction, or metric:NAME")
+    weber: float = quantity(
+        0.1,
+        description="Weber fraction: difference that is felt in 75 % of comparisons, over the stimulus",
+        ge=0.0,
+        le=2.0,
+    )
+    noise: float = quantity(
+        0.0, description="Standard deviation of the percept that does not grow with the stimulus, in its unit", ge=0.0
+    )
+    lapse: float = quantity(
+        0.0, description="Probability of an answer that does not depend on the stimulus", ge=0.0, le=1.0
+    )
+    force_noise: float = quantity(
+        0.0, unit="N", description="Standard deviation of the force that is felt in each tick", ge=0.0, le=100.0
+    )
+    criterion: float = quantity(
+        1.0, description="Least difference that is answered by yes or different, in standard deviations of the percept"
+    )
+    exponent: float = quantity(
+        1.0, description="Exponent of Stevens's power law, of magnitude estimation", gt=0.0, le=5.0
+    )
+    between: float = quantity(
+        0.0, description="Standard deviation of the logarithm of the Weber fraction among observers", ge=0.0, le=2.0
+    )
+    motor: MotorParameters | None = quantity(
+        None, description="How it explores; null: as the operator of the experiment"
+    )
+
+    def sigma(self, percept: float) -> float:
+        """Standard deviation of a percept."""
+        return math.hypot(self.weber * abs(percept) / (Z_75 * math.sqrt(2.0)), self.noise)
+
+    def of_person(self, random: np.random.Generator) -> ObserverParameters:
+        """The observer with a Weber fraction of its own."""
+        factor = math.exp(self.between * random.standard_normal())
+        return self.model_copy(update={"weber": min(self.weber * factor, 2.0)})
+
+
+def probability_larger(observer: ObserverParameters, value: float, reference: float) -> float:
+    """Probability that an observer chooses a value as larger than a reference, in a two-alternative forced choice."""
+    spread = math.hypot(observer.sigma(value), observer.sigma(reference))
+    sensed = float(ndtr((value - reference) / spread)) if spread else 0.5 + 0.5 * float(np.sign(value - reference))
+    return (1.0 - observer.lapse) * sensed + observer.lapse / 2.0
+
+
+def observer_of(text: str, base: ObserverParameters) -> ObserverParameters:
+    """An observer with some keys changed, as in `weber=0.08,lapse=0.02`.
+
+    Raises:
+        ParameterError: a key is unknown, or its value refused.
+    """
+    found: dict[str, Any] = base.model_dump()
+    for pair in text.split(",") if text else []:
+        key, equals, value = pair.partition("=")
+        if not equals or key not in ObserverParameters.model_fields or key == "motor":
+            hint = did_you_mean(key, [name for name in ObserverParameters.model_fields if name != "motor"])
+            raise ParameterError([f"--observer {inputs.shown(pair)}: must be KEY=VALUE{hint}"])
+        found[key] = value
+    try:
+        return ObserverParameters.model_validate(found)
+    except ValidationError as error:
+        raise ParameterError(f"--observer {line}" for line in explain(error, ObserverParameters)) from error
+
+
+# What is felt
+
+
+def _in_contact(samples: Samples, noise: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Rendered forces (n, 3) [N] with noise, positions of the hand (n, 3) [m], and its velocities, in contact."""
+    force = samples.wrench("rendered" if "rendered_fx" in samples.names else "env")[:, :3]
+    who = "hand" if "hand_px" in samples.names else "tool"
+    size = np.linalg.norm(force, axis=1)
+    touching = size > max(LEAST_FORCE * size.max(initial=0.0), 1e-9)
+    return (force + noise)[touching], samples.pose(who)[touching, :3], samples.twist(who)[touching, :3]
+
+
+def stiffness(samples: Samples, noise: np.ndarray) -> float:
+    """Slope of the rendered force over the depth of the hand [N/m], both along the mean force, by least squares.
+
+    0 without a contact.
+    """
+    force, position, _ = _in_contact(samples, noise)
+    if len(force) < 3:
+        return 0.0
+    normal = force.mean(axis=0)
+    normal /= np.linalg.norm(normal)
+    depth = -(position @ normal)
+    depth -= depth.mean()
+    moment = float(depth @ depth)
+    return float(depth @ (force @ normal)) / moment if moment > 0.0 else 0.0
+
+
+def largest_force(samples: Samples, noise: np.ndarray) -> float:
+    """Largest rendered force [N]; 0 without a contact."""
+    force = _in_contact(samples, noise)[0]
+    return float(np.linalg.norm(force, axis=1).max(initial=0.0))
+
+
+def friction(samples: Samples, noise: np.ndarray) -> float:
+    """Rendered force against the motion over the force normal to it, as means over the stroke: a coefficient.
+
+    The stroke is where the hand moves while it presses hardest: while the pressing begins and ends, the hand moves
+    along the normal, too. 0 without one.
+    """
+    force, _, velocity = _in_contact(samples, noise)
+    speed, size = np.linalg.norm(velocity, axis=1), np.linalg.norm(force, axis=1)
+    stroke = (speed > STROKE * speed.max(initial=0.0)) & (size > PRESSED * size.max(initial=0.0))
+    if not stroke.any():
+        return 0.0
+    force, direction = force[stroke], velocity[stroke] / speed[stroke, None]
+    along = np.einsum("ij,ij->i", force, direction)
+    normal = np.linalg.norm(force - along[:, None] * direction, axis=1)
+    return float(-along.sum() / normal.sum()) if normal.sum() > 0.0 else 0.0
+
+
+PERCEPTS: dict[str, Callable[[Samples, np.ndarray], float]] = {
+    "stiffness": stiffness,
+    "force": largest_force,
+    "friction": friction,
+}
+"""What is felt of samples, with the noise (n, 3) [N] of the forces of each tick."""
+
+
+def check_percept(percept: str) -> None:
+    """Refuse an unknown percept.
+
+    Raises:
+        ParameterError: it is unknown.
+    """
+    if not percept.startswith("metric:") and percept not in PERCEPTS:
+        hint = did_you_mean(percept, [*PERCEPTS, "metric:NAME"])
+        raise ParameterError([f"observer.percept = {inputs.shown(percept)}: unknown{hint}"])
+
+
+class Observer:
+    """A simulated observer of one session.
+
+    Args:
+        parameters: of this observer.
+        random: numbers for a label, the same whenever it is asked: the trial and what is drawn.
+    """
+
+    def __init__(self, parameters: ObserverParameters, random: Callable[..., np.random.Generator]):
+        check_percept(parameters.percept)
+        self.parameters, self._random = parameters, random
+
+    def motion(self, *labels: Any) -> dict[str, Any]:
+        """Settings of the experiment for how the observer explores in an interval."""
+        motor = self.parameters.motor
+        return {} if motor is None else motor.settings(self._random("motor", *labels))
+
+    def feel(self, samples: Samples, metrics: Mapping[str, Any], *labels: Any) -> float:
+        """The percept of an interval, with its noise."""
+        parameters, random = self.parameters, self._random("percept", *labels)
+        if parameters.percept.startswith("metric:"):
+            value = metrics.get(parameters.percept.removeprefix("metric:"))
+            felt = float(value) if isinstance(value, int | float) else 0.0
+        else:
+            noise = parameters.force_noise * random.standard_normal((len(samples), 3))
+            felt = PERCEPTS[parameters.percept](samples, noise)
+        return felt + parameters.sigma(felt) * float(random.standard_normal())
+
+    def answer(self, task: TaskParameters, percepts: Sequence[float], *labels: Any) -> Any:
+        """The answer to the percepts of a trial's intervals."""
+        random = self._random("answer", *labels)
+        lapses = random.random() < self.parameters.lapse
+        if lapses and task.answers:
+            return task.answers[int(random.integers(len(task.answers)))]
+        return task.decide(percepts, self.parameters)
