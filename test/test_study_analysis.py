@@ -114,7 +114,12 @@ def test_the_question_does_not_change_the_function(ask: str) -> None:
 
 
 def test_false_alarms_are_the_guess_rate() -> None:
-    task = {"type": "yes_no", "catch": 0.3, "reference": 0.0, "method": {**SAME, "levels": [5.0, 50.0, 80.0, 300.0, 400.0]}}
+    task = {
+        "type": "yes_no",
+        "catch": 0.3,
+        "reference": 0.0,
+        "method": {**SAME, "levels": [5.0, 50.0, 80.0, 300.0, 400.0]},
+    }
 
     def answer(trial: Trial) -> str:
         return "yes" if trial.values[0] > 100.0 or trial.number % 5 == 0 else "no"
