@@ -15,6 +15,7 @@ from typing import Any
 NAMES = {
     "numba.core.base": "BaseContext.add_dynamic_addr BaseContext.insert_user_function",
     "numba.core.bytecode": "FunctionIdentity.from_function",
+    "numba.core.cgutils": "unpack_tuple",
     "numba.core.codegen": (
         "CPUCodegen._create_empty_module CPUCodegen._engine CPUCodegen.magic_tuple CPUCodeLibrary._final_module "
         "CPUCodeLibrary._finalize_final_module CPUCodeLibrary._get_module_for_linking "
@@ -46,7 +47,7 @@ NAMES = {
     "numba.core.runtime": "rtsys rtsys.initialize",
     "numba.core.serialize": "dumps",
     "numba.core.sigutils": "normalize_signature",
-    "numba.core.types": "BaseNamedTuple Dispatcher unliteral",
+    "numba.core.types": "BaseNamedTuple Dispatcher StarArgTuple unliteral",
     "numba.core.types.functions": "BaseFunction BaseFunction.get_call_type",
     "numba.core.typing.templates": "builtin_registry builtin_registry.globals",
     "numba.extending": "_Intrinsic _Intrinsic._defn",
