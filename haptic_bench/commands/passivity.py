@@ -34,10 +34,10 @@ from haptic_control.passivity.coupling import (
     unity_curve,
 )
 from haptic_control.passivity.directions import analyse_directions
-from haptic_control.passivity.transfer import TransferFunction, feedback, from_delays, is_stable, poles
+from haptic_control.passivity.texts import describe, describe_quantisation, matrix_of, transfer_function_of
+from haptic_control.passivity.transfer import TransferFunction, feedback, is_stable, poles
 from haptic_control.passivity.tuning import TuningParameters
 from haptic_sim import inputs
-from haptic_sim.inputs import shown
 from haptic_sim.parameters import ParameterError, Parameters, explain
 
 ROUNDING = 0.02  # [ticks] of a delay that is no whole tick more: less than its intervals
@@ -104,34 +104,14 @@ def coupling(options: argparse.Namespace) -> int:
         found = analyse(read_options(CouplingParameters, options))
         fields, units = found._asdict(), found.units()
         verdict = describe(found.stable, found.required_damping, found.margin)
-        verdict += describe_quantisation(found.required_friction, found.quantisation_power, options)
+        is_quantised = options.resolution is not None
+        verdict += describe_quantisation(found.required_friction, found.quantisation_power, is_quantised)
     if options.json:
         print(json.dumps(fields, indent=2, allow_nan=False))
     else:
         _print(fields, units)
         print(verdict)
     return DONE
-
-
-def describe(stable: bool, required: float | None, margin: float | None) -> str:
-    """Whether it is passive, and if not, why."""
-    if not stable:
-        return "not passive: the sampled loop 1 + C E is not stable"
-    if required is None or margin is None:
-        return "not passive: no damping of the device is enough"
-    return "passive" if margin > 0.0 else f"not passive: the device lacks {-margin:.4g} N s/m of damping"
-
-
-def describe_quantisation(friction: float | None, power: float | None, options: argparse.Namespace) -> str:
-    """What it adds to that; empty without a resolution."""
-    if options.resolution is None or friction == 0.0:
-        return ""
-    if friction is None:
-        return "; with quantisation there is no bound"
-    if power == 0.0:
-        return ", also with quantisation: there is enough dry friction"
-    most = "any power" if power is None else f"at most {power:.3g} W"
-    return f", but for quantisation, which supplies {most}: it requires {friction:.4g} N of dry friction"
 
 
 _Found = tuple[dict[str, Any], dict[str, str], str]  # fields, their units, the verdict
@@ -150,10 +130,10 @@ def _transfer_functions(options: argparse.Namespace) -> _Found:
     T = 1.0 / given.rate
     C = spring_damper(given.stiffness, given.damping, T)
     if options.coupling is not None:
-        C = _transfer_function("--coupling", options.coupling)
+        C = transfer_function_of("--coupling", options.coupling)
     E = TransferFunction(np.zeros(1), np.ones(1))
     if options.environment is not None:
-        E = _transfer_function("--environment", options.environment)
+        E = transfer_function_of("--environment", options.environment)
     elif given.mass is not None:
         E = point_mass(given.mass, T, given.integrator)
     loop = feedback(C, E, given.delay)
@@ -177,15 +157,8 @@ def _transfer_functions(options: argparse.Namespace) -> _Found:
     }
     damped = ("required_damping", "margin", "required_damping_passive_environment")
     units = {"worst_frequency": "Hz", "required_friction": "N", "quantisation_power": "W"}
-    verdict = describe(stable, bound, margin) + describe_quantisation(friction, power, options)
+    verdict = describe(stable, bound, margin) + describe_quantisation(friction, power, options.resolution is not None)
     return fields, units | dict.fromkeys(damped, "N s/m"), verdict
-
-
-def _transfer_function(name: str, text: str) -> TransferFunction:
-    match _list(name, text):
-        case [list(numerator), list(denominator)]:
-            return from_delays(_numbers(name, numerator), _numbers(name, denominator), name)
-    raise ParameterError([f"{name} {shown(text)}: must be [NUM,DEN], two lists of coefficients of z^0, z^-1, ..."])
 
 
 def _matrices(options: argparse.Namespace) -> _Found:
@@ -201,7 +174,9 @@ def _matrices(options: argparse.Namespace) -> _Found:
         if name not in plain and texts[name] is not None:
             setattr(options, name.replace("-", "_"), "1")
     given = read_options(CouplingParameters, options)
-    lists = {name: _matrix(f"--{name}", text) for name, text in texts.items() if text is not None and name not in plain}
+    lists = {
+        name: matrix_of(f"--{name}", text) for name, text in texts.items() if text is not None and name not in plain
+    }
     n = max(len(matrix) for matrix in lists.values())
     matrices = {name: inputs.number(text) * np.eye(n) for name, text in plain.items()} | lists
     if not {"stiffness", "damping"} <= set(matrices):
@@ -223,31 +198,6 @@ def _matrices(options: argparse.Namespace) -> _Found:
     if found.stable:
         verdict = "passive" if found.passive else f"not passive: the device needs {found.scale:.4g} times its damping"
     return fields, {"worst_frequency": "Hz"}, verdict
-
-
-def _matrix(name: str, text: str) -> np.ndarray:
-    """A matrix, or the diagonal of one."""
-    value = _list(name, text)
-    if all(isinstance(row, list) for row in value) and len({len(row) for row in value}) == 1:
-        return np.array([_numbers(name, row) for row in value])
-    return np.diag(_numbers(name, value))
-
-
-def _list(name: str, text: str) -> list[Any]:
-    try:
-        value = inputs.read_yaml(text)
-    except inputs.InputError as error:
-        raise ParameterError([f"{name} {shown(text)}: must be a list of numbers, or of lists of them"]) from error
-    if not isinstance(value, list) or not value:
-        raise ParameterError([f"{name} {shown(text)}: must be a list of numbers, or of lists of them"])
-    return value
-
-
-def _numbers(name: str, values: list[Any]) -> list[float]:
-    for value in values:
-        if type(value) not in (int, float) or not abs(value) <= inputs.LARGEST:  # a truth value is no number
-            raise ParameterError([f"{name}: {shown(value)}: must be a finite number up to {inputs.LARGEST:g}"])
-    return [float(value) for value in values]
 
 
 def tune(options: argparse.Namespace) -> int:

@@ -20,9 +20,8 @@ from haptic_control.guard import GuardParameters
 from haptic_drivers.operators import build_operator
 from haptic_drivers.parameters import DeviceContext
 from haptic_sim.dynamics.energy import TERMS, UnstableError
-from haptic_sim.geometry.textures import TextureAnswer, TexturePlace
+from haptic_sim.geometry.textures import contradiction
 from haptic_sim.messages import DeviceCommand, DeviceState, ToolCommand, tick_time
-from haptic_sim.records import allocate
 from haptic_sim.simulation import World
 from haptic_sim.spatial import rotation_difference
 from haptic_sim.tool.tool_side import build_surroundings, world_of
@@ -41,8 +40,6 @@ ROUNDING = 1e-9  # [J] of a world at rest, to which nothing is supplied
 PUSHES, PUSH = 10, 20  # wrenches at random on the tool of a scene, and how many steps each is held
 GAINED = 0.05  # part of the supplied energy that discrete time may add to it
 CONVERGED = 0.6  # part of an error of first order that is left at half the period, at most
-POINTS, TEXTURED, NEAR = 100, 0.05, 1e-7  # points of a texture, [m] within, [m] of differences
-DERIVED = 1e-3  # error of a gradient from differences, of 1 and the gradient
 ADDED = 0.02  # part of the supplied energy that contacts may add, by discrete time
 
 
@@ -84,7 +81,8 @@ def properties(kind: str, trial: Trial) -> Iterator[Finding]:
         yield Finding("passive: its energy does not rise beyond what was supplied", _gained(trial))
     elif kind == "textures":
         yield Finding(
-            "its height is from -depth to 0, and its gradient and bounds are those of the height", _relief(trial)
+            "its height is from -depth to 0, and its gradient and bounds are those of the height",
+            next(filter(None, map(contradiction, trial.world.textures.values())), ""),
         )
         yield from _of_steps(lambda: _tool_side_steps(trial))
         yield Finding("passive: its energy does not rise beyond what was supplied", _gained(trial))
@@ -316,36 +314,6 @@ def _energies(trial: Trial, pushes: int, steps: int = 1) -> tuple[np.ndarray, np
     fallen = potential[0] - np.minimum.accumulate(potential)
     work = np.maximum(np.diff(injected, prepend=0.0), 0.0)
     return terms["numerical"], terms["kinetic"][0] + terms["elastic"][0] + np.cumsum(work) + fallen
-
-
-def _relief(trial: Trial) -> str:
-    """Where the law of a texture contradicts itself, at random points; empty: nowhere."""
-    rng = np.random.default_rng(20260)
-    for texture in trial.world.textures.values():
-        place, answer, numbers = allocate(TexturePlace), allocate(TextureAnswer), texture.numbers()
-
-        def look(x: np.ndarray) -> tuple[float, np.ndarray]:
-            place.position[:], answer.height[0], answer.gradient[:] = x, 0.0, 0.0  # noqa: B023  # called at once
-            type(texture).LAW(place, numbers, answer)  # noqa: B023
-            return float(answer.height[0]), answer.gradient.copy()  # noqa: B023
-
-        slope = texture.largest_slope or np.inf
-        for x in rng.uniform(-TEXTURED, TEXTURED, (POINTS, 3)):
-            n = rng.normal(size=3)
-            n /= np.linalg.norm(n)
-            place.normal[:] = n
-            height, gradient = look(x)
-            steps = NEAR * np.eye(3)
-            differences = np.array([look(x + d)[0] - look(x - d)[0] for d in steps]) / (2.0 * NEAR)
-            at = f"at {x.tolist()} m"
-            if not -texture.depth * (1.0 + 1e-9) <= height <= 1e-9 * texture.depth:
-                return f"{at}: height = {height:g} m: must be from {-texture.depth:g} m to 0"
-            along, found = (one - (one @ n) * n for one in (gradient, differences))
-            if not np.linalg.norm(along - found) <= DERIVED * (1.0 + np.linalg.norm(found)):
-                return f"{at}: gradient = {along.tolist()}, that of the height is {found.tolist()}"
-            if np.linalg.norm(along) > slope * (1.0 + 1e-9):
-                return f"{at}: a slope of {np.linalg.norm(along):g}, largest_slope = {slope:g}"
-    return ""
 
 
 def _thrown(trial: Trial, seed: int) -> World:

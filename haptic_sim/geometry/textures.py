@@ -30,9 +30,11 @@ from haptic_sim.kernels import kernel
 from haptic_sim.laws import numbers_among
 from haptic_sim.parameters import quantity
 from haptic_sim.parts import Kind, Part
-from haptic_sim.records import array, record
+from haptic_sim.records import allocate, array, record
 
 SHORTEST = 1e-9  # of a direction
+POINTS, WITHIN, NEAR = 100, 0.05, 1e-7  # at which a law is looked at: number, within [m], [m] of differences
+DERIVED = 1e-3  # error of a gradient from differences, of 1 and the gradient
 
 
 class TextureError(HapticsError, ValueError):
@@ -156,3 +158,30 @@ class GratingParameters(TextureParameters):
     def largest_curvature(self) -> float:
         """(2 pi / wavelength)^2 A [1/m]."""
         return (2.0 * math.pi / self.wavelength) ** 2 * self.amplitude
+
+
+def contradiction(texture: TextureParameters) -> str:
+    """Where the law of a texture contradicts its height, its depth or its slope, at random points; empty: nowhere."""
+    rng, place, answer = np.random.default_rng(20260), allocate(TexturePlace), allocate(TextureAnswer)
+    numbers, slope, steps = texture.numbers(), texture.largest_slope or np.inf, NEAR * np.eye(3)
+
+    def look(x: np.ndarray) -> tuple[float, np.ndarray]:
+        place.position[:], answer.height[0], answer.gradient[:] = x, 0.0, 0.0
+        type(texture).LAW(place, numbers, answer)
+        return float(answer.height[0]), answer.gradient.copy()
+
+    for x in rng.uniform(-WITHIN, WITHIN, (POINTS, 3)):
+        n = rng.normal(size=3)
+        n /= np.linalg.norm(n)
+        place.normal[:] = n
+        height, gradient = look(x)
+        differences = np.array([look(x + d)[0] - look(x - d)[0] for d in steps]) / (2.0 * NEAR)
+        at = f"at {x.tolist()} m"
+        if not -texture.depth * (1.0 + 1e-9) <= height <= 1e-9 * texture.depth:
+            return f"{at}: height = {height:g} m: must be from {-texture.depth:g} m to 0"
+        along, found = (one - (one @ n) * n for one in (gradient, differences))
+        if not np.linalg.norm(along - found) <= DERIVED * (1.0 + np.linalg.norm(found)):
+            return f"{at}: gradient = {along.tolist()}, that of the height is {found.tolist()}"
+        if np.linalg.norm(along) > slope * (1.0 + 1e-9):
+            return f"{at}: a slope of {np.linalg.norm(along):g}, largest_slope = {slope:g}"
+    return ""
