@@ -33,6 +33,7 @@ from haptic_view import figures
 
 pytest.register_assert_rewrite("claim_checks", "graph_checks", "linkage_checks")
 settings.register_profile("haptics", deadline=None)  # a core that stalls is no fault of what is tested
+settings.register_profile("ordinary", settings.get_profile("haptics"), max_examples=30)
 settings.load_profile("haptics")
 
 ROOT = Path(__file__).resolve().parent.parent  # the checkout
@@ -85,6 +86,12 @@ sys.dont_write_bytecode = False
 sys.path.append(str(ROOT))  # of the benchmarks, which are not installed
 os.environ["ROS_AUTOMATIC_DISCOVERY_RANGE"] = "LOCALHOST"
 os.environ["ROS_DOMAIN_ID"] = str(_ros_domain())
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Fewer random examples where exhaustive tests are left out."""
+    if "not exhaustive" in config.option.markexpr:
+        settings.load_profile("ordinary")
 
 
 def pytest_collection(session: pytest.Session) -> None:

@@ -69,6 +69,7 @@ def test_bodies_move_as_in_mujoco_while_nothing_touches() -> None:
 
 
 @pytest.mark.long
+@pytest.mark.exhaustive
 def test_rows_are_well_formed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(benchmark_contact, "ROUNDS", 1)
     monkeypatch.setattr(benchmark_contact, "TURN", 5)

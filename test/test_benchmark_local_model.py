@@ -70,6 +70,7 @@ def test_steps_hold_no_arrays() -> None:
 
 
 @pytest.mark.long
+@pytest.mark.exhaustive
 def test_rows_are_well_formed(monkeypatch: pytest.MonkeyPatch) -> None:
     for name, value in (("ROUNDS", 1), ("TURN", 5), ("SETTLE", 5), ("STEPS", 50)):
         monkeypatch.setattr(local_model, name, value)

@@ -91,12 +91,14 @@ def test_the_page_has_all_cells(cells: dict[tuple[str, int], Cell], tmp_path: Pa
     assert json.loads(json.dumps(rates.rows(list(cells.values())), allow_nan=False))[3]["penetration"] is None
 
 
+@pytest.mark.exhaustive
 def test_cells_are_measured_in_other_processes() -> None:
     (cell,) = rates.measure_all(["resolve"], [1000])
     assert (cell.contender, cell.rate) == ("resolve", 1000)
     assert math.isnan(cell.stiffness) and cell.penetration < 1e-3
 
 
+@pytest.mark.exhaustive
 def test_an_interruption_ends_all_processes(haptics: Callable[..., Haptics], tmp_path: Path) -> None:
     out = tmp_path / "out"
     run = haptics("benchmark", "rates", "--out", str(out))

@@ -106,6 +106,7 @@ def test_pulled_rod(tmp_path: Path) -> None:
     assert kept == pytest.approx(force * lever * math.cos(turned) / (inertia + mass * lever**2), rel=0.01)
 
 
+@pytest.mark.exhaustive
 def test_friction_models(tmp_path: Path) -> None:
     found = printed("friction_models", tmp_path)
     assert len(found) == 4
@@ -179,6 +180,7 @@ def test_own_node(tmp_path: Path) -> None:
     assert acceleration == pytest.approx(0.32 / 2.0, rel=1e-3)
 
 
+@pytest.mark.exhaustive
 def test_twin_pantograph(tmp_path: Path) -> None:
     """In the middle all arms are alike: a motor turns by w / (l sin) of the way of its endpoint, w along a link."""
     base, width, near, far, handle, torque = 0.24, 0.12, 0.15, 0.24, 0.1, 0.0525 * 16.4

@@ -21,6 +21,7 @@ def test_the_claims_hold(run: Run) -> None:
     assert [mesh["as"] for mesh in run.trial.meshes] == ["field", "field"]
 
 
+@pytest.mark.exhaustive
 def test_claims_fail_for_other_trials(run: Run) -> None:
     samples = run.samples
     z, turned = samples["tool_pz"], samples["operator_tz"] != 0.0

@@ -242,6 +242,11 @@ def test_an_experiment_with_an_active_device_is_refused() -> None:
     wall = "controller={type: unilateral_coupling, stiffness: [1000, 1000, 2.5], damping: [50, 50, 0.125]}"
     with pytest.raises(ParameterError, match=r"damping \[3, 0.01\], is not passive along [xy].*allow_active=true"):
         experiment.load("corner_peg", [wall, "device.damping=[3, 0.01]"])
+
+
+@pytest.mark.exhaustive
+def test_what_is_said_of_passivity_at_the_start() -> None:
+    wall = "controller={type: unilateral_coupling, stiffness: [1000, 1000, 2.5], damping: [50, 50, 0.125]}"
     (allowed,) = experiment.load("corner_peg", [wall, "device.damping=[3, 0.01]", "controller.allow_active=true"])
     (passive,) = experiment.load("corner_peg", ["device.damping=[3, 0.01]"])
     (ideal,) = experiment.load("corner_peg")

@@ -261,13 +261,17 @@ def test_expressions_run_no_code_and_are_bounded(text: str, tmp_path: Path) -> N
         value(text)
 
 
-def test_lists_that_double_and_macros_that_multiply_are_bounded(tmp_path: Path) -> None:
+def test_lists_and_texts_that_double_are_bounded(tmp_path: Path) -> None:
     doubled = "".join(f'<xacro:property name="a{k + 1}" value="${{[a{k}, a{k}]}}"/>' for k in range(60))
     with pytest.raises(ModelFileError, match="more than 100000 characters or entries"):
         expanded(tmp_path, f'<xacro:property name="a0" value="${{[1]}}"/>{doubled}<l x="${{a60 == a59}}"/>')
     texts = "".join(f'<xacro:property name="a{k + 1}" value="${{a{k}}}${{a{k}}}"/>' for k in range(60))
     with pytest.raises(ModelFileError, match=r"take more than|more than 100000"):
         expanded(tmp_path, f'<xacro:property name="a0" value="xx"/>{texts}<l x="${{a60}}"/>')
+
+
+@pytest.mark.exhaustive
+def test_macros_that_multiply_are_bounded(tmp_path: Path) -> None:
     macros = "".join(
         f'<xacro:macro name="m{k + 1}">{f"<xacro:m{k}/>" * 10}</xacro:macro>' for k in range(12)
     )  # 10^12 elements
