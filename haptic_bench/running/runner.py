@@ -31,6 +31,7 @@ from haptic_bench.catalogue import config_folder
 from haptic_bench.running.graph import NodeSpec, write_parameters
 from haptic_bench.set_up import failures
 from haptic_ros.middleware import fast_dds
+from haptic_ros.signal_event import SignalEvent
 
 LAST_LINES = 12
 STOP_LEADER = 1.2  # [s] for the leader to end the trial and the recorder to close the bag
@@ -70,7 +71,7 @@ class Interruption:
     """
 
     def __init__(self, notify: Callable[[str], object] | None = None) -> None:
-        self.event = threading.Event()
+        self.event = SignalEvent()
         self.count = 0
         self.status = 128 + signal.SIGINT
         self._notify = notify or _notify

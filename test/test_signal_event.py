@@ -1,0 +1,74 @@
+"""An event that handlers of signals set: no signal is missed, none stops the program, forks have their own."""
+
+from __future__ import annotations
+
+import os
+import threading
+from pathlib import Path
+
+from conftest import python
+
+from haptic_ros.signal_event import SignalEvent
+
+# a signal every millisecond or so, at any instant of the waits and of the handler's return
+STORM = """
+import os, signal, threading, time
+from haptic_ros.signal_event import SignalEvent
+event, count = SignalEvent(), 0
+
+def note(*_):
+    global count
+    count += 1
+    event.set()
+
+signal.signal(signal.SIGUSR1, note)
+main = os.getpid()
+if not os.fork():
+    for _ in range(3000):
+        os.kill(main, signal.SIGUSR1)
+        time.sleep(2e-4)
+    os._exit(0)
+while True:
+    event.wait(1e-5)
+    event.clear()
+    if os.waitpid(-1, os.WNOHANG)[0]:
+        break
+assert count > 100, count
+print("went on")
+"""
+
+
+def test_signals_at_any_instant_of_a_wait_do_not_stop_it(tmp_path: Path) -> None:
+    done = python("-c", STORM, cwd=tmp_path)
+    assert (done.status, done.out) == (0, "went on\n"), done.err
+
+
+def test_a_wait_ends_when_another_thread_sets_it() -> None:
+    event = SignalEvent()
+    assert not event.is_set() and not event.wait(0.01)
+    threading.Timer(0.05, event.set).start()
+    assert event.wait(60.0) and event.is_set() and event.wait()
+    event.clear()
+    assert not event.is_set() and not event.wait(0.0)
+    event.clear()  # once more changes nothing
+    event.set()
+    event.set()
+    assert event.wait(0.0)
+
+
+def test_a_fork_has_an_event_of_its_own() -> None:
+    event = SignalEvent()
+    child = os.fork()
+    if child == 0:
+        event.set()
+        os._exit(0 if event.wait(60.0) else 1)
+    assert os.waitpid(child, 0)[1] == 0
+    assert not event.is_set() and not event.wait(0.01)
+
+
+def test_it_leaves_no_descriptor_open() -> None:
+    before = len(os.listdir("/proc/self/fd"))
+    events = [SignalEvent() for _ in range(10)]
+    assert len(os.listdir("/proc/self/fd")) == before + len(events)
+    del events
+    assert len(os.listdir("/proc/self/fd")) == before
