@@ -13,7 +13,7 @@ Of yes/no and same/different by the method of constant stimuli, with catch trial
 as means over the levels (`psychophysics.detection`). Adaptive methods present a level too seldom for it.
 
 Magnitude estimation gives the exponent of Stevens's power law, adjustment the mean of what was set, a free manipulation
-the rate of success.
+the rate of success, and the mean time of the successes where the task names the metric that is the time.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from haptic_study.psychophysics.fitting import Fit, fit, jnd, likelihood_interva
 from haptic_study.psychophysics.methods import AdaptiveMethod, ConstantStimuli
 from haptic_study.session import Row, Session
 from haptic_study.simulation import observer_of_session
-from haptic_study.tasks import AnyTask, ForcedChoiceParameters, StimulusTask, TaskParameters
+from haptic_study.tasks import AnyTask, ForcedChoiceParameters, FreeParameters, StimulusTask, TaskParameters
 
 RATE = (0.0, 0.06)
 """Bounds of guess and lapse rates that are free because of lapses (Wichmann and Hill 2001a)."""
@@ -118,6 +118,7 @@ NAMES = {
     "exponent": "Exponent of the power law",
     "set": "Value that was set",
     "success": "Rate of success",
+    "time": "Time of a success [s]",
 }
 """Names of measures."""
 OF_STIMULUS = ("pse", "jnd", "threshold", "set")
@@ -164,12 +165,11 @@ def _estimate(session: Session, name: str, condition: str, rows: list[Row]) -> E
     try:
         if not (task.BINARY and isinstance(task, StimulusTask)):
             return replace(found, measures=_OF_KIND[task.type](task, rows))
-        found = replace(found, data=data_of(task, rows))
-        assert found.data is not None
-        if isinstance(method, ConstantStimuli):
-            found = replace(found, measures=_of_detection(task, found.data))
-        fitted = fit_of(task, found.data)
-        measures = _of_fit(task, found.data, fitted) | found.measures | _of_method(method)
+        data = data_of(task, rows)
+        detected = _of_detection(task, data) if isinstance(method, ConstantStimuli) else {}
+        found = replace(found, data=data, measures=detected)  # known even where no function can be fitted
+        fitted = fit_of(task, data)
+        measures = _of_fit(task, data, fitted) | detected | _of_method(method)
         return replace(found, measures=measures, fit=fitted)
     except ParameterError as error:
         return replace(found, problem="; ".join(error.problems))
@@ -209,7 +209,7 @@ def _of_detection(task: StimulusTask, data: Data) -> dict[str, Measure]:
     """d' and criterion, as means over the levels, with the false alarms of the trials without a difference.
 
     Same/different by differencing, which needs no knowledge of the stimuli, and which the simulated observer does.
-    Nothing where there are no such trials, or levels on both sides of the reference, of which "yes" means no one signal.
+    Nothing where there are no such trials, or where the levels are on both sides of the reference.
     """
     if data.kind not in ("yes", "different"):
         return {}
@@ -263,13 +263,16 @@ def _set(task: StimulusTask, rows: Sequence[Row]) -> dict[str, Measure]:
     return {"set": mean_of([float(row.outcome or 0.0) for row in rows])}
 
 
-def _success(task: TaskParameters, rows: Sequence[Row]) -> dict[str, Measure]:
-    """Rate of success with the interval of Wilson (1927)."""
+def _success(task: FreeParameters, rows: Sequence[Row]) -> dict[str, Measure]:
+    """Rate of success with the interval of Wilson (1927), and the mean time of the successes."""
     n, k, z = len(rows), sum(float(row.outcome or 0.0) for row in rows), Z_975
     p = k / n
     middle, half = p + z * z / (2 * n), z * math.sqrt(p * (1 - p) / n + z * z / (4 * n * n))
     scale = 1.0 + z * z / n
-    return {"success": Measure(p, (middle - half) / scale, (middle + half) / scale)}
+    found = {"success": Measure(p, (middle - half) / scale, (middle + half) / scale)}
+    metrics = [row.event["metrics"].get(task.time) for row in rows if row.outcome and "metrics" in row.event]
+    times = [float(one) for one in metrics if isinstance(one, int | float)]
+    return found | ({"time": mean_of(times)} if times else {})
 
 
 _OF_KIND: dict[str, Callable[..., dict[str, Measure]]] = {

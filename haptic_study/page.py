@@ -262,9 +262,9 @@ def _varied(found: Sequence[Variance]) -> Figure:
         for effect in one.effects
     ]
     caption = (
-        "Factors within participants who have a value in each condition. Corrected: degrees of freedom times the epsilon "
-        "of Greenhouse and Geisser (1959), for differences between conditions with unequal variances; p-values are not "
-        "corrected for the number of rows."
+        "Factors within participants who have a value in each condition. Corrected: degrees of freedom times the "
+        "epsilon of Greenhouse and Geisser (1959), for differences between conditions with unequal variances; p-values "
+        "are not corrected for the number of rows."
     )
     return Figure("Analysis of variance", caption, [], [head, *rows])
 
