@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -11,10 +12,12 @@ import psychometric_oracles as oracles
 import pytest
 from scipy import stats
 from scipy.special import ndtr, ndtri
-from study_sessions import run, small
+from study_sessions import event_of, run, small
 
+from haptic_study import page
 from haptic_study.analysis import Estimate, Group, Measure, estimate, groups, mean_of, power_of_groups
 from haptic_study.comparisons import comparisons, variances
+from haptic_study.dataset import Dataset
 from haptic_study.design import stable
 from haptic_study.observers import ObserverParameters
 from haptic_study.session import Session, Trial
@@ -225,6 +228,29 @@ def test_d_prime_needs_trials_without_a_difference_and_a_side() -> None:
         {"type": "yes_no", "catch": 0.5, "method": {**SAME, "levels": [200.0, 400.0]}},
     ):
         assert "d_prime" not in of_task(task, lambda trial: trial.answers[trial.number % 2]).measures
+
+
+def test_the_page_has_detection_and_the_analysis_of_variance(tmp_path: Path) -> None:
+    """Of three participants in three conditions, whose answers "yes" become more from one to the next."""
+    task = {**STIMULUS, "type": "yes_no", "catch": 0.5, "method": {**SAME, "levels": [350.0, 400.0], "repetitions": 5}}
+    levels = [0.1, 0.2, 0.4]
+    study = small(tasks={"t": task}, factors={"mass": {"key": "device.mass", "levels": levels}}, questionnaires={})
+    dataset = Dataset.create(tmp_path, study)
+    estimates = []
+    for code in ("01", "02", "03"):
+
+        def says(trial: Trial, code: str = code) -> str:
+            part = 0.3 + 0.15 * levels.index(float(trial.condition.levels["mass"])) + 0.3 * (trial.values[0] > 300.0)
+            return "yes" if stable.uniform(code, trial.number) < part else "no"
+
+        with dataset.begin(code, 1, {"kind": "person"}) as recording:
+            while not recording.ended:
+                recording.apply(event_of(recording.session, says))
+        estimates += estimate(dataset.replayed(code, 1)[0])
+    assert len(estimates) == 9 and all("d_prime" in one.measures for one in estimates)
+    text = page.write(dataset, estimates).read_text(encoding="utf-8")
+    assert "Analysis of variance" in text and "F(2, 4) = " in text
+    assert "Sensitivity d&#x27;" in text and "Criterion" in text
 
 
 @pytest.mark.parametrize(
