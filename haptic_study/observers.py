@@ -208,7 +208,7 @@ def delay(samples: Samples, noise: np.ndarray) -> float:
     The lag is where Pearson's correlation of the force in contact with the earlier positions of the hand, both along
     the mean force, is largest. Of a linear spring behind a link, f(t) = k (x(t - lag) - x_0), it is 1 there, however
     the hand moves and wherever the surface is. Between two samples it is that of the parabola through three
-    correlations. Lags longer than `LONGEST_LAG` are not found; 0 without a contact.
+    correlations. Lags longer than `LONGEST_LAG` are not found; a lead is felt as no lag; 0 without a contact.
     """
     force, _, _, touching = _contact(samples, noise)
     if len(force) < 3:
