@@ -7,17 +7,20 @@ Of a task with answers of two kinds a psychometric function is fitted (`psychoph
 - Any other forced choice: the probability of a correct answer over the size of the difference, with the guess rate of
   the number of alternatives; the just noticeable difference is the threshold, halfway from guessing.
 - Yes/no, over the value, and same/different, over the size of the difference, with a free guess rate (that of false
-  alarms, catch trials being those without a difference), and d'.
+  alarms, catch trials being those without a difference).
+
+Of yes/no and same/different by the method of constant stimuli, with catch trials, there are d' and the criterion, too,
+as means over the levels (`psychophysics.detection`). Adaptive methods present a level too seldom for it.
 
 Magnitude estimation gives the exponent of Stevens's power law, adjustment the mean of what was set, a free manipulation
-the rate of success.
+the rate of success, and the mean time of the successes where the task names the metric that is the time.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -26,14 +29,17 @@ from haptic_bench.running import forks
 from haptic_sim.parameters import ParameterError
 from haptic_study.dataset import Dataset
 from haptic_study.observers import ObserverParameters, probability_larger
+from haptic_study.psychophysics import detection
 from haptic_study.psychophysics.fitting import Fit, fit, jnd, likelihood_interval
 from haptic_study.psychophysics.methods import AdaptiveMethod, ConstantStimuli
 from haptic_study.session import Row, Session
 from haptic_study.simulation import observer_of_session
-from haptic_study.tasks import AnyTask, ForcedChoiceParameters, StimulusTask, TaskParameters
+from haptic_study.tasks import AnyTask, ForcedChoiceParameters, FreeParameters, StimulusTask, TaskParameters
 
 RATE = (0.0, 0.06)
 """Bounds of guess and lapse rates that are free because of lapses (Wichmann and Hill 2001a)."""
+Z_975 = 1.959963984540054
+"""Phi^-1(0.975)."""
 
 
 @dataclass(frozen=True)
@@ -84,6 +90,7 @@ class Estimate:
         data, fit: of a psychometric function; None where there is none.
         problem: why nothing could be estimated; empty if it could.
         levels: of the trials in their order.
+        factors: level of each factor of the condition.
     """
 
     participant: str
@@ -96,6 +103,7 @@ class Estimate:
     fit: Fit | None = None
     problem: str = ""
     levels: tuple[float, ...] = ()
+    factors: Mapping[str, str] = field(default_factory=dict)
 
 
 NAMES = {
@@ -106,9 +114,11 @@ NAMES = {
     "lapse": "Lapse rate",
     "method": "Estimate of the method",
     "d_prime": "Sensitivity d'",
+    "criterion": "Criterion",
     "exponent": "Exponent of the power law",
     "set": "Value that was set",
     "success": "Rate of success",
+    "time": "Time of a success [s]",
 }
 """Names of measures."""
 OF_STIMULUS = ("pse", "jnd", "threshold", "set")
@@ -142,19 +152,27 @@ def estimate(session: Session) -> list[Estimate]:
 def _estimate(session: Session, name: str, condition: str, rows: list[Row]) -> Estimate:
     task = session.study.parameters.tasks[name]
     levels = tuple(row.trial.level for row in rows)
-    where = (session.participant, session.number, name, condition, len(rows))
-    data, fitted = None, None
+    found = Estimate(
+        session.participant,
+        session.number,
+        name,
+        condition,
+        len(rows),
+        levels=levels,
+        factors=dict(rows[0].trial.condition.levels),
+    )
+    method = session.methods[name, condition]
     try:
-        if task.BINARY and isinstance(task, StimulusTask):
-            data = data_of(task, rows)
-            fitted = fit_of(task, data)
-            measures = _of_fit(task, data, fitted)
-            measures |= _of_method(session.methods[name, condition])
-        else:
-            measures = _OF_KIND[task.type](task, rows)
+        if not (task.BINARY and isinstance(task, StimulusTask)):
+            return replace(found, measures=_OF_KIND[task.type](task, rows))
+        data = data_of(task, rows)
+        detected = _of_detection(task, data) if isinstance(method, ConstantStimuli) else {}
+        found = replace(found, data=data, measures=detected)  # known even where no function can be fitted
+        fitted = fit_of(task, data)
+        measures = _of_fit(task, data, fitted) | detected | _of_method(method)
+        return replace(found, measures=measures, fit=fitted)
     except ParameterError as error:
-        return Estimate(*where, data=data, problem="; ".join(error.problems), levels=levels)
-    return Estimate(*where, measures=measures, data=data, fit=fitted, levels=levels)
+        return replace(found, problem="; ".join(error.problems))
 
 
 def fit_of(task: TaskParameters, data: Data) -> Fit:
@@ -187,6 +205,34 @@ def _of_fit(task: StimulusTask, data: Data, fitted: Fit) -> dict[str, Measure]:
     return {**found, "lapse": Measure(fitted.lapse, *likelihood_interval(fitted, "lapse"))}
 
 
+def _of_detection(task: StimulusTask, data: Data) -> dict[str, Measure]:
+    """d' and criterion, as means over the levels, with the false alarms of the trials without a difference.
+
+    Same/different by differencing, which needs no knowledge of the stimuli, and which the simulated observer does.
+    Nothing where there are no such trials, or where the levels are on both sides of the reference.
+    """
+    if data.kind not in ("yes", "different"):
+        return {}
+    levels, positive, total = data.counts()
+    difference = levels - (task.reference if data.kind == "yes" else 0.0)
+    same = difference == 0.0
+    signals = difference[~same]
+    if not same.any() or not len(signals) or signals.min() < 0.0 < signals.max():
+        return {}
+    noise = (int(positive[same][0]), int(total[same][0]))
+    pairs = zip(positive[~same], total[~same], strict=True)
+    counts = [detection.Counts(int(hits), int(of), *noise) for hits, of in pairs]
+    if data.kind == "yes":
+        found = detection.yes_no_levels(counts)
+        half = Z_975 * found.error
+        sensitivity = Measure(found.d_prime, found.d_prime - half, found.d_prime + half)
+    else:
+        by_level = [detection.same_different(one, "differencing") for one in counts]
+        found = by_level[0]  # the criterion follows from the false alarms, which all levels have in common
+        sensitivity = Measure(float(np.mean([one.d_prime for one in by_level])))
+    return {"d_prime": sensitivity, "criterion": Measure(found.criterion)}
+
+
 def _of_method(method: AdaptiveMethod) -> dict[str, Measure]:
     """What an adaptive method has found itself, in the unit of its levels."""
     if isinstance(method, ConstantStimuli):
@@ -217,13 +263,16 @@ def _set(task: StimulusTask, rows: Sequence[Row]) -> dict[str, Measure]:
     return {"set": mean_of([float(row.outcome or 0.0) for row in rows])}
 
 
-def _success(task: TaskParameters, rows: Sequence[Row]) -> dict[str, Measure]:
-    """Rate of success with the interval of Wilson (1927)."""
-    n, k, z = len(rows), sum(float(row.outcome or 0.0) for row in rows), 1.959963984540054
+def _success(task: FreeParameters, rows: Sequence[Row]) -> dict[str, Measure]:
+    """Rate of success with the interval of Wilson (1927), and the mean time of the successes."""
+    n, k, z = len(rows), sum(float(row.outcome or 0.0) for row in rows), Z_975
     p = k / n
     middle, half = p + z * z / (2 * n), z * math.sqrt(p * (1 - p) / n + z * z / (4 * n * n))
     scale = 1.0 + z * z / n
-    return {"success": Measure(p, (middle - half) / scale, (middle + half) / scale)}
+    found = {"success": Measure(p, (middle - half) / scale, (middle + half) / scale)}
+    metrics = [row.event["metrics"].get(task.time) for row in rows if row.outcome and "metrics" in row.event]
+    times = [float(one) for one in metrics if isinstance(one, int | float)]
+    return found | ({"time": mean_of(times)} if times else {})
 
 
 _OF_KIND: dict[str, Callable[..., dict[str, Measure]]] = {
@@ -248,6 +297,7 @@ class Group:
         values: of each participant, by code; of several sessions the mean.
         mean: with its interval.
         deviation: standard deviation among participants.
+        factors: level of each factor of the condition.
     """
 
     task: str
@@ -256,11 +306,13 @@ class Group:
     values: dict[str, float]
     mean: Measure
     deviation: float
+    factors: Mapping[str, str]
 
 
 def groups(estimates: Sequence[Estimate]) -> list[Group]:
     """Each measure over all participants."""
     found: dict[tuple[str, str, str], dict[str, list[float]]] = {}
+    factors = {one.condition: one.factors for one in estimates}
     for one in estimates:
         for name, measure in one.measures.items():
             if math.isfinite(measure.value):
@@ -271,7 +323,7 @@ def groups(estimates: Sequence[Estimate]) -> list[Group]:
         values = {code: float(np.mean(some)) for code, some in people.items()}
         numbers = np.array(list(values.values()))
         deviation = float(numbers.std(ddof=1)) if len(numbers) > 1 else math.nan
-        result.append(Group(*key, values, mean_of(numbers), deviation))
+        result.append(Group(*key, values, mean_of(numbers), deviation, factors[key[1]]))
     return result
 
 
@@ -370,19 +422,32 @@ def recoveries(dataset: Dataset, estimates: Sequence[Estimate]) -> list[Recovery
 def power_of_t(effect: float, count: int, alpha: float = 0.05) -> float:
     """Power of a two-sided t test of paired differences (Cohen 1988).
 
-    It is P(|T| > t_(1 - alpha/2)), with T noncentral t of count - 1 degrees of freedom and noncentrality
-    effect sqrt(count).
-
     Args:
         effect: mean of the differences, in their standard deviations.
         count: of the differences.
         alpha: level of the test.
     """
+    return _power(effect * math.sqrt(count), count - 1, alpha)
+
+
+def power_of_groups(effect: float, first: int, second: int, alpha: float = 0.05) -> float:
+    """Power of a two-sided t test of two independent groups with the same standard deviation (Cohen 1988).
+
+    Args:
+        effect: difference of the means, in the standard deviation of a group.
+        first, second: number of values in each group.
+        alpha: level of the test.
+    """
+    # the difference of the means has the variance sigma^2 (1 / n_1 + 1 / n_2)
+    return _power(effect * math.sqrt(first * second / (first + second)), first + second - 2, alpha)
+
+
+def _power(shift: float, degrees: int, alpha: float) -> float:
+    """P(|T| > t_(1 - alpha/2)), with T noncentral t of a noncentrality `shift`; NaN without degrees of freedom."""
     from scipy.special import nctdtr, stdtrit  # take a while to import
 
-    if count < 2:
+    if degrees < 1:
         return math.nan
-    degrees, shift = count - 1, effect * math.sqrt(count)
     critical = float(stdtrit(degrees, 1.0 - alpha / 2.0))
     return float(1.0 - nctdtr(degrees, shift, critical) + nctdtr(degrees, shift, -critical))
 

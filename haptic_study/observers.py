@@ -33,6 +33,8 @@ Z_75 = 0.6744897501960817
 """Phi^-1(0.75)."""
 LEAST_FORCE = 0.02
 """Part of the largest force below which a sample is not of a contact."""
+LONGEST_LAG = 0.5
+"""Longest lag of the force behind the hand that is felt as one [s]."""
 STROKE, PRESSED = 0.3, 0.97
 """Parts of the greatest speed and of the largest force above which a sample is of a stroke."""
 
@@ -76,7 +78,7 @@ class MotorParameters(Parameters):
 class ObserverParameters(Parameters):
     """A simulated observer."""
 
-    percept: str = quantity("stiffness", description="What is felt: stiffness, force, friction, or metric:NAME")
+    percept: str = quantity("stiffness", description="What is felt: stiffness, force, friction, delay, or metric:NAME")
     weber: float = quantity(
         0.1,
         description="Weber fraction: difference that is felt in 75 % of comparisons, over the stimulus",
@@ -144,13 +146,21 @@ def observer_of(text: str, base: ObserverParameters) -> ObserverParameters:
 # What is felt
 
 
-def _in_contact(samples: Samples, noise: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Rendered forces (n, 3) [N] with noise, positions of the hand (n, 3) [m], and its velocities, in contact."""
+def _held(samples: Samples) -> str:
+    """What the observer holds: the hand of a device, or the tool itself."""
+    return "hand" if "hand_px" in samples.names else "tool"
+
+
+def _contact(samples: Samples, noise: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """Rendered forces (n, 3) [N] with noise, positions of the hand (n, 3) [m], and its velocities, in contact.
+
+    The last are the samples that are in contact (rows,).
+    """
     force = samples.wrench("rendered" if "rendered_fx" in samples.names else "env")[:, :3]
-    who = "hand" if "hand_px" in samples.names else "tool"
     size = np.linalg.norm(force, axis=1)
     touching = size > max(LEAST_FORCE * size.max(initial=0.0), 1e-9)
-    return (force + noise)[touching], samples.pose(who)[touching, :3], samples.twist(who)[touching, :3]
+    who = _held(samples)
+    return (force + noise)[touching], samples.pose(who)[touching, :3], samples.twist(who)[touching, :3], touching
 
 
 def stiffness(samples: Samples, noise: np.ndarray) -> float:
@@ -158,7 +168,7 @@ def stiffness(samples: Samples, noise: np.ndarray) -> float:
 
     0 without a contact.
     """
-    force, position, _ = _in_contact(samples, noise)
+    force, position, *_ = _contact(samples, noise)
     if len(force) < 3:
         return 0.0
     normal = force.mean(axis=0)
@@ -171,7 +181,7 @@ def stiffness(samples: Samples, noise: np.ndarray) -> float:
 
 def largest_force(samples: Samples, noise: np.ndarray) -> float:
     """Largest rendered force [N]; 0 without a contact."""
-    force = _in_contact(samples, noise)[0]
+    force = _contact(samples, noise)[0]
     return float(np.linalg.norm(force, axis=1).max(initial=0.0))
 
 
@@ -181,7 +191,7 @@ def friction(samples: Samples, noise: np.ndarray) -> float:
     The stroke is where the hand moves while it presses hardest: while the pressing begins and ends, the hand moves
     along the normal, too. 0 without one.
     """
-    force, _, velocity = _in_contact(samples, noise)
+    force, _, velocity, _ = _contact(samples, noise)
     speed, size = np.linalg.norm(velocity, axis=1), np.linalg.norm(force, axis=1)
     stroke = (speed > STROKE * speed.max(initial=0.0)) & (size > PRESSED * size.max(initial=0.0))
     if not stroke.any():
@@ -192,10 +202,42 @@ def friction(samples: Samples, noise: np.ndarray) -> float:
     return float(-along.sum() / normal.sum()) if normal.sum() > 0.0 else 0.0
 
 
+def delay(samples: Samples, noise: np.ndarray) -> float:
+    """Half of the time by which the rendered force lags behind the hand [s]: the delay each way of a link between them.
+
+    The lag is where Pearson's correlation of the force in contact with the earlier positions of the hand, both along
+    the mean force, is largest. Of a linear spring behind a link, f(t) = k (x(t - lag) - x_0), it is 1 there, however
+    the hand moves and wherever the surface is. Between two samples it is that of the parabola through three
+    correlations. Lags longer than `LONGEST_LAG` are not found; a lead is felt as no lag; 0 without a contact.
+    """
+    force, _, _, touching = _contact(samples, noise)
+    if len(force) < 3:
+        return 0.0
+    normal = force.mean(axis=0)
+    normal /= np.linalg.norm(normal)
+    period = float(samples["time"][1] - samples["time"][0])
+    lags = np.arange(min(round(LONGEST_LAG / period), len(samples) - 1) + 1)
+    # before the first sample the hand was at rest, where it begins
+    earlier = np.maximum(np.flatnonzero(touching)[:, None] - lags, 0)
+    moved = -(samples.pose(_held(samples))[:, :3] @ normal)[earlier]
+    moved -= moved.mean(axis=0)
+    push = force @ normal - float((force @ normal).mean())
+    size = np.linalg.norm(moved, axis=0)
+    correlation = np.divide(push @ moved, size, out=np.full(len(lags), -np.inf), where=size > 0.0)
+    best = int(np.argmax(correlation))
+    if not 0 < best < len(lags) - 1:
+        return 0.5 * period * best
+    before, at, after = correlation[best - 1 : best + 2]
+    curvature = before - 2.0 * at + after
+    between = 0.5 * (before - after) / curvature if -np.inf < curvature < 0.0 else 0.0
+    return 0.5 * period * (best + between)
+
+
 PERCEPTS: dict[str, Callable[[Samples, np.ndarray], float]] = {
     "stiffness": stiffness,
     "force": largest_force,
     "friction": friction,
+    "delay": delay,
 }
 """What is felt of samples, with the noise (n, 3) [N] of the forces of each tick."""
 

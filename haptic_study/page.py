@@ -24,7 +24,7 @@ from haptic_study.analysis import (
     recoveries,
 )
 from haptic_study.analysis import Data as Answers
-from haptic_study.comparisons import Comparison, comparisons
+from haptic_study.comparisons import Comparison, Variance, comparisons, variances
 from haptic_study.dataset import Dataset
 from haptic_study.tasks import TaskParameters
 from haptic_view import units
@@ -76,7 +76,7 @@ def _where(one: Estimate | Group | Recovery) -> str:
 
 def _figures(dataset: Dataset, estimates: Sequence[Estimate]) -> Iterator[Figure]:
     parameters = dataset.study.parameters
-    kept = [one for one in estimates if not one.problem]
+    kept = [one for one in estimates if one.measures]
     for name, task in parameters.tasks.items():
         own = [one for one in kept if one.task == name]
         conditions = list(dict.fromkeys(one.condition for one in own))
@@ -97,6 +97,9 @@ def _figures(dataset: Dataset, estimates: Sequence[Estimate]) -> Iterator[Figure
     yield from _of_people(dataset, kept)
     if compared := comparisons(found):
         yield _compared(compared)
+    between = [name for name, factor in parameters.factors.items() if factor.between]
+    if varied := variances(found, between):
+        yield _varied(varied)
     if recovered := recoveries(dataset, kept):
         yield _recovered(recovered)
 
@@ -236,9 +239,34 @@ def _compared(found: Sequence[Comparison]) -> Figure:
     caption = (
         "Paired differences within participants with Student's t test and Cohen's d_z; between groups those of Welch's "
         "test and Cohen's d. Corrected: Holm's procedure over all rows. Power: probability that a study of as many "
-        "participants finds an effect of this size, at a level of 5 %."
+        "participants finds an effect of this size, at a level of 5 %; of groups by Student's test."
     )
     return Figure("Differences between conditions", caption, [], [head, *rows])
+
+
+def _varied(found: Sequence[Variance]) -> Figure:
+    """Analyses of variance, a row an effect."""
+    head = ["Measure", "Participants", "Effect", "F", "p", "Epsilon", "p, corrected", "Partial eta squared"]
+    rows = [
+        [
+            f"{one.task}: {NAMES[one.name]}{', ' if one.group else ''}{one.group}",
+            str(one.count),
+            effect.name.replace(":", " \N{MULTIPLICATION SIGN} "),
+            f"F({effect.effect}, {effect.error}) = {units.text(effect.F, 3)}",
+            units.text(effect.p_value, 2),
+            units.text(effect.epsilon, 3),
+            units.text(effect.corrected_p_value, 2),
+            units.text(effect.partial_eta_squared, 3),
+        ]
+        for one in found
+        for effect in one.effects
+    ]
+    caption = (
+        "Factors within participants who have a value in each condition. Corrected: degrees of freedom times the "
+        "epsilon of Greenhouse and Geisser (1959), for differences between conditions with unequal variances; p-values "
+        "are not corrected for the number of rows."
+    )
+    return Figure("Analysis of variance", caption, [], [head, *rows])
 
 
 def _recovered(found: Sequence[Recovery]) -> Figure:

@@ -138,13 +138,14 @@ def _foreseen(session: Session) -> Iterator[tuple[Any, list[dict[str, Any]]]]:
 
 
 def _metric_problems(study: Study) -> Iterator[str]:
-    """Metrics that decide about success and that the experiment's analysis does not have."""
+    """Metrics that a free manipulation or the observer needs and that the experiment's analysis does not have."""
     metrics = analysis_of(study.trial({}).experiment).METRICS
     for name, task in study.parameters.tasks.items():
-        if isinstance(task, FreeParameters) and task.success.metric not in metrics:
-            metric = task.success.metric
-            hint = did_you_mean(metric, metrics)
-            yield f"tasks.{name}.success.metric = {metric}: is no metric of the experiment's analysis{hint}"
+        if isinstance(task, FreeParameters):
+            for key, metric in (("success.metric", task.success.metric), ("time", task.time)):
+                if metric and metric not in metrics:
+                    hint = did_you_mean(metric, metrics)
+                    yield f"tasks.{name}.{key} = {metric}: is no metric of the experiment's analysis{hint}"
     percept = study.parameters.observer.percept
     if percept.startswith("metric:") and (metric := percept.removeprefix("metric:")) not in metrics:
         yield f"observer.percept = {percept}: is no metric of the experiment's analysis{did_you_mean(metric, metrics)}"

@@ -325,6 +325,9 @@ class FreeParameters(TaskParameters):
     )
     unit: str = quantity("", description="Unit of the stimulus")
     success: SuccessParameters = quantity(description="When the manipulation has succeeded")
+    time: str = quantity(
+        "", description="Metric of the experiment's analysis that is the time of a success; empty: no time is measured"
+    )
 
     def values(self, level: float, comparison: int) -> list[float]:
         """The level."""

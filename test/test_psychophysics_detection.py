@@ -20,6 +20,7 @@ from haptic_study.psychophysics.detection import (
     same_different,
     two_alternatives,
     yes_no,
+    yes_no_levels,
 )
 
 N = 10**9  # trials: rates without noise
@@ -138,3 +139,17 @@ def test_bad_models_are_refused() -> None:
         same_different(Counts(1, 2, 1, 2), "x")  # type: ignore[arg-type]
     with pytest.raises(ParameterError, match="alternatives = 1: must be a whole number from 2 to 1000"):
         forced_choice(1, 2, 1)
+
+
+def test_d_prime_over_levels_and_its_error_are_those_of_simulated_answers() -> None:
+    one = Counts(30, 40, 8, 40)
+    assert yes_no_levels([one]) == pytest.approx(yes_no(one))
+    rng, n, hits, false = np.random.default_rng(11), 80, (0.5, 0.8), 0.2
+    drawn = [[Counts(int(rng.binomial(n, H)), n, int(F), n) for H in hits] for F in rng.binomial(n, false, 600)]
+    found = [yes_no_levels(two) for two in drawn]
+    values = np.array([one.d_prime for one in found])
+    expected = float(np.mean(stats.norm.ppf(hits)) - stats.norm.ppf(false))
+    assert values.mean() == pytest.approx(expected, abs=0.03)
+    assert values.std() == pytest.approx(np.mean([one.error for one in found]), rel=0.12)
+    with pytest.raises(ParameterError, match="same false_alarms"):
+        yes_no_levels([one, one._replace(false_alarms=9)])

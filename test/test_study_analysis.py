@@ -2,27 +2,35 @@
 
 from __future__ import annotations
 
+import json
 import math
+from pathlib import Path
 from typing import Any
 
 import numpy as np
+import psychometric_oracles as oracles
 import pytest
 from scipy import stats
-from study_sessions import run, small
+from scipy.special import ndtr, ndtri
+from study_sessions import event_of, run, small
 
-from haptic_study.analysis import Estimate, Group, Measure, estimate, groups, mean_of
-from haptic_study.comparisons import comparisons
+from haptic_study import page
+from haptic_study.analysis import Estimate, Group, Measure, estimate, groups, mean_of, power_of_groups
+from haptic_study.comparisons import comparisons, variances
+from haptic_study.dataset import Dataset
 from haptic_study.design import stable
 from haptic_study.observers import ObserverParameters
 from haptic_study.session import Session, Trial
 from haptic_study.tasks import ForcedChoiceParameters, FreeParameters
 
 STIMULUS = {"stimulus": "contact.stiffness", "reference": 300.0, "question": "?"}
+RECORDED = json.loads(oracles.RECORDED.read_text(encoding="utf-8"))["statsmodels"]
 SAME = {"type": "constant_stimuli", "levels": [200.0, 300.0, 400.0], "repetitions": 40}
 
 
 def group(condition: str, values: dict[str, float]) -> Group:
-    return Group("t", condition, "weber", values, mean_of(values.values()), 0.0)
+    factors = dict(pair.split("=") for pair in condition.split(","))
+    return Group("t", condition, "weber", values, mean_of(values.values()), 0.0, factors)
 
 
 def test_paired_differences_are_those_of_scipy() -> None:
@@ -44,7 +52,7 @@ def test_groups_are_compared_by_welch() -> None:
     (found,) = comparisons([group("g=1", first), group("g=2", second)])
     expected = stats.ttest_ind(list(second.values()), list(first.values()), equal_var=False)
     low, high = expected.confidence_interval(0.95)
-    assert found.p == pytest.approx(expected.pvalue) and math.isnan(found.power)
+    assert found.p == pytest.approx(expected.pvalue)
     assert (found.difference.low, found.difference.high) == pytest.approx((low, high))
 
 
@@ -60,6 +68,56 @@ def test_conditions_that_differ_in_two_factors_are_not_compared() -> None:
         ("a=0,b=1", "a=1,b=1"),
         ("a=1,b=0", "a=1,b=1"),
     ]
+
+
+@pytest.mark.parametrize(("d", "first", "second"), [(0.5, 64, 64), (0.8, 12, 30)])
+def test_power_of_groups_is_that_of_simulated_studies(d: float, first: int, second: int) -> None:
+    """Within four standard errors of 20000 studies; 0.80 for d = 0.5 and 64 in each (Cohen 1988, table 2.3.5)."""
+    random, studies = np.random.default_rng(8), 20_000
+    a, b = random.normal(0.0, 1.0, (studies, first)), random.normal(d, 1.0, (studies, second))
+    found = float(np.mean(stats.ttest_ind(a, b, axis=1).pvalue < 0.05))
+    expected = power_of_groups(d, first, second)
+    assert found == pytest.approx(expected, abs=4 * math.sqrt(expected * (1 - expected) / studies))
+    assert power_of_groups(0.0, first, second) == pytest.approx(0.05) and math.isnan(power_of_groups(d, 1, 1))
+    assert power_of_groups(0.5, 64, 64) == pytest.approx(0.801, abs=1e-3)
+
+
+def recorded_groups(between: str = "") -> list[Group]:
+    """The values that statsmodels was given: of participants in conditions of two factors a and b."""
+    values = np.array(RECORDED["values"])
+    return [
+        group(f"a={a},b={b}{between}", {f"{i}{between}": float(values[i, a, b]) for i in range(len(values))})
+        for a in range(values.shape[1])
+        for b in range(values.shape[2])
+    ]
+
+
+def test_the_analysis_of_variance_is_that_of_statsmodels() -> None:
+    made = recorded_groups()
+    made[1].values["incomplete"] = 100.0  # who has no other condition
+    (found,) = variances(made)
+    assert (found.group, found.count) == ("", len(RECORDED["values"]))
+    for one in found.effects:
+        F, effect, error, p = RECORDED["effects"][one.name]
+        assert (one.F, one.effect, one.error, one.p_value) == pytest.approx((F, effect, error, p), rel=1e-9)
+
+
+def test_groups_of_participants_have_an_analysis_of_variance_each() -> None:
+    made = recorded_groups(",g=1") + recorded_groups(",g=2")
+    found = variances(made, between=("g",))
+    assert [one.group for one in found] == ["g=1", "g=2"] and found[0].effects == found[1].effects
+    two = [group("a=1", {"1": 1.0, "2": 2.0, "3": 4.0}), group("a=2", {"1": 2.0, "2": 2.5, "3": 9.0})]
+    assert variances(two) == [] and len(comparisons(two)) == 1
+
+
+def test_levels_with_commas_are_compared() -> None:
+    """A level may be a list, whose name has commas."""
+    made = [
+        Group("t", f"s={level},h=a", "jnd", values, mean_of(values.values()), 0.0, {"s": level, "h": "a"})
+        for level, values in (("[1,2]", {"1": 1.0, "2": 2.0}), ("[3,4]", {"1": 3.0, "2": 5.0}))
+    ]
+    (found,) = comparisons(made)
+    assert (found.first, found.second) == ("s=[1,2],h=a", "s=[3,4],h=a")
 
 
 def of_task(task: dict[str, Any], answer: Any) -> Estimate:
@@ -127,6 +185,72 @@ def test_false_alarms_are_the_guess_rate() -> None:
     found = of_task(task, answer)
     assert found.fit is not None and found.fit.guess == pytest.approx(0.2, abs=0.08)
     assert 5.0 < found.measures["threshold"].value < 300.0
+
+
+def positive(task: dict[str, Any], rate: dict[float, float]) -> Estimate:
+    """Of answers of which that part is positive, at each size of the difference, as evenly as whole trials allow."""
+    seen: dict[float, int] = {}
+
+    def answer(trial: Trial) -> str:
+        difference = max(trial.values) - min(trial.values) if len(trial.values) > 1 else trial.values[0] - 300.0
+        n = seen[difference] = seen.get(difference, 0) + 1
+        part = rate[difference]
+        return trial.answers[int(n * part) - int((n - 1) * part)]
+
+    return of_task(task, answer)
+
+
+def test_d_prime_of_yes_no_is_the_mean_over_the_levels() -> None:
+    """Of rates without rounding d' = mean z(H) - z(F); the log-linear correction of 40 trials moves it by little."""
+    method = {**SAME, "levels": [350.0, 400.0], "repetitions": 60}
+    found = positive({"type": "yes_no", "catch": 0.4, "method": method}, {0.0: 0.2, 50.0: 0.5, 100.0: 0.9})
+    measure = found.measures["d_prime"]
+    expected = 0.5 * (ndtri(0.5) + ndtri(0.9)) - ndtri(0.2)
+    assert measure.value == pytest.approx(expected, abs=0.1) and measure.low < expected < measure.high
+    assert found.measures["criterion"].value == pytest.approx(
+        -0.25 * (ndtri(0.5) + ndtri(0.9)) - 0.5 * ndtri(0.2), abs=0.05
+    )
+
+
+def test_d_prime_of_same_different_is_that_of_differencing() -> None:
+    """Who calls different what differs by more than k = 1.5: F = 2 Phi(-k / sqrt 2), H of two tails (d' = 1 and 3)."""
+    k, root = 1.5, math.sqrt(2.0)
+    rate = {size: float(ndtr((d - k) / root) + ndtr((-d - k) / root)) for size, d in ((0, 0), (50, 1), (100, 3))}
+    method = {**SAME, "levels": [350.0, 400.0], "repetitions": 100}
+    found = positive({"type": "same_different", "method": method}, rate)
+    assert found.measures["d_prime"].value == pytest.approx(2.0, abs=0.15)
+    assert found.measures["criterion"].value == pytest.approx(k, abs=0.1)
+
+
+def test_d_prime_needs_trials_without_a_difference_and_a_side() -> None:
+    for task in (
+        {"type": "yes_no", "method": {**SAME, "levels": [350.0, 400.0]}},
+        {"type": "yes_no", "catch": 0.5, "method": {**SAME, "levels": [200.0, 400.0]}},
+    ):
+        assert "d_prime" not in of_task(task, lambda trial: trial.answers[trial.number % 2]).measures
+
+
+def test_the_page_has_detection_and_the_analysis_of_variance(tmp_path: Path) -> None:
+    """Of three participants in three conditions, whose answers "yes" become more from one to the next."""
+    task = {**STIMULUS, "type": "yes_no", "catch": 0.5, "method": {**SAME, "levels": [350.0, 400.0], "repetitions": 5}}
+    levels = [0.1, 0.2, 0.4]
+    study = small(tasks={"t": task}, factors={"mass": {"key": "device.mass", "levels": levels}}, questionnaires={})
+    dataset = Dataset.create(tmp_path, study)
+    estimates = []
+    for code in ("01", "02", "03"):
+
+        def says(trial: Trial, code: str = code) -> str:
+            part = 0.3 + 0.15 * levels.index(float(trial.condition.levels["mass"])) + 0.3 * (trial.values[0] > 300.0)
+            return "yes" if stable.uniform(code, trial.number) < part else "no"
+
+        with dataset.begin(code, 1, {"kind": "person"}) as recording:
+            while not recording.ended:
+                recording.apply(event_of(recording.session, says))
+        estimates += estimate(dataset.replayed(code, 1)[0])
+    assert len(estimates) == 9 and all("d_prime" in one.measures for one in estimates)
+    text = page.write(dataset, estimates).read_text(encoding="utf-8")
+    assert "Analysis of variance" in text and "F(2, 4) = " in text
+    assert "Sensitivity d&#x27;" in text and "Criterion" in text
 
 
 @pytest.mark.parametrize(

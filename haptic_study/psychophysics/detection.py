@@ -18,6 +18,7 @@ participants and conditions alike (Hautus 1995).
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Literal, NamedTuple
 
 import numpy as np
@@ -82,6 +83,27 @@ def yes_no(counts: Counts, corrected: bool = True) -> Sensitivity:
     H, F = counts.rates(corrected)
     zH, zF = float(special.ndtri(H)), float(special.ndtri(F))
     return Sensitivity(zH - zF, -0.5 * (zH + zF), _error(counts, H, F))
+
+
+def yes_no_levels(counts: Sequence[Counts], corrected: bool = True) -> Sensitivity:
+    """Sensitivity and criterion of yes/no answers to several levels of the signal, as means over the levels.
+
+    Args:
+        counts: of each level, all with the same false alarms and noises, which are those of one set of trials.
+        corrected: whether rates have the log-linear correction.
+
+    Raises:
+        ParameterError: no levels, or false alarms that differ.
+    """
+    if len({(one.false_alarms, one.noises) for one in counts}) != 1:
+        raise ParameterError(["counts: must be of one level at least, all with the same false_alarms and noises"])
+    found = [yes_no(one, corrected) for one in counts]
+    rates = [one.rates(corrected) for one in counts]
+    # d' = mean z(H_i) - z(F): the hits are independent, and the false alarms common to all levels
+    of_hits = sum(_variance(H, one.signals) for (H, _), one in zip(rates, counts, strict=True)) / len(counts) ** 2
+    error = math.sqrt(of_hits + _variance(rates[0][1], counts[0].noises))
+    d_prime, criterion = (float(np.mean([one[i] for one in found])) for i in (0, 1))
+    return Sensitivity(d_prime, criterion, error)
 
 
 def two_alternatives(counts: Counts, corrected: bool = True) -> Sensitivity:
@@ -174,11 +196,13 @@ def a_prime(counts: Counts) -> float:
 
 
 def _error(counts: Counts, H: float, F: float) -> float:
-    """Standard error of z(H) - z(F): the variance of a rate over the square of the normal density at its z."""
-    variance = 0.0
-    for rate, total in ((H, counts.signals), (F, counts.noises)):
-        if not 0.0 < rate < 1.0:
-            return math.nan
-        density = math.exp(-0.5 * float(special.ndtri(rate)) ** 2) / math.sqrt(2.0 * math.pi)
-        variance += rate * (1.0 - rate) / (total * density * density)
-    return math.sqrt(variance)
+    """Standard error of z(H) - z(F)."""
+    return math.sqrt(_variance(H, counts.signals) + _variance(F, counts.noises))
+
+
+def _variance(rate: float, total: int) -> float:
+    """Variance of z(rate): that of the rate over the square of the normal density at its z; NaN at 0 and 1."""
+    if not 0.0 < rate < 1.0:
+        return math.nan
+    density = math.exp(-0.5 * float(special.ndtri(rate)) ** 2) / math.sqrt(2.0 * math.pi)
+    return rate * (1.0 - rate) / (total * density * density)
