@@ -163,6 +163,11 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
         terminalreporter.write_line(f"LEFT OUT {count} of {name}")
 
 
+def examples(count: int) -> int:
+    """Number of random examples of a test that has `count` of them among the exhaustive tests, fewer without."""
+    return max(1, count * settings.default.max_examples // 100)
+
+
 def sampled(cases: Iterable[Any], *ordinary: Any) -> list[Any]:
     """Cases of a parametrised test, of which all but the ordinary ones are exhaustive."""
     found = list(cases)

@@ -34,6 +34,7 @@ def run(haptics: Callable[..., Haptics], name: str, out: Path, *arguments: str) 
 
 
 @pytest.mark.parametrize("name", sampled(["rolling_disk", "two_link_circle", "disk_on_sphere"], "rolling_disk"))
+@pytest.mark.exhaustive
 def test_lockstep_and_offline_give_the_same_bits(haptics: Callable[..., Haptics], tmp_path: Path, name: str) -> None:
     graph.check_lockstep_is_offline(haptics, tmp_path, name, *DISPLAY, "--duration", "0.25")
 

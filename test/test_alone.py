@@ -66,6 +66,7 @@ def nodes_of(directory: Path) -> list[str]:
         pytest.param("incline", "lockstep", marks=pytest.mark.exhaustive),
     ],
 )
+@pytest.mark.exhaustive
 def test_the_graph_gives_the_bits_of_an_offline_run(
     haptics: Callable[..., Haptics], tmp_path: Path, which: str, mode: str
 ) -> None:

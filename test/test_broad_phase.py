@@ -6,7 +6,8 @@ import coal
 import numpy as np
 import pytest
 from collision_scenes import Scene, at, random_pose
-from hypothesis import given
+from conftest import examples
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from haptic_sim.geometry.collision.broad_phase import find_near, sort_by
@@ -37,6 +38,7 @@ def shape(rng: np.random.Generator) -> coal.ShapeBase:
     return coal.Sphere(size) if rng.random() < 0.5 else coal.Box(*(size * rng.uniform(0.2, 1.0, 3)))
 
 
+@settings(max_examples=examples(40))
 @given(
     seed=st.integers(0, 2**32 - 1),
     count=st.integers(1, 40),

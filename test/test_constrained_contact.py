@@ -34,6 +34,7 @@ def default() -> tuple[Trial, Samples, Findings]:
     return chosen, samples, analysis.ANALYSIS.analyse(chosen, samples)
 
 
+@pytest.mark.exhaustive
 def test_all_claims_hold(default: tuple[Trial, Samples, Findings]) -> None:
     names = ["constraints_hold", "no_jump", "would_jump", "balance", "restitution", "no_overlap"]
     assert {claim.name: claim.holds for claim in default[2].claims} == dict.fromkeys(names, True)
@@ -73,6 +74,7 @@ def test_forces_begin_and_end_at_zero(default: tuple[Trial, Samples, Findings]) 
 
 
 @pytest.mark.parametrize("method", ["penalty", "impulse_augmented", "frictional_impulses", "hybrid"])
+@pytest.mark.exhaustive
 def test_constraints_hold_with_every_method(method: str) -> None:
     chosen = trial(f"environment.method={method}", "duration=3.5")
     found = analysis.ANALYSIS.analyse(chosen, run_unrecorded(chosen), compare=False)

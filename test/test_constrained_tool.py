@@ -178,6 +178,7 @@ TURNTABLE = {
 
 @pytest.mark.parametrize("solver", ["projection", "stabilised"])
 @pytest.mark.parametrize("rows", [{"velocities": ["phi_dot - w"]}, {"positions": ["phi - w*t"]}])
+@pytest.mark.exhaustive
 def test_the_work_of_a_turntable_is_injected(solver, rows):
     """Power = w times torque, whose integral is m w^2 (r^2 - r0^2): twice what the radial motion has."""
     scene = FormulasParameters.model_validate(TURNTABLE | rows)

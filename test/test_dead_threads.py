@@ -259,11 +259,16 @@ def test_the_loop_of_force_dimension_outlives_an_exception_in_its_thread(
 
 
 def wait_in_opening(folder: Path) -> None:
-    """In a process: raise_in_threads, and what opens the board waits while the file `wait` is there."""
+    """In a process: raise_in_threads, and what opens the board waits while the file `wait` is there.
+
+    It writes the file `opening` before: elsewhere, as in a destructor, an exception that is raised from outside may be
+    ignored.
+    """
     raise_in_threads(folder)
     opens = Haply2diy.open
 
     def wait(self: Any) -> None:
+        (folder / "opening").touch()
         while (folder / "wait").exists():
             time.sleep(0.01)
         opens(self)
@@ -273,9 +278,10 @@ def wait_in_opening(folder: Path) -> None:
 
 def test_a_driver_whose_start_fails_has_no_force_and_says_why(tmp_path: Path, stands: Callable[[str], Stand]) -> None:
     (tmp_path / "wait").touch()
-    (tmp_path / "victim").write_text("start")
     stand = stands("haply_2diy")
     with driven(tmp_path, partial(wait_in_opening, tmp_path), stand) as one:
+        wait_until((tmp_path / "opening").exists, "the opening of the device")
+        (tmp_path / "victim").write_text("start")
         assert one.process.wait() == 1
     assert not stand.force().any()
     check_said(one.process, "start")
@@ -289,11 +295,13 @@ def test_a_driver_whose_device_cannot_be_opened_again_by_a_thread_that_fails_say
     with driven(tmp_path, partial(wait_in_opening, tmp_path), stand) as one:
         one.wait_for_force()
         (tmp_path / "wait").touch()
+        (tmp_path / "opening").unlink()
         stand.fault(0, Fault.GONE)
         wait_until(lambda: one.state.state == FAULT, "the fault")
         stand.back(0)
-        (tmp_path / "victim").write_text("device opening")
         one.ask(Request.ENABLE)
+        wait_until((tmp_path / "opening").exists, "the opening of the device")
+        (tmp_path / "victim").write_text("device opening")
         assert one.process.wait() == 1
     assert not stand.force().any()
     check_said(one.process, "device opening")

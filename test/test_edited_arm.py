@@ -105,6 +105,7 @@ def test_changed_motion_is_saved_and_followed_again(pushed, tmp_path):
     assert holds["nominal_collides"] is False and holds["edited_clear"] is True
 
 
+@pytest.mark.exhaustive
 def test_command_saves_and_compares(tmp_path, capsys):
     directory, file = tmp_path / "trial", tmp_path / "edited.json"
     assert main(["run", "push_arm", "--mode", "offline", "--duration", "1.2", "--quiet", "--out", str(directory)]) == 0

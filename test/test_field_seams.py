@@ -84,6 +84,7 @@ def sectors(count: int) -> list[np.ndarray]:
 
 
 @pytest.mark.parametrize("accuracy", [4e-4, pytest.param(2e-4, marks=pytest.mark.exhaustive)])
+@pytest.mark.exhaustive
 def test_forces_of_fields_have_a_bounded_slope(accuracy):
     """A row has STIFFNESS, and the cells of both shells that touch at one place are at most some tens."""
     steepest, jump = steepest_and_jump(FieldScene(torus(), torus(), accuracy=accuracy))

@@ -61,6 +61,7 @@ def test_distance_of_a_triangle():
         np.testing.assert_allclose(found, brute_force(points, triangle, np.array([[0, 1, 2]])), atol=1e-12)
 
 
+@pytest.mark.exhaustive
 def test_distances_near_the_surface_are_those_of_the_triangles(ring):
     vertices, triangles = torus()
     rng = np.random.default_rng(2)

@@ -62,6 +62,7 @@ def test_snakeboard_by_its_momentum() -> None:
 
 
 @pytest.mark.parametrize("spin", [5.0, -5.0])
+@pytest.mark.exhaustive
 def test_rattleback_in_axes_of_the_body(spin: float) -> None:
     """Momentum about the point of contact (Garcia and Hubbard 1988); n: the vertical, w: angular velocity."""
     m = motion("rattleback", f"scene.parameters.spin={spin}", "duration=0.6")

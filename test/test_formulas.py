@@ -150,6 +150,7 @@ def random_description(seed):
 
 
 @pytest.mark.parametrize("seed", range(4))
+@pytest.mark.exhaustive
 def test_derived_terms_are_those_of_differences(seed):
     d = random_description(seed)
     random = np.random.default_rng(100 + seed)
@@ -365,6 +366,7 @@ def test_rolling_on_a_sphere_reaches_everything_in_contact():
 
 
 @pytest.mark.long
+@pytest.mark.exhaustive
 def test_structure_of_the_rolling_disk_and_its_state_space_form():
     q = np.array([0, 0, 0.03, 0.3, 0.2, math.pi / 2])
     disk = disk_of(sources.ROLLING_DISK, q, DAMPED, LOPSIDED, radius=0.03)
@@ -394,6 +396,7 @@ def test_structure_of_the_rolling_disk_and_its_state_space_form():
     assert accelerations == pytest.approx(solver.a[[3, 4]], abs=1e-9)
 
 
+@pytest.mark.exhaustive
 def test_a_state_space_form_says_where_it_does_not_hold():
     """A unicycle loses no rank, but its speed along x says nothing of it where it goes along y."""
     formulas = {
@@ -417,6 +420,7 @@ def read_system(name):
 
 
 @pytest.mark.long
+@pytest.mark.exhaustive
 def test_singular_configurations_are_those_of_the_positions():
     """At the bowl's rim a row of the rolling ball follows from the others; at e0 = 0, half a turn, none does."""
     assert of_config("ball_in_bowl")._singularities() == ("rows: z = 0",)

@@ -17,6 +17,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import conftest
 import pytest
 import yaml
 from hypothesis import HealthCheck, given, settings
@@ -36,7 +37,7 @@ NAMES = ("corner_peg", "incline", "bounce_settle", "peg_friction", "two_link_cir
 def examples(count: int) -> Any:
     """So many examples, the same ones each time."""
     return settings(
-        max_examples=count * int(os.environ.get("HAPTICS_FUZZ", "1")),
+        max_examples=conftest.examples(count) * int(os.environ.get("HAPTICS_FUZZ", "1")),
         derandomize=True,
         database=None,
         deadline=None,

@@ -14,10 +14,12 @@ def run() -> Run:
     return Run("gears")
 
 
+@pytest.mark.exhaustive
 def test_the_claims_hold(run: Run) -> None:
     assert run.holds() == dict.fromkeys(names(gears.ANALYSIS.CLAIMS), True)
 
 
+@pytest.mark.exhaustive
 def test_claims_fail_for_other_trials(run: Run) -> None:
     samples = run.samples
     slipping = samples.with_columns({"q1": samples["q1"] + 0.05 * np.maximum(samples["time"] - 1.0, 0.0)})

@@ -29,6 +29,7 @@ def run() -> Run:
     return Run("guided_path")
 
 
+@pytest.mark.exhaustive
 def test_the_guide_leads_past_the_ball_and_the_energies_are_those_of_closed_forms(run: Run) -> None:
     assert run.holds(compare=True) == dict.fromkeys(names(guided_path.ANALYSIS.CLAIMS), True)
 

@@ -248,6 +248,7 @@ def test_a_kernel_that_is_linked_may_be_compiled_anew_by_another_process(tmp_pat
     assert package.run() == (VALUES, [])
 
 
+@pytest.mark.exhaustive
 def test_a_kernel_that_needs_the_seed_of_hashes_is_not_kept(tmp_path: Path) -> None:
     """Which is known to the linker where the compiler is; a process would end for the lack of it."""
     package = Package(tmp_path)
@@ -494,6 +495,7 @@ def largest(A):
 
 
 @pytest.mark.long
+@pytest.mark.exhaustive
 def test_code_of_others_calls_a_long_kernel_of_ours_in_every_process(tmp_path: Path) -> None:
     """The eigenvalues of `linalg`, which are called by their address; against NumPy."""
     (tmp_path / "mine.py").write_text(EIGEN)

@@ -13,6 +13,7 @@ def run() -> Run:
     return Run("mug_on_hook")
 
 
+@pytest.mark.exhaustive
 def test_the_claims_hold(run: Run) -> None:
     assert run.holds() == dict.fromkeys(names(mug_on_hook.ANALYSIS.CLAIMS), True)
     mug = next(mesh for mesh in run.trial.meshes if mesh["body"] == "mug")

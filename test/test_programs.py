@@ -77,6 +77,7 @@ def test_a_state_decides_how_a_world_goes_on(method: str) -> None:
 @pytest.mark.parametrize(
     "name", [n if n in SAMPLE else pytest.param(n, marks=pytest.mark.exhaustive) for n in EXPERIMENTS]
 )
+@pytest.mark.exhaustive
 def test_a_state_decides_how_the_worlds_of_experiments_go_on(name: str) -> None:
     # a nut of 17 g on some hundred explicit springs is unstable under random wrenches of the size of the others
     goes_on_alike(of_experiment(name), 0.05 if name == "nut_and_bolt" else 0.5)

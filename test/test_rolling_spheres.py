@@ -50,6 +50,7 @@ def default():
     return run(compare=True)
 
 
+@pytest.mark.exhaustive
 def test_the_claims_hold(default):
     _, samples, findings = default
     assert holds(findings) == dict.fromkeys(NAMES, True)

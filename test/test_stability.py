@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 import yaml
+from conftest import sampled
 from offline_runs import run_unrecorded
 from scipy.spatial.transform import Rotation
 
@@ -558,17 +559,14 @@ def test_what_was_recorded_is_read_back_whatever_its_gains(tmp_path: Path) -> No
 
 
 @pytest.mark.long
-def test_every_experiment_has_gains_to_spare() -> None:
+@pytest.mark.parametrize("name", sampled(experiment.catalogue(), "corner_peg", "static_wall", "two_hands"))
+def test_every_experiment_has_gains_to_spare(name: str) -> None:
     """The gains of the published experiments could be a tenth larger, in their worst direction."""
-    checked = 0
-    for name in experiment.catalogue():
-        (trial,) = experiment.load(name)
-        if trial.experiment.standalone or trial.experiment.controller.type in ("direct", "excitation"):  # without gains
-            continue
-        if trial.experiment.controller.allow_active:  # on a boundary by design
-            continue
-        controller, coupled = trial.experiment.controller, trial.coupled_inertias
-        more = with_gains(controller, {key: tuple(getattr(controller, key)) for key in ("stiffness", "damping")}, 1.1)
-        assert not more.stability_problem(coupled, trial.experiment.rate), name
-        checked += 1
-    assert checked >= 17
+    (trial,) = experiment.load(name)
+    controller, coupled = trial.experiment.controller, trial.coupled_inertias
+    if trial.experiment.standalone or controller.type in ("direct", "excitation"):
+        pytest.skip("without gains")
+    if controller.allow_active:
+        pytest.skip("on a boundary by design")
+    more = with_gains(controller, {key: tuple(getattr(controller, key)) for key in ("stiffness", "damping")}, 1.1)
+    assert not more.stability_problem(coupled, trial.experiment.rate)

@@ -22,7 +22,11 @@ with mock.patch("gc.set_threshold"):
 
 @pytest.mark.parametrize(
     "arguments",
-    [("-m", "ruff", "check", "."), ("-m", "ruff", "format", "--check", "."), ("-c", MYPY)],
+    [
+        ("-m", "ruff", "check", "."),
+        ("-m", "ruff", "format", "--check", "."),
+        pytest.param(("-c", MYPY), marks=pytest.mark.exhaustive),
+    ],
     ids=["ruff-check", "ruff-format", "mypy"],
 )
 def test_tool(arguments: tuple[str, ...]) -> None:
