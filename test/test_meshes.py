@@ -10,7 +10,7 @@ import pytest
 import trimesh
 from test_shapes import l_shape
 
-from haptic_sim.geometry import decomposition, soundness
+from haptic_sim.geometry import decomposition, meshes, soundness
 from haptic_sim.geometry.decomposition import surface_error
 from haptic_sim.geometry.mesh_files import MeshError
 from haptic_sim.geometry.meshes import take
@@ -97,6 +97,13 @@ def test_solids_that_touch_along_an_edge() -> None:
     faces[3] = faces[3][::-1]
     found, notes = soundness.mended(trimesh.Trimesh(both.vertices, faces, process=False))
     assert notes == ("triangles that were turned the wrong way are turned",) and found.volume == pytest.approx(2.0)
+
+
+def test_coarse_pieces_name_what_is_finer(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(meshes, "COARSE", -1.0)
+    taken = take(l_shape())
+    assert taken.chosen == "pieces"
+    assert re.search(r"this is \S+ % of its diagonal: as: field is finer, and so are pieces with", taken.summary)
 
 
 def test_a_slot_without_width() -> None:

@@ -132,7 +132,8 @@ def take(mesh: trimesh.Trimesh, how: As | Literal["connected"] = "automatic", er
     except NotConvexError:
         if how == "connected":
             raise
-        return replace(_decomposed(sound, error), notes=notes)
+        found = _decomposed(sound, error)
+        return replace(found, notes=(*notes, *found.notes))
     return Taken(
         "itself" if len(pieces) == 1 else "connected pieces",
         tuple(pieces),
