@@ -379,7 +379,7 @@ def recoveries(dataset: Dataset, estimates: Sequence[Estimate]) -> list[Recovery
     """How well just noticeable differences and Weber fractions of simulated observers are found again."""
     truths: dict[tuple[str, int], ObserverParameters] = {}
     for participant, number in dataset.sessions():
-        by = dataset.replayed(participant, number)[1].get("by", {})
+        by = dataset.answerer(participant, number)
         if by.get("kind") == "simulated":
             parameters = ObserverParameters.model_validate(by["observer"])
             one = observer_of_session(parameters, by["seed"], dataset.study.name, participant, number)

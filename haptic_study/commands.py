@@ -116,12 +116,11 @@ def _simulate(dataset: Dataset, wanted: dict[str, Any]) -> int:
     """Run what is left of the simulated sessions, and write tables and page."""
     progress.report = progress.Progress(lambda text: print(f"haptics: {text}", file=sys.stderr))
     present(dataset.study, _first_motion(dataset, wanted))  # compiles before the processes fork
-    begun = set(dataset.sessions())
 
     def run(participant: str) -> None:
         by = {"kind": "simulated", "observer": wanted["observer"], "seed": wanted["seed"]}
-        resumed = (participant, 1) in begun or dataset.folder(participant, 1).joinpath("journal.jsonl").exists()
-        opened = dataset.resume(participant, 1) if resumed else dataset.begin(participant, 1, by)
+        begun = (participant, 1) in dataset.sessions()  # also where a process has ended in the middle of it
+        opened = dataset.resume(participant, 1) if begun else dataset.begin(participant, 1, by)
         with opened as recording:
             SimulatedParticipant(dataset, recording, record=wanted["record"]).run()
 
@@ -164,9 +163,8 @@ def _conclude(dataset: Dataset, kinds: Sequence[str] = ()) -> int:
     written = page.write(dataset, estimates, kinds)
     print(dataset.directory)
     for one in groups(estimates):
-        where = f"{one.task}, {one.condition}" if one.condition else one.task
         interval = f" ({one.mean.low:.4g} to {one.mean.high:.4g})" if len(one.values) > 1 else ""
-        print(f"  {where}: {NAMES[one.name]} {one.mean.value:.4g}{interval}, {len(one.values)} participants")
+        print(f"  {page.where(one)}: {NAMES[one.name]} {one.mean.value:.4g}{interval}, {len(one.values)} participants")
     for found in recoveries(dataset, estimates):
         truth = f"{NAMES[found.name]} of the simulated observers {found.truth:.4g}"
         print(f"  {found.task}: {truth}; {found.held} of {found.count} intervals hold it")

@@ -173,6 +173,11 @@ class Dataset:
             Journal(self.folder(participant, session) / "journal.jsonl"), Session(self.study, participant, session)
         )
 
+    def answerer(self, participant: str, session: int) -> dict[str, Any]:
+        """Who answers in a session, as `begin` was told, without replaying it."""
+        entries = journal.read(self.folder(participant, session) / "journal.jsonl")[0]
+        return dict(entries[0].get("by") or {}) if entries else {}
+
     def replayed(self, participant: str, session: int) -> tuple[Session, dict[str, Any]]:
         """A session as its journal has it, for reading; and the journal's first entry."""
         entries = journal.read(self.folder(participant, session) / "journal.jsonl")[0]

@@ -53,7 +53,7 @@ def write(dataset: Dataset, estimates: Sequence[Estimate], kinds: Collection[str
 def _header(dataset: Dataset, estimates: Sequence[Estimate]) -> str:
     study = dataset.study
     people = dict.fromkeys(one for one, _ in dataset.sessions())
-    kinds = [dataset.replayed(*one)[1].get("by", {}).get("kind", "person") for one in dataset.sessions()]
+    kinds = [dataset.answerer(*one).get("kind", "person") for one in dataset.sessions()]
     simulated = sum(kind == "simulated" for kind in kinds)
     rows = [
         ("Study", f"{study.name}, digest {study.digest[:12]}"),
@@ -64,13 +64,14 @@ def _header(dataset: Dataset, estimates: Sequence[Estimate]) -> str:
     description = f"<p>{html.shown(study.parameters.description)}</p>" if study.parameters.description else ""
     unsolved = [one for one in estimates if one.problem]
     notes = "".join(
-        f'<p class="notice">{escape(one.participant)}, {escape(_where(one))}: {escape(one.problem)}</p>'
+        f'<p class="notice">{escape(one.participant)}, {escape(where(one))}: {escape(one.problem)}</p>'
         for one in unsolved
     )
     return f"{description}\n{html.facts(rows)}\n{notes}"
 
 
-def _where(one: Estimate | Group | Recovery) -> str:
+def where(one: Estimate | Group | Recovery) -> str:
+    """Task and condition of a result."""
     return f"{one.task}, {one.condition}" if one.condition else one.task
 
 
@@ -165,7 +166,7 @@ def _of_group(dataset: Dataset, found: Sequence[Group]) -> Figure:
     head = ["Task", "Measure", "Participants", "Mean (95 % interval)", "Standard deviation"]
     rows = [
         [
-            _where(one),
+            where(one),
             _name(dataset, one.task, one.name),
             str(len(one.values)),
             _text(one.mean),
@@ -285,7 +286,7 @@ def _recovered(found: Sequence[Recovery]) -> Figure:
         scale = one.deviation * math.sqrt(2.0)  # of a difference of two independent errors
         rows.append(
             [
-                _where(one),
+                where(one),
                 NAMES[one.name],
                 units.text(one.truth, 3),
                 _text(one.mean),

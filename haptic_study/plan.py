@@ -15,7 +15,7 @@ from haptic_study.session import End, Form, Page, Paused, Rest, Session, Trial
 from haptic_study.simulation import observer_of_session, simulated_answers
 from haptic_study.tasks import FreeParameters, StimulusTask
 
-REHEARSED = 12
+FORESEEN = 12
 """Sessions from which the expected number of trials is taken."""
 CHECKED = 400
 """Largest number of different settings that the experiment is asked for."""
@@ -56,7 +56,7 @@ def plan(study: Study) -> Plan:
     length = study.trial({}).experiment.duration
     trials, intervals, durations = [], [], []
     shown: dict[str, tuple[str, Mapping[str, Any]]] = {}
-    for number in range(REHEARSED):
+    for number in range(FORESEEN):
         session = Session(study, f"{number + 1:02d}")
         durations.append(0.0)
         presented = 0
@@ -128,11 +128,12 @@ def _foreseen(session: Session) -> Iterator[tuple[Any, list[dict[str, Any]]]]:
                 labels = (trial.number, trial.presentation)
                 answer: Any = "success" if stable.uniform("plan", *labels) < 0.5 else "failure"
                 if isinstance(task, StimulusTask):
-                    percepts = [
-                        value + observer.parameters.sigma(value) * float(random.standard_normal())
-                        for i, value in enumerate(trial.values)
-                        for random in (stable.generator("plan", session.participant, *labels, i),)
+                    noise = [
+                        float(stable.generator("plan", session.participant, *labels, i).standard_normal())
+                        for i in range(len(trial.values))
                     ]
+                    sigma = observer.parameters.sigma
+                    percepts = [value + sigma(value) * x for value, x in zip(trial.values, noise, strict=True)]
                     answer = observer.answer(task, percepts, *labels)
                 session.apply({"event": "answer", "trial": trial.number, "answer": answer})
 

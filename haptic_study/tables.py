@@ -107,10 +107,7 @@ def write(dataset: Dataset) -> None:
         person = people.setdefault(participant, {"participant_id": f"sub-{participant}", "sessions": 0})
         person["sessions"] += 1
         person["kind"] = (first.get("by") or {}).get("kind", "person")
-        person |= between(session)
-        person |= {
-            key: value for form, answers in session.forms if form.block is None for key, value in answers.items()
-        }
+        person |= between(session) | asked(session)
         _write_session(dataset, session)
     items = {name: item for one in study.parameters.questionnaires.values() for name, item in one.items.items()}
     columns: dict[str, Any] = {
