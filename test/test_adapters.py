@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
+import pytest
 from conftest import PRODUCT, ROOT
 
 FILES = [path for package in PRODUCT for path in sorted((ROOT / package).rglob("*.py"))]
@@ -59,6 +60,7 @@ def test_only_adapters_import_private_modules() -> None:
             assert not private or name.startswith(("__future__", *PRODUCT)), f"{place}: {name}"
 
 
+@pytest.mark.exhaustive
 def test_only_adapters_use_private_attributes_of_others() -> None:
     """Private to others is a name that no file of ours defines, and the handle of an object of rclpy."""
     ours: set[str] = set()

@@ -39,9 +39,8 @@ def test_lockstep_and_offline_give_the_same_bits(haptics: Callable[..., Haptics]
     graph.check_lockstep_is_offline(haptics, tmp_path, name, *DISPLAY, "--duration", "0.25")
 
 
-@pytest.mark.parametrize(
-    "flags", [(), pytest.param(("--composed",), marks=pytest.mark.exhaustive)], ids=["graph", "composed"]
-)
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("flags", [(), ("--composed",)], ids=["graph", "composed"])
 def test_on_the_clock_the_device_follows_and_the_trial_simulates_again(
     haptics: Callable[..., Haptics], tmp_path: Path, flags: tuple[str, ...]
 ) -> None:

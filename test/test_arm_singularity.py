@@ -107,6 +107,7 @@ def test_sweep_over_holds_makes_two_trials():
     assert [trial.label for trial in trials] == ["scene.hold=wrist", "scene.hold=elbow"]
 
 
+@pytest.mark.exhaustive
 @pytest.mark.drawn
 def test_figures(wrist):
     check_figures(wrist)

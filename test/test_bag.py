@@ -237,6 +237,7 @@ def test_metadata_says_what_rosbags_writer_says(tmp_path):
     assert {"rosbag2_bagfile_information": inner} == yaml.safe_load(found)
 
 
+@pytest.mark.exhaustive
 def test_type_hashes_are_those_of_rosidl(tmp_path):
     adapter = pytest.importorskip("rosidl_adapter.msg")
     generator = pytest.importorskip("rosidl_generator_type_description")

@@ -12,6 +12,7 @@ pytest.importorskip("igl")
 from benchmarks import fields, suite
 
 
+@pytest.mark.exhaustive
 def test_every_contestant_is_measured_and_drawn() -> None:
     found = list(fields.growth(suite._row, sizes=(1000,), steps=3))
     times = [one for one in found if one["unit"] == "us"]

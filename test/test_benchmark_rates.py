@@ -33,6 +33,7 @@ def cells() -> dict[tuple[str, int], Cell]:
         return found
 
 
+@pytest.mark.exhaustive
 def test_a_wall_at_the_servo_rate_is_entered_by_less_than_a_tick(cells: dict[tuple[str, int], Cell]) -> None:
     """Its impact stops the tool within the tick, v T; the environment's own does so two ticks later."""
     speed = math.sqrt(2.0 * PUSH / MASS * 0.034)

@@ -15,6 +15,7 @@ def run() -> Run:
     return Run("bone_saddle")
 
 
+@pytest.mark.exhaustive
 def test_the_claims_hold(run: Run) -> None:
     assert run.holds() == dict.fromkeys(names(bone_saddle.ANALYSIS.CLAIMS), True)
     (bone,) = run.trial.meshes

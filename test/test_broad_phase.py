@@ -38,6 +38,7 @@ def shape(rng: np.random.Generator) -> coal.ShapeBase:
     return coal.Sphere(size) if rng.random() < 0.5 else coal.Box(*(size * rng.uniform(0.2, 1.0, 3)))
 
 
+@pytest.mark.exhaustive
 @settings(max_examples=examples(40))
 @given(
     seed=st.integers(0, 2**32 - 1),

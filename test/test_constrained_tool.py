@@ -359,6 +359,7 @@ def test_true_is_what_yaml_makes_of_it():
     assert np.abs(printed.evaluate(q, v).A.copy() - true.evaluate(q, v).A).max() > 1e-3
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("solver", [PROJECTED, ConstraintParameters(integrator="explicit"), STABILISED])
 @pytest.mark.parametrize(
     ("changes", "tick", "problem"),

@@ -62,6 +62,7 @@ SYSTEMS = {
 }
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("name", sampled(SYSTEMS, "tilted"))
 def test_energy_and_constraints_are_kept_at_ten_radians_a_second(name):
     build, wish = SYSTEMS[name]
@@ -77,6 +78,7 @@ def test_energy_and_constraints_are_kept_at_ten_radians_a_second(name):
     assert max(solver.residuals) < 1e-10
 
 
+@pytest.mark.exhaustive
 @pytest.mark.long
 @pytest.mark.parametrize("name", sampled(SYSTEMS, "disk"))
 def test_residuals_stay_small_for_a_minute_under_force(name):

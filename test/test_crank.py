@@ -104,6 +104,7 @@ def test_another_inertia_is_noticed(alone):
     assert crank.ANALYSIS.law(type(alone.trial)(wrong), alone.samples).error > 0.03
 
 
+@pytest.mark.exhaustive
 @pytest.mark.drawn
 def test_figures(with_device):
     check_figures(with_device)

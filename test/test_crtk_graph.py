@@ -383,6 +383,7 @@ class Client:
 MECHANISM = Pantograph(0.07, 0.09, 0.038)
 
 
+@pytest.mark.exhaustive
 def test_a_client_of_a_hardware_device_sees_it_pushes_it_loses_it_and_gets_it_back(
     haptics: Callable[..., Haptics], tmp_path: Path
 ) -> None:

@@ -238,6 +238,7 @@ def test_whichever_thread_of_another_device_ends_its_force_ends(
     kill(tmp_path, stands(device), name)
 
 
+@pytest.mark.exhaustive
 def test_the_loop_of_force_dimension_outlives_an_exception_in_its_thread(
     tmp_path: Path, stands: Callable[[str], Stand]
 ) -> None:
@@ -321,9 +322,10 @@ def raise_in_drivers(folder: Path) -> None:
     runner._become = raising  # type: ignore[assignment]
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize(
     "name",
-    ["servo", *(pytest.param(one, marks=pytest.mark.exhaustive) for one in ("executor", "requests", "haply 2diy"))],
+    ["servo", "executor", "requests", "haply 2diy"],
 )
 def test_a_driver_one_of_whose_threads_has_ended_is_started_again_and_has_force_again(
     haptics: Callable[..., Haptics], tmp_path: Path, name: str
@@ -385,6 +387,7 @@ def hang_in_library(folder: Path) -> None:
     Haply2diy.read, link.HUNG = hang, 0.2  # type: ignore[method-assign]
 
 
+@pytest.mark.exhaustive
 def test_a_library_that_hangs_ends_the_process_and_it_says_why(tmp_path: Path, stands: Callable[[str], Stand]) -> None:
     with driven(tmp_path, partial(hang_in_library, tmp_path), stands("haply_2diy")) as one:
         one.wait_for_force()

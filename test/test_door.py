@@ -105,6 +105,7 @@ def test_another_inertia_is_noticed(alone):
     assert law.error > 0.03
 
 
+@pytest.mark.exhaustive
 @pytest.mark.drawn
 def test_figures(with_device):
     check_figures(with_device)

@@ -332,6 +332,7 @@ EVENTS = f"""{",".join(EVENT_COLUMNS)}
 """
 
 
+@pytest.mark.exhaustive
 def test_trial_of_dragged_bodies_verifies_runs_again_and_knows_the_work(tmp_path: Path) -> None:
     (tmp_path / "events.csv").write_text(EVENTS)
     settings = [f"operator={{type: pointer, events: {tmp_path / 'events.csv'}}}"]

@@ -38,6 +38,7 @@ def whole(request: pytest.FixtureRequest) -> tuple[Any, Samples, Findings]:
     return run(request.param, compare=True)
 
 
+@pytest.mark.exhaustive
 def test_every_claim_holds(whole: tuple[Any, Samples, Findings]) -> None:
     trial, _, findings = whole
     found = holds(findings)

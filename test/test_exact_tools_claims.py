@@ -188,6 +188,7 @@ def test_names_are_those_of_the_contract_and_each_has_a_mutation(name: str, alon
     assert tried == set(expected)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("name", TOOLS)
 def test_claims_hold_of_the_tool_and_of_its_device(name: str, alone: dict[str, Run], displayed: dict[str, Run]) -> None:
     undecided = {"explicit_energy": None}
@@ -202,6 +203,7 @@ def test_a_tool_that_is_wrong_fails(row: int, alone: dict[str, Run]) -> None:
     assert run.holds(mutation(run.samples, "tool"))[claim] is False
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("row", range(len(TABLE)))
 def test_a_device_that_is_wrong_fails(row: int, displayed: dict[str, Run]) -> None:
     name, claim, _, mutation = TABLE[row]

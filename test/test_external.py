@@ -42,6 +42,7 @@ def test_offline_there_is_no_node_to_wait_for() -> None:
         trial.in_mode("offline")
 
 
+@pytest.mark.exhaustive
 @pytest.mark.long
 def test_the_example_is_the_virtual_coupling_that_it_copies(haptics: Callable[..., Haptics], tmp_path: Path) -> None:
     """In lockstep, to rounding; device and tool are verified bit by bit from its commands."""

@@ -62,6 +62,7 @@ def _run(haptics: Callable[..., Haptics], folder: Path, script: Path, *arguments
     return status, run.err
 
 
+@pytest.mark.exhaustive
 @pytest.mark.long
 def test_the_example_holds_against_the_push_and_is_verified(haptics: Callable[..., Haptics], tmp_path: Path) -> None:
     """At rest the display renders the push, and the coupling is stretched by it over its stiffness."""

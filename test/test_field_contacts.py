@@ -39,6 +39,7 @@ def test_torus_on_a_plane():
         assert np.abs(local.mean(axis=0)[:2]).max() < 0.01, "all around"
 
 
+@pytest.mark.exhaustive
 def test_torus_on_torus(two_tori):
     """One hangs in the other: the nearest points lie on the line between the centres of their circles."""
     for gap in (-4e-4, 3e-4):

@@ -71,6 +71,7 @@ def test_a_sphere_comes_to_rest_in_a_cup(folder, method):
     assert environment.contacts
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("method", METHODS)
 def test_drops_of_concave_meshes_gain_no_energy(folder, method):
     """What their motion has is never more than what gravity has given, and little of it is left at the end."""

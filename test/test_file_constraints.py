@@ -122,6 +122,7 @@ def as_stiff(path: Path, period: float, steps: int) -> tuple[dict[str, float], n
     return {model.joint(i).name: float(data.qpos[model.jnt_qposadr[i]]) for i in range(model.njnt)}, data
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("name", list(EQUALITIES))
 def test_equality_constraints_are_exact_and_move_as_stiff_ones_of_mujoco(tmp_path: Path, name: str) -> None:
     """MuJoCo's stiff constraints differ from rigid ones in proportion to the step; the difference halves with it."""

@@ -55,6 +55,7 @@ def data(vendor: Library, name: str = "sigma7", **connection: object) -> Hardwar
     return driver_checks.parameters(name, {"library": str(vendor.path), **connection})
 
 
+@pytest.mark.exhaustive
 @pytest.mark.long
 @pytest.mark.parametrize("direction", LOOK)
 def test_a_push_and_a_turn_along_each_axis_are_felt_along_it(vendor: Library, direction: str) -> None:
@@ -251,6 +252,7 @@ def test_a_device_that_cannot_home_says_so(vendor: Library) -> None:
         assert "drdIsSupported: the device cannot home by itself: calibrate it by hand" in link.life.fault
 
 
+@pytest.mark.exhaustive
 def test_a_library_without_homing_says_what_to_use(vendor: Library, tmp_path: Path) -> None:
     alone = Library(library("dhd", tmp_path, "ALONE"), period=0.5e-3, trip=NEVER)
     with linked(alone) as (link, tick):

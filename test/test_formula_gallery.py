@@ -209,6 +209,7 @@ def test_the_papers_coefficients_are_those_it_publishes() -> None:
         np.testing.assert_allclose(found, wanted, atol=1e-12, err_msg=name)
 
 
+@pytest.mark.exhaustive
 def test_the_bicycles_formulas_linearised_are_the_papers_equations() -> None:
     g = benchmark().parameters["g"]
     for v, values in EIGENVALUES.items():

@@ -129,6 +129,7 @@ for each, claims in NAMES.items():
         WRONG.append((each, "energy_kept", lambda run: scaled(run.samples, 1e12, "energy_numerical")))
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("name", NAMES)
 def test_claims_hold_and_each_has_a_wrong_trial(name: str) -> None:
     run = tried(name)

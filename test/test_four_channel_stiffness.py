@@ -56,6 +56,7 @@ def test_every_claim_is_judged(trial: Trial, runs: dict[str, Samples]) -> None:
     )
 
 
+@pytest.mark.exhaustive
 def test_what_is_felt_at_the_limit_of_stability(trial: Trial) -> None:
     short = replace(trial, experiment=trial.experiment.model_copy(update={"duration": 1.2}))
     felt = {

@@ -847,6 +847,7 @@ def test_mobility_is_exact_for_equal_contacts_on_one_body() -> None:
     np.testing.assert_allclose(mobility, 1.0, rtol=1e-14)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.long
 @all_models
 def test_any_system_of_contacts_comes_to_rest(model: int) -> None:

@@ -187,6 +187,7 @@ def analyses() -> dict[str, Compared]:
     return {name: Compared(name) for name in TABLE}
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("name", TABLE)
 def test_each_claim_has_a_mutation_and_is_what_is_known_of_it(name: str, analyses: dict[str, Compared]) -> None:
     declared = names(analyses[name].analysis.CLAIMS)  # type: ignore[arg-type]

@@ -140,6 +140,7 @@ VALUES = st.sampled_from(
 )
 
 
+@pytest.mark.exhaustive
 @pytest.mark.long
 @examples(60)
 @given(st.data())
@@ -184,6 +185,7 @@ def mangled(data: st.DataObject, content: bytes) -> bytes:
 TABLE = "\n".join([",".join(COLUMNS), *(f"{i / 10},0,{i},0,0,0,0.5" for i in range(20))]).encode()
 
 
+@pytest.mark.exhaustive
 @pytest.mark.long
 @examples(80)
 @given(st.data())
@@ -223,6 +225,7 @@ def trial(tmp_path_factory: pytest.TempPathFactory) -> Path:
 SUMMARIES = ["{}", "[]", "null", "[" * 100_000, '{"experiment": 3}', '{"sweep": {}}', "nan", "", "\0", '"x"']
 
 
+@pytest.mark.exhaustive
 @pytest.mark.long
 @examples(12)
 @given(st.data())

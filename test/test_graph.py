@@ -168,6 +168,7 @@ def test_nodes_end_when_the_runner_is_killed(haptics: Callable[..., Haptics], tm
     assert bag.repair(out / "bag") > 0
 
 
+@pytest.mark.exhaustive
 def test_two_trials_side_by_side_do_not_meet_and_the_second_has_a_number(
     haptics: Callable[..., Haptics], tmp_path: Path
 ) -> None:

@@ -34,6 +34,7 @@ def judged(run: Run, references: Mapping[str, Samples]) -> dict[str, bool | None
     return {claim.name: claim.holds for claim in run.analysis.judge(run.trial, run.samples, references).claims}
 
 
+@pytest.mark.exhaustive
 def test_all_claims_hold(run: Run, references: Mapping[str, Samples]) -> None:
     assert judged(run, references) == dict.fromkeys(names(grating.ANALYSIS.CLAIMS), True)
 

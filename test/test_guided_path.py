@@ -79,6 +79,7 @@ def test_lockstep_and_offline_give_the_same_bits(haptics: Callable[..., Haptics]
     check_lockstep_is_offline(haptics, tmp_path, "guided_path", "--set", "analysis=trial", "--set", "duration=0.5")
 
 
+@pytest.mark.exhaustive
 def test_fields_are_switched_while_a_trial_runs_which_is_repeated_bit_by_bit(
     haptics: Callable[..., Haptics], tmp_path: Path
 ) -> None:

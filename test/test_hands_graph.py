@@ -45,6 +45,7 @@ def test_lockstep_gives_the_bits_of_an_offline_run(haptics: Callable[..., Haptic
     assert (verified.status, "identical" in verified.out) == (0, True), verified.err
 
 
+@pytest.mark.exhaustive
 def test_in_realtime_each_core_has_the_messages_of_its_hand(haptics: Callable[..., Haptics], tmp_path: Path) -> None:
     out = tmp_path / "o"
     arguments = ("--set", "rate=250", "--set", "health.missed_share=1", "--set", "analysis=trial")

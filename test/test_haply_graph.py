@@ -24,6 +24,7 @@ from stand_ins.haply import Service
 SWING, PERIOD = 0.08, 1.5  # [m], [s] of the hand; the nearest wall is 34 mm from its start
 
 
+@pytest.mark.exhaustive
 def test_a_wall_is_felt_until_the_device_is_lost_and_the_trial_verifies(
     haptics: Callable[..., Haptics], tmp_path: Path
 ) -> None:

@@ -32,6 +32,7 @@ def wrench(tool: HapticTool) -> np.ndarray:
     return PUSH - np.array([20.0, 20.0, 20.0, 1e-3, 1e-3, 1e-3]) * tool.state.twist - held
 
 
+@pytest.mark.exhaustive
 def test_it_feels_what_it_presses_on() -> None:
     """3 N on a block that lies on the floor: as much at the hand, and on MuJoCo's block."""
     model, data, tool = opened()

@@ -21,6 +21,7 @@ def test_a_trial_on_the_ideal_device_is_compared_with_nothing() -> None:
     assert "ideal_device" not in run("corner_peg", {"analysis": "trial"}, duration=0.05).summary
 
 
+@pytest.mark.exhaustive
 def test_without_motors_limits_friction_and_encoders_nothing_changes_but_the_integration() -> None:
     exact = {"device.counts": 0, "device.viscous_friction": 0.0, "device.coulomb_friction": 0.0}
     found = run("corner_peg", PANTOGRAPH | exact, duration=0.3).summary["ideal_device"]["metrics"]

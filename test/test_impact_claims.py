@@ -254,6 +254,7 @@ def published(analysis: str, claim: str) -> bool | None:
     return None if claim in UNDECIDED.get(analysis, []) else claim not in FAIL.get(analysis, [])
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("name", TABLE)
 def test_each_claim_has_a_mutation_and_is_what_is_known_of_it(name: str, analyses: dict[str, Compared]) -> None:
     declared = names(analyses[name].analysis.CLAIMS)  # type: ignore[arg-type]

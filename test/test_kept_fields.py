@@ -27,6 +27,7 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
+@pytest.mark.exhaustive
 def test_the_second_field_is_the_first_one(cache: Path) -> None:
     mesh = merged(*torus(0.03, 0.012, (24, 12)))
     first, second = (meshes.take(mesh, "field", 1e-3) for _ in range(2))

@@ -85,6 +85,7 @@ def test_a_shaft_that_misses_its_entry_is_noticed(alone):
     assert {c.name: c.holds for c in claims}["entry_point"] is False
 
 
+@pytest.mark.exhaustive
 @pytest.mark.drawn
 def test_figures(with_device):
     check_figures(with_device)

@@ -147,6 +147,7 @@ def alone() -> dict[str, Run]:
     return {name: Run(name, *settings) for name in ("crank", "door", "laparoscopic")}
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("name", LINKAGES)
 def test_each_claim_holds_and_has_a_mutation(name: str, runs: dict[str, Run]) -> None:
     declared = names(runs[name].analysis.CLAIMS)  # type: ignore[arg-type]
@@ -163,6 +164,7 @@ def verdict(run: Run, claim: str, mutation: Mutation) -> bool | None:
     return next(one.holds for one in claims if one.name == claim)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("row", range(len(TABLE)))
 def test_a_trial_that_is_wrong_fails(row: int, runs: dict[str, Run]) -> None:
     name, claim, mutation = TABLE[row]
@@ -233,6 +235,7 @@ def switched() -> Run:
     return Run("constrained_contact", "duration=3.5")
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("row", range(len(SWITCHED)))
 def test_a_switched_trial_that_is_wrong_fails(row: int, switched: Run) -> None:
     claim, mutation = SWITCHED[row]

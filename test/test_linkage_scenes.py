@@ -30,6 +30,7 @@ def held(scene):
     return body, Hand(body, tolerance=world.rank_tolerance, fade=world.rank_fade)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize(
     ("scene", "rank"),
     [

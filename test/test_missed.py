@@ -56,6 +56,7 @@ def test_a_foreign_publisher_is_named_in_the_reason() -> None:
     assert found.reason.endswith("of them; its topics had a foreign publisher (465 messages refused)")
 
 
+@pytest.mark.exhaustive
 def test_a_trial_whose_controller_stood_still_has_failed(haptics: Callable[..., Haptics], tmp_path: Path) -> None:
     """Of 10 s it stands until 3 s of ticks have had no answer: more than the fifth that is allowed."""
     out = tmp_path / "out"

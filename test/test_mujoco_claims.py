@@ -28,11 +28,13 @@ def runs() -> dict[str, Run]:
     return {name: Run(name) for name in CLAIMS}
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("name", CLAIMS)
 def test_the_claims_hold(runs: dict[str, Run], name: str) -> None:
     assert runs[name].holds() == dict.fromkeys(CLAIMS[name], True)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize(
     ("name", "settings", "fails"),
     [

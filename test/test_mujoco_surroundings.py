@@ -69,6 +69,7 @@ def feel(surroundings: Surroundings, world: Any, target: np.ndarray, seconds: fl
     return state
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("sideways", [0.0, 0.003])
 @pytest.mark.parametrize("depth", [0.0, 0.002, 0.006])
 def test_a_pressed_box_is_felt_as_in_our_own_engine(depth: float, sideways: float) -> None:

@@ -30,6 +30,7 @@ def chain(masses: Any, velocities: Any, method: str, e: float, law: str = "seque
     return np.array([simulation.v(f"b{i}")[0] for i in range(len(masses))])
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize("balls", [1, 2])
 def test_as_many_balls_leave_a_cradle_as_arrive(method: str, balls: int) -> None:

@@ -125,6 +125,7 @@ def optional() -> set[str]:
     return modules(set().union(*(names(listed) for listed in setup()["extras_require"].values())))
 
 
+@pytest.mark.exhaustive
 @pytest.mark.long
 def test_package_xml_declares_what_runs(declared: dict[str, set[str]]) -> None:
     run = {name for folder in (*sorted(OURS - {"haptics"}), "launch") for name, _ in imported(folder)}
@@ -133,6 +134,7 @@ def test_package_xml_declares_what_runs(declared: dict[str, set[str]]) -> None:
     assert declared["exec_depend"] >= NOT_IMPORTED.keys()
 
 
+@pytest.mark.exhaustive
 @pytest.mark.long
 def test_package_xml_declares_what_is_tested_with(declared: dict[str, set[str]]) -> None:
     needed = {KEYS.get(name, name) for name, _ in imported("test")}

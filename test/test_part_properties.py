@@ -78,6 +78,7 @@ ORDINARY = [
 ]  # every one that may put energy into a hand by itself, and one of each other kind
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize(("kind", "name"), sampled(OURS, *ORDINARY))
 def test_our_parts_have_all_properties(kind: str, name: str) -> None:
     assert failed(kind, trial_of(kind, name, KEYS.get(name, ()))) == {}
@@ -88,6 +89,7 @@ SCENES_OF_EACH_KIND = ("door", "enclosure", "rolling_spheres", "strike")  # a jo
 SCENES = [name for name in groups()["scenes"].entries() if name not in WITH_KEYS]
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("name", sampled(SCENES, *SCENES_OF_EACH_KIND))
 def test_our_scenes_have_all_properties(name: str) -> None:
     """Each in the experiment of its name, if there is one: rolling_spheres starts off its constraints."""

@@ -286,6 +286,7 @@ def test_the_package_of_a_driver_of_hardware_is_recorded(installed: Path) -> Non
         assert parts.packages_of(FurtherDevice(device=device)) == packages
 
 
+@pytest.mark.exhaustive
 def test_a_local_model_of_another_package_is_verified_message_by_message(installed: Path) -> None:
     """Simulated again from the recorded inputs: the same bits; and its wrench is that of the spring."""
     changes = {"environment": {"rate": 60}, "local_model": {"type": "spring_plane", "stiffness": 2000}}

@@ -79,6 +79,7 @@ def largest_gain(method: str, trials: int, seed: int, rests: bool = False) -> tu
     return worst, met
 
 
+@pytest.mark.exhaustive
 @pytest.mark.long
 @pytest.mark.parametrize(
     ("method", "rests"),

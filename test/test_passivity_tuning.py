@@ -65,8 +65,9 @@ def tuned(mass: float, integrator: int) -> Tuning:
     return tune(TuningParameters(device_damping=3.0, rate=RATE, mass=mass, integrator=integrator))
 
 
+@pytest.mark.exhaustive
 @pytest.mark.long
-@pytest.mark.parametrize("integrator", [pytest.param(1, marks=pytest.mark.exhaustive), 3])
+@pytest.mark.parametrize("integrator", [1, 3])
 def test_tuned_gains_keep_the_mass_above_its_minimum(integrator: int) -> None:
     for mass in (0.001, 1.0):
         found = tuned(mass, integrator)

@@ -71,6 +71,7 @@ def default():
     return chosen, samples, ANALYSIS.analyse(chosen, samples)
 
 
+@pytest.mark.exhaustive
 def test_names_are_those_of_the_contract(default):
     findings = default[2]
     contract = ["first_slip_time", "stick_intervals", "drift_under_static_load", "oscillation_energy"]

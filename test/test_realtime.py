@@ -224,9 +224,8 @@ def trial_tool_offset(name: str) -> int:
     return ToolState(q=3, v=3, constraint_directions=36).offsets[name][0]
 
 
-@pytest.mark.parametrize(
-    "flags", [[], pytest.param(["--composed"], marks=pytest.mark.exhaustive)], ids=["graph", "composed"]
-)
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("flags", [[], ["--composed"]], ids=["graph", "composed"])
 def test_a_trial_whose_parameters_were_changed_simulates_again(
     haptics: Callable[..., Haptics],
     tmp_path: Path,
@@ -285,6 +284,7 @@ class Diagnostics:
         return int(self.values.get(key, "0"))
 
 
+@pytest.mark.exhaustive
 def test_a_driver_without_commands_goes_to_zero_force_and_back(
     haptics: Callable[..., Haptics],
     tmp_path: Path,

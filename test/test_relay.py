@@ -183,6 +183,7 @@ def least_energies(guards: tuple[str, ...], seed: int) -> np.ndarray:
     return worst
 
 
+@pytest.mark.exhaustive
 @pytest.mark.long
 @pytest.mark.parametrize("block", sampled(range(BLOCKS), 0))
 def test_no_port_gives_energy_that_it_does_not_have(block: int) -> None:

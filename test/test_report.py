@@ -234,6 +234,7 @@ def test_an_interrupted_run_shows_what_is_there(tmp_path):
     assert "penalties alone (PB)" not in text
 
 
+@pytest.mark.exhaustive
 @pytest.mark.drawn
 def test_a_sweep_has_one_page_over_its_runs(tmp_path):
     sweep(tmp_path, "device.impulse_rendering", ["full", "saturated"])

@@ -54,6 +54,7 @@ def test_each_moves_as_it_does_alone(scene: dict[str, Any], threads: int) -> Non
     np.testing.assert_allclose(found.times, np.arange(1, 41) / 1000.0)
 
 
+@pytest.mark.exhaustive
 def test_a_thousand_worlds_share_a_model() -> None:
     """From one state for all; against a world that is set back to it each time."""
     model, wrenches = Model(ALONE, environment={"method": "penalty"}), pushes(1000, 10)

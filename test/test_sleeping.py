@@ -59,6 +59,7 @@ def settle(world: World, steps: int = 3000) -> None:
     raise AssertionError("the boxes do not fall asleep")
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("method", sampled(METHODS, "constraint"))
 def test_what_falls_asleep_loses_its_kinetic_energy_alone(method: str) -> None:
     """It is a numerical loss; elastic and potential energy stay, and so do contacts, bit by bit."""

@@ -13,6 +13,7 @@ HERE = Path(__file__).parent
 OPTIONS = ("-g", "-O1", "-pthread", "-fms-extensions", "-fsanitize=address,undefined", "-fno-sanitize-recover=all")
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("name", ["dhd", "hd"])
 def test_random_calls_touch_no_foreign_memory(name: str, tmp_path: Path) -> None:
     compiler = shutil.which("cc")

@@ -155,6 +155,7 @@ def change(node: Any, name: str, transition: int) -> None:
     assert graph.ask(node, ChangeState, f"/lab/{name}/change_state", request).success
 
 
+@pytest.mark.exhaustive
 def test_nodes_go_and_come_back(haptics: Callable[..., Haptics], tmp_path: Path) -> None:
     """Deactivated and activated, then killed; meanwhile standard topics are there."""
     out = tmp_path / "out"
@@ -187,11 +188,12 @@ def test_nodes_go_and_come_back(haptics: Callable[..., Haptics], tmp_path: Path)
     assert run.err.count("is started again") == len(NODES)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize(
     "operator",
     [
         pytest.param((), id="constant"),  # it presses the peg into the corner
-        pytest.param(MOVING, id="moving", marks=pytest.mark.exhaustive),
+        pytest.param(MOVING, id="moving"),
     ],
 )
 def test_after_a_new_environment_the_force_is_within_the_limit_where_impulses_are_rendered_in_full(

@@ -107,6 +107,7 @@ def test_with_an_update_in_each_tick_it_is_the_synchronous_world(setting: str) -
         np.testing.assert_allclose(found[0][name], found[1][name], rtol=0, atol=1e-9)
 
 
+@pytest.mark.exhaustive
 def test_stiff_contacts_in_a_world_at_20_hz_are_stable_for_a_minute() -> None:
     """15,000 N/m at a servo rate of 1 kHz, within 5 mm: the motion of the last second is that of the second one."""
     settings = ["rate=1000", "environment.rate=20", "environment.publish=null", "analysis=trial"]

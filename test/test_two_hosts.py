@@ -39,6 +39,7 @@ def verdicts(own: Trial, runs: dict[str, Samples]) -> dict[str, bool | None]:
     return {claim.name: claim.holds for claim in ANALYSIS.judge(own, next(iter(runs.values())), runs).claims}
 
 
+@pytest.mark.exhaustive
 def test_the_claims_hold(runs: Runs) -> None:
     own, found = runs
     assert len(found) == len(KINDS) * len(DELAYS) + 1

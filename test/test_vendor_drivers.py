@@ -339,6 +339,7 @@ def test_each_field_of_each_driver_that_is_wrong_alone_ends_the_force(stand: Sta
     check_mistakes(stand, lambda names: names)
 
 
+@pytest.mark.exhaustive
 def test_a_hand_that_swings_is_believed(stand: Stand) -> None:
     """Its velocities are those of its positions, in each driver's axes and units.
 

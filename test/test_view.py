@@ -369,6 +369,7 @@ def test_a_run_without_a_view_has_no_page(capsys: pytest.CaptureFixture[str], tm
 # The page
 
 
+@pytest.mark.exhaustive
 def test_a_second_client_sees_the_same_and_goes_alone(capfd: pytest.CaptureFixture[str]) -> None:
     trial = load("corner_peg", "duration=0.1")
     frames = RecordedFrames(trial, messages_of(trial))

@@ -61,6 +61,7 @@ def words_of(name: str) -> set[str]:
     return set(re.sub(r"([a-z])([A-Z])", r"\1_\2", name).lower().strip("_").split("_"))
 
 
+@pytest.mark.exhaustive
 def test_no_name_has_a_word_that_style_keeps_out() -> None:
     """But for the key `connection.apart` of a device's data, which files of users have."""
     listed = re.search(r"that no name has: ([a-z, ]+)\.", STYLE.read_text(encoding="utf-8").replace("\n  ", " "))

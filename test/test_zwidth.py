@@ -41,6 +41,7 @@ def gains(K: float, B: float, b: float, **keys: Any) -> bool:
     return any(zwidth.gain(loop, K, B, path)[0] > 0.0 for path in bursts())
 
 
+@pytest.mark.exhaustive
 @pytest.mark.long
 def test_the_boundary_of_a_wall_is_that_of_the_closed_form() -> None:
     """b = K T/2 + B (BROWN 10), found by a hand that looks for energy; to 1e-4 of b."""
@@ -54,6 +55,7 @@ def test_the_boundary_of_a_wall_is_that_of_the_closed_form() -> None:
     assert (found.power[active] > 0.0).all() and (found.power[~active] <= 0.0).all()
 
 
+@pytest.mark.exhaustive
 @pytest.mark.long
 @pytest.mark.parametrize("integrator", [1, 2, 3])
 def test_of_a_mass_it_is_that_of_the_analysis(integrator: int) -> None:
