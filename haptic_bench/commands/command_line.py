@@ -209,12 +209,8 @@ class _Parser(argparse.ArgumentParser):
         raise SystemExit(BAD_INPUT)
 
 
-def parse(arguments: Sequence[str]) -> argparse.Namespace:
-    """The options of a command; `experiment` and `directory` are None for those that have none.
-
-    Raises:
-        SystemExit: help was asked for (0), or there is no such command or option (2).
-    """
+def parsers() -> tuple[argparse.ArgumentParser, dict[str, argparse.ArgumentParser]]:
+    """The parser of the command line, and that of each command."""
     parser = _Parser(
         prog="haptics",
         description="Bench experiments of haptic rendering on ROS 2.",
@@ -224,17 +220,27 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--version", action="version", version=f"haptics {_version()}")
     commands = parser.add_subparsers(metavar="COMMAND")
     _add_commands(commands)
+    return parser, commands.choices
+
+
+def parse(arguments: Sequence[str]) -> argparse.Namespace:
+    """The options of a command; `experiment` and `directory` are None for those that have none.
+
+    Raises:
+        SystemExit: help was asked for (0), or there is no such command or option (2).
+    """
+    parser, commands = parsers()
     if not arguments:
         parser.print_help()
         raise SystemExit(DONE)
-    if not arguments[0].startswith("-") and arguments[0] not in commands.choices:
-        parser.error(f"command {shortened(arguments[0])}: unknown{did_you_mean(arguments[0], commands.choices)}")
+    if not arguments[0].startswith("-") and arguments[0] not in commands:
+        parser.error(f"command {shortened(arguments[0])}: unknown{did_you_mean(arguments[0], commands)}")
     options = parser.parse_args(arguments)
     if "target" in options and options.target is not None:  # a trial that was run, or an experiment
         recorded = os.path.isdir(options.target)
         options.directory, options.experiment = (options.target, None) if recorded else (None, options.target)
     if "command" not in options:
-        parser.error(f"a command is missing (known: {', '.join(commands.choices)})")
+        parser.error(f"a command is missing (known: {', '.join(commands)})")
     return options
 
 
@@ -466,6 +472,10 @@ def _add_commands(commands: Any) -> None:
     )
     command.add_argument("program", nargs=argparse.REMAINDER, help="program and its arguments; default: your shell")
     command.set_defaults(command="haptic_bench.commands.shell:shell")
+
+    command = commands.add_parser("docs", help="build the documentation as a site")
+    command.add_argument("out", nargs="?", metavar="DIR", help="directory of the site; default: .haptics/site")
+    command.set_defaults(command="haptic_bench.commands.docs:docs")
 
     commands.add_parser(
         "test",

@@ -1,0 +1,16 @@
+"""Sphinx's settings for the documentation site: `./haptics docs` builds it."""
+
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+sys.path[:0] = [str(ROOT), str(ROOT / "docs" / "extensions")]
+
+project = "haptics"
+author = copyright = "The haptics developers"
+extensions = ["myst_parser", "generated"]
+exclude_patterns = ["examples/*", "extensions/*"]
+html_theme = "furo"
+html_title = "haptics"
+myst_heading_anchors = 4
+python_use_unqualified_type_names = True

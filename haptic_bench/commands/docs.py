@@ -1,0 +1,64 @@
+"""The function of the command docs: builds the documentation site with Sphinx, installed when first asked for."""
+
+from __future__ import annotations
+
+import argparse
+import fcntl
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+from haptic_bench.catalogue import NotThere
+from haptic_bench.commands.command_line import DONE, FAILED
+
+_ROOT = Path(__file__).resolve().parents[2]
+_LOCK = "requirements-docs.lock"
+
+
+def docs(options: argparse.Namespace) -> int:
+    """`haptics docs [DIR]`: warnings are errors.
+
+    Raises:
+        NotThere: this is no checkout, or Sphinx cannot be installed.
+    """
+    if not (_ROOT / _LOCK).is_file():
+        raise NotThere(f"{_LOCK}: the documentation is built in a checkout, and there is none at {_ROOT}")
+    out = Path(options.out) if options.out else _ROOT / ".haptics" / "site"
+    paths = [str(_installed()), os.environ.get("PYTHONPATH", "")]
+    command = [sys.executable, "-m", "sphinx", "-W", "--keep-going", "-q", "-d", str(_ROOT / ".haptics" / "doctrees")]
+    done = subprocess.run(
+        [*command, str(_ROOT / "docs"), str(out)],
+        env=os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, paths))},
+    )
+    if done.returncode == 0:
+        print(out / "index.html")
+    return FAILED if done.returncode else DONE
+
+
+def _installed() -> Path:
+    """The folder of Sphinx and its packages: apart from the environment, whose versions they do not share.
+
+    Raises:
+        NotThere: they cannot be installed.
+    """
+    folder = _ROOT / ".haptics" / "docs"
+    wanted = (_ROOT / _LOCK).read_text(encoding="utf-8")
+    folder.parent.mkdir(exist_ok=True)
+    with open(folder.with_name("docs.stamp"), "a+", encoding="utf-8") as stamp:
+        fcntl.flock(stamp, fcntl.LOCK_EX)  # another command may be installing them
+        stamp.seek(0)
+        if stamp.read() != wanted or not folder.is_dir():
+            stamp.truncate(0)
+            shutil.rmtree(folder, ignore_errors=True)
+            print("haptics: installing Sphinx for the documentation", file=sys.stderr, flush=True)
+            command = [sys.executable, "-m", "pip", "install", "--no-deps", "--disable-pip-version-check", "--no-input"]
+            done = subprocess.run(
+                [*command, "-q", "--target", str(folder), "-r", str(_ROOT / _LOCK)], capture_output=True, text=True
+            )
+            if done.returncode:
+                last = (done.stderr.strip().splitlines() or ["(nothing)"])[-1]
+                raise NotThere(f"Sphinx cannot be installed: {last}")
+            stamp.write(wanted)
+    return folder
