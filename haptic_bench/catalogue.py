@@ -20,7 +20,7 @@ MESHES = (
     ".glb",
     ".dae",
 )  # as haptic_sim.geometry.mesh_files, which loads NumPy
-IS_A_MESH = "is a mesh, the shape of a body; write it into a world, as README.md does in `A shape of your own`"
+IS_A_MESH = "is a mesh, the shape of a body; write it into a world, as docs/shapes.md does in `A shape of your own`"
 
 _HEADLINE = re.compile(r"(title|source):[ \t]+(?:\"(.*)\"|'(.*)'|(.*?))[ \t]*")
 
