@@ -141,7 +141,8 @@ def _repeat(
     written = repetition.write(study, runs, len(codes), directory)
     print(directory)
     for one in repetition.powers(runs):
-        share = f"found in {one.share.value:.3g} of {one.runs} runs ({one.share.low:.3g} to {one.share.high:.3g})"
+        number = f"{round(one.share.value * one.runs)} of {one.runs} runs"
+        share = f"found in {number}, {one.share.value:.2f} ({one.share.low:.2f} to {one.share.high:.2f})"
         print(f"  {one.task}: {name_of(one.name)}, {one.second} less {one.first}: {share}")
     print(f"  report: {written}")
     return DONE

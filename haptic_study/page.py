@@ -279,7 +279,7 @@ def _modelled(found: Sequence[Group]) -> Figure:
     try:
         models = [mixed_model(own) for own in questions(found) if len(own) > 1]
     except NoStatsmodels as error:
-        return Figure("Mixed models", f"Not computed: {error}.", [])
+        return Figure("Mixed models", "", [], [["Not computed"], [str(error)]])
     head = ["Measure", "Participants", "Coefficient", "Value (95 % interval)", "p"]
     rows = [row for one in models if one is not None for row in _rows_of(one)]
     caption = (

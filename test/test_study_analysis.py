@@ -359,6 +359,7 @@ def test_the_page_has_detection_and_the_analysis_of_variance(tmp_path: Path) -> 
     assert len(estimates) == 9 and all("d_prime" in one.measures for one in estimates)
     text = page.write(dataset, estimates).read_text(encoding="utf-8")
     assert "Analysis of variance" in text and "F(2, 4) = " in text
+    assert "random intercept" in text or "need statsmodels: pip install statsmodels" in text
     assert "Sensitivity d&#x27;" in text and "Criterion" in text
 
 

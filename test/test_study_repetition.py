@@ -209,7 +209,11 @@ def test_a_study_of_the_system_compares_metrics_of_its_trials() -> None:
     The hand's spring K and the wall's k are in series, so that the force grows with k as k K / (k + K).
     """
     task = {"type": "free", "question": "?", "metrics": ["max_rendered_force"], "seeds": True}
-    method = {"type": "constant_stimuli", "levels": [0], "repetitions": 2}
+    method = {
+        "type": "constant_stimuli",
+        "levels": [1, 2],
+        "repetitions": 1,
+    }  # numbers of the trials, without a stimulus
     factor = {"key": "contact.stiffness", "levels": [200.0, 600.0]}
     asked = {"measure": "max_rendered_force", "conditions": ["wall=200.0", "wall=600.0"]}
     study = small(
