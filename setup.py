@@ -64,10 +64,12 @@ setup(
     extras_require={
         "dask": ["distributed>=2024.8"],
         "haply": ["websockets>=13,<17"],  # the driver of the Inverse3
+        "lsl": ["pylsl>=1.16"],  # events of studies for the lab streaming layer
         "meshes": ["coacd>=1.0.5", "pycollada>=0.8"],  # concave meshes as convex pieces, and meshes of DAE files
         "mujoco": ["mujoco>=3.5"],  # worlds that MuJoCo simulates
         "pandas": ["pandas>=2.0"],  # samples as a DataFrame
         "spacemouse": ["pyspacemouse>=2.0"],  # `haptics point spacemouse`; needs the system's hidapi
+        "statistics": ["statsmodels>=0.14"],  # mixed models of studies
         "test": [
             "example-robot-data>=4",
             "hypothesis>=6.90",

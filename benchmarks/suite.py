@@ -22,6 +22,7 @@ from benchmarks import devices as benchmark_devices
 from benchmarks import fields as benchmark_fields
 from benchmarks import graph as benchmark_graph
 from benchmarks import local_model as benchmark_local_model
+from benchmarks import outlets as benchmark_outlets
 from benchmarks import rates as benchmark_rates
 from benchmarks import view as benchmark_view
 from benchmarks import worlds as benchmark_worlds
@@ -207,6 +208,11 @@ def fields() -> Iterator[Result]:
     return benchmark_fields.measure(_row)
 
 
+def outlets() -> Iterator[Result]:
+    """From an event of a session to its code in another recorder, by each outlet."""
+    return benchmark_outlets.measure(_row)
+
+
 BENCHMARKS: dict[str, Callable[[], Iterable[Result]]] = {
     "offline": offline,
     "lockstep": lockstep,
@@ -223,6 +229,7 @@ BENCHMARKS: dict[str, Callable[[], Iterable[Result]]] = {
     "devices": devices,
     "worlds": worlds,
     "fields": fields,
+    "outlets": outlets,
 }
 
 

@@ -13,7 +13,8 @@ Of yes/no and same/different by the method of constant stimuli, with catch trial
 as means over the levels (`psychophysics.detection`). Adaptive methods present a level too seldom for it.
 
 Magnitude estimation gives the exponent of Stevens's power law, adjustment the mean of what was set, a free manipulation
-the rate of success, and the mean time of the successes where the task names the metric that is the time.
+the rate of success, the mean time of the successes where the task names the metric that is the time, and the means of
+metrics. Of every task whose answers have times there is the median response time.
 """
 
 from __future__ import annotations
@@ -36,8 +37,6 @@ from haptic_study.session import Row, Session
 from haptic_study.simulation import observer_of_session
 from haptic_study.tasks import AnyTask, ForcedChoiceParameters, FreeParameters, StimulusTask, TaskParameters
 
-RATE = (0.0, 0.06)
-"""Bounds of guess and lapse rates that are free because of lapses (Wichmann and Hill 2001a)."""
 Z_975 = 1.959963984540054
 """Phi^-1(0.975)."""
 
@@ -119,10 +118,16 @@ NAMES = {
     "set": "Value that was set",
     "success": "Rate of success",
     "time": "Time of a success [s]",
+    "response_time": "Response time [s]",
 }
-"""Names of measures."""
+"""Names of measures; any other is a metric of the experiment's analysis."""
 OF_STIMULUS = ("pse", "jnd", "threshold", "set")
 """Measures with the unit of the stimulus."""
+
+
+def name_of(measure: str) -> str:
+    """What a measure is called; a metric by its own name."""
+    return NAMES.get(measure, measure)
 
 
 def data_of(task: AnyTask, rows: Sequence[Row]) -> Data:
@@ -140,16 +145,19 @@ def data_of(task: AnyTask, rows: Sequence[Row]) -> Data:
     return Data(values, outcomes, "yes")
 
 
-def estimate(session: Session) -> list[Estimate]:
-    """What a session, replayed from its journal, has measured for each task and condition."""
+def estimate(session: Session, *, intervals: bool = True) -> list[Estimate]:
+    """What a session, replayed from its journal, has measured for each task and condition.
+
+    Without `intervals` fits have none, which take most of the time.
+    """
     groups: dict[tuple[str, str], list[Row]] = {}
     for row in session.rows:
         if row.status == "answered" and not row.trial.practice:
             groups.setdefault((row.trial.task, row.trial.condition.label), []).append(row)
-    return [_estimate(session, task, condition, rows) for (task, condition), rows in groups.items()]
+    return [_estimate(session, task, condition, rows, intervals) for (task, condition), rows in groups.items()]
 
 
-def _estimate(session: Session, name: str, condition: str, rows: list[Row]) -> Estimate:
+def _estimate(session: Session, name: str, condition: str, rows: list[Row], intervals: bool) -> Estimate:
     task = session.study.parameters.tasks[name]
     levels = tuple(row.trial.level for row in rows)
     found = Estimate(
@@ -162,14 +170,15 @@ def _estimate(session: Session, name: str, condition: str, rows: list[Row]) -> E
         factors=dict(rows[0].trial.condition.levels),
     )
     method = session.methods[name, condition]
+    found = replace(found, measures=_of_times(rows))  # known even where nothing else can be estimated
     try:
         if not (task.BINARY and isinstance(task, StimulusTask)):
-            return replace(found, measures=_OF_KIND[task.type](task, rows))
+            return replace(found, measures=_OF_KIND[task.type](task, rows) | found.measures)
         data = data_of(task, rows)
         detected = _of_detection(task, data) if isinstance(method, ConstantStimuli) else {}
-        found = replace(found, data=data, measures=detected)  # known even where no function can be fitted
+        found = replace(found, data=data, measures=detected | found.measures)
         fitted = fit_of(task, data)
-        measures = _of_fit(task, data, fitted) | detected | _of_method(method)
+        measures = _of_fit(task, data, fitted, intervals) | _of_method(method) | found.measures
         return replace(found, measures=measures, fit=fitted)
     except ParameterError as error:
         return replace(found, problem="; ".join(error.problems))
@@ -178,23 +187,37 @@ def _estimate(session: Session, name: str, condition: str, rows: list[Row]) -> E
 def fit_of(task: TaskParameters, data: Data) -> Fit:
     """The psychometric function of answers.
 
+    The lapse rate is fixed by default: a few trials do not determine it, and where it is free, fits take lapses for
+    what a shallow function explains, too (Prins 2012; docs/studies.md has the biases). psignifit has a prior of the
+    lapse rate for the same reason, Beta(1, 10) (Schuett et al. 2016).
+
     Raises:
         ParameterError: they do not determine one.
     """
-    guess: float | tuple[float, float] = RATE if data.kind == "comparison" else (0.0, 0.5)
+    lapses = task.lapses
+    if isinstance(lapses, tuple):
+        guess: float | tuple[float, float] = lapses
+        lapse: float | tuple[float, float] = lapses
+    else:  # of random answers a part is positive: 1/m of m alternatives, half of yes and no
+        guess = lapses / 2.0
+        lapse = lapses * (1.0 - (task.guess if data.kind == "correct" else 0.5))
     if data.kind == "correct":
         guess = task.guess
-    return fit(*data.counts(), function=task.function, guess=guess, lapse=RATE)
+    elif data.kind != "comparison":
+        guess = (0.0, 0.5)
+    return fit(*data.counts(), function=task.function, guess=guess, lapse=lapse)
 
 
-def _of_fit(task: StimulusTask, data: Data, fitted: Fit) -> dict[str, Measure]:
-    threshold = Measure(fitted.threshold, *likelihood_interval(fitted, "threshold"))
+def _of_fit(task: StimulusTask, data: Data, fitted: Fit, intervals: bool) -> dict[str, Measure]:
+    def of(name: str) -> Measure:
+        return Measure(getattr(fitted, name), *(likelihood_interval(fitted, name) if intervals else ()))
+
+    threshold = of("threshold")
     found = {}
     if data.kind == "comparison":
         difference = Measure(jnd(fitted))
         if not fitted.function.logarithmic:  # then the distance from F = 1/4 to F = 3/4 is in proportion to the spread
-            spread = Measure(fitted.spread, *likelihood_interval(fitted, "spread"))
-            difference = spread.times(difference.value / fitted.spread)
+            difference = of("spread").times(difference.value / fitted.spread)
         found = {"pse": threshold, "jnd": difference}
     elif data.kind == "correct":
         found = {"jnd": threshold}
@@ -202,7 +225,9 @@ def _of_fit(task: StimulusTask, data: Data, fitted: Fit) -> dict[str, Measure]:
         found = {"threshold": threshold}
     if "jnd" in found and task.reference > 0.0:
         found["weber"] = found["jnd"].times(1.0 / task.reference)
-    return {**found, "lapse": Measure(fitted.lapse, *likelihood_interval(fitted, "lapse"))}
+    if fitted.low[3] < fitted.high[3]:
+        found["lapse"] = of("lapse")
+    return found
 
 
 def _of_detection(task: StimulusTask, data: Data) -> dict[str, Measure]:
@@ -263,22 +288,55 @@ def _set(task: StimulusTask, rows: Sequence[Row]) -> dict[str, Measure]:
     return {"set": mean_of([float(row.outcome or 0.0) for row in rows])}
 
 
-def _success(task: FreeParameters, rows: Sequence[Row]) -> dict[str, Measure]:
-    """Rate of success with the interval of Wilson (1927), and the mean time of the successes."""
-    n, k, z = len(rows), sum(float(row.outcome or 0.0) for row in rows), Z_975
-    p = k / n
-    middle, half = p + z * z / (2 * n), z * math.sqrt(p * (1 - p) / n + z * z / (4 * n * n))
+def _free(task: FreeParameters, rows: Sequence[Row]) -> dict[str, Measure]:
+    """Rate of success, mean time of the successes, and means of metrics."""
+    found = {}
+    if task.success is not None:
+        rate = sum(float(row.outcome or 0.0) for row in rows) / len(rows)
+        found["success"] = wilson(rate, len(rows))
+        times = _metric([row for row in rows if row.outcome], task.time)
+        found |= {"time": mean_of(times)} if times else {}
+    for name in task.metrics:
+        values = _metric(rows, name)
+        found |= {name: mean_of(values)} if values else {}
+    return found
+
+
+def _metric(rows: Sequence[Row], name: str) -> list[float]:
+    """Values of a metric, of the trials that have one."""
+    values = [row.event.get("metrics", {}).get(name) for row in rows]
+    return [float(one) for one in values if isinstance(one, int | float) and math.isfinite(one)]
+
+
+def wilson(rate: float, count: float, quantile: float = Z_975) -> Measure:
+    """A rate among `count` independent trials with the interval of Wilson (1927), which is within 0 and 1."""
+    n, z = count, quantile
+    middle, half = rate + z * z / (2 * n), z * math.sqrt(rate * (1 - rate) / n + z * z / (4 * n * n))
     scale = 1.0 + z * z / n
-    found = {"success": Measure(p, (middle - half) / scale, (middle + half) / scale)}
-    metrics = [row.event["metrics"].get(task.time) for row in rows if row.outcome and "metrics" in row.event]
-    times = [float(one) for one in metrics if isinstance(one, int | float)]
-    return found | ({"time": mean_of(times)} if times else {})
+    return Measure(rate, (middle - half) / scale, (middle + half) / scale)
+
+
+def _of_times(rows: Sequence[Row]) -> dict[str, Measure]:
+    """Median of the response times.
+
+    The interval is from the k-th least to the k-th greatest, with the largest k for which the probability that the
+    median is outside, 2 P(fewer than k of n are below it), is 5 % at most, whatever the distribution (Conover 1999).
+    """
+    times = np.sort([float(row.event["response_time"]) for row in rows if row.event.get("response_time") is not None])
+    if not len(times):
+        return {}
+    from scipy.special import bdtr  # takes a while to import
+
+    n = len(times)
+    k = sum(1 for i in range(n // 2) if 2.0 * float(bdtr(i, n, 0.5)) <= 0.05)
+    ends = (float(times[k - 1]), float(times[n - k])) if k else ()
+    return {"response_time": Measure(float(np.median(times)), *ends)}
 
 
 _OF_KIND: dict[str, Callable[..., dict[str, Measure]]] = {
     "magnitude_estimation": _exponent,
     "adjustment": _set,
-    "free": _success,
+    "free": _free,
 }
 
 
@@ -309,8 +367,13 @@ class Group:
     factors: Mapping[str, str]
 
 
-def groups(estimates: Sequence[Estimate]) -> list[Group]:
-    """Each measure over all participants."""
+def groups(estimates: Sequence[Estimate], conditions: Sequence[str] = ()) -> list[Group]:
+    """Each measure over all participants.
+
+    Args:
+        estimates: of all sessions.
+        conditions: labels in the order of the study, which participants need not have; groups of a measure are in it.
+    """
     found: dict[tuple[str, str, str], dict[str, list[float]]] = {}
     factors = {one.condition: one.factors for one in estimates}
     for one in estimates:
@@ -319,12 +382,42 @@ def groups(estimates: Sequence[Estimate]) -> list[Group]:
                 people = found.setdefault((one.task, one.condition, name), {})
                 people.setdefault(one.participant, []).append(measure.value)
     result = []
+    trials = {(one.task, one.condition, one.participant): 0 for one in estimates}
+    for one in estimates:
+        trials[one.task, one.condition, one.participant] += one.trials
     for key, people in found.items():
         values = {code: float(np.mean(some)) for code, some in people.items()}
         numbers = np.array(list(values.values()))
         deviation = float(numbers.std(ddof=1)) if len(numbers) > 1 else math.nan
-        result.append(Group(*key, values, mean_of(numbers), deviation, factors[key[1]]))
-    return result
+        mean = mean_of(numbers)
+        if key[2] == "success":
+            mean = mean_of_rates(numbers, sum(trials[key[0], key[1], code] for code in values))
+        result.append(Group(*key, values, mean, deviation, factors[key[1]]))
+    place = {label: i for i, label in enumerate(conditions)}
+    questions = list(dict.fromkeys((one.task, one.name) for one in result))
+    return sorted(result, key=lambda one: (questions.index((one.task, one.name)), place.get(one.condition, 0)))
+
+
+def mean_of_rates(rates: np.ndarray, trials: int) -> Measure:
+    """Mean of the rates of participants; its interval is that of Wilson (1927) with an effective number of trials.
+
+    That is the number of independent trials whose rate would have the variance that the mean has by the differences
+    among participants, p (1 - p) / (s^2 / n); the quantile is that of Student's t distribution with n - 1 degrees of
+    freedom (Korn and Graubard 1998 do so with another interval of a proportion; Franco et al. 2019 compare them).
+    Unlike the t interval of the mean it is within 0 and 1. Where all rates are equal, and of a single participant,
+    trials are taken for independent.
+
+    Args:
+        rates: of participants.
+        trials: of all together.
+    """
+    n, p = len(rates), float(rates.mean())
+    variance = float(rates.var(ddof=1)) / n if n > 1 else 0.0
+    if variance == 0.0:
+        return wilson(p, trials)
+    from scipy.special import stdtrit  # takes a while to import
+
+    return wilson(p, p * (1.0 - p) / variance, float(stdtrit(n - 1, 0.975)))
 
 
 @dataclass(frozen=True)
@@ -390,6 +483,7 @@ def recoveries(dataset: Dataset, estimates: Sequence[Estimate]) -> list[Recovery
         observer = truths.get((estimated.participant, estimated.session))
         if observer is None or estimated.data is None or not isinstance(task, ForcedChoiceParameters):
             continue
+        observer = observer.within(estimated.factors)
         truths_of = {}
         if estimated.data.kind == "comparison":
             truths_of = {"pse": task.reference, "jnd": true_jnd(observer, task.reference)}

@@ -14,18 +14,20 @@ from haptic_bench.commands.cli import kinds_of
 from haptic_bench.commands.command_line import DONE, FAILED
 from haptic_bench.commands.options import whole
 from haptic_bench.running import forks
+from haptic_bench.running.runner import Interruption
+from haptic_bench.trials import workers
 from haptic_bench.trials.trial import new_directory
 from haptic_sim import inputs
 from haptic_sim.kernels import progress
 from haptic_sim.parameters import ParameterError, listed
-from haptic_study import file, page, tables
-from haptic_study.analysis import NAMES, estimates_of, groups, recoveries
+from haptic_study import file, page, repetition, sharing, tables
+from haptic_study.analysis import estimates_of, groups, name_of, recoveries
 from haptic_study.dataset import SOURCE, Dataset
 from haptic_study.journal import JournalError, write_durably
 from haptic_study.observers import ObserverParameters, observer_of
-from haptic_study.plan import plan
+from haptic_study.plan import check_felt, plan
 from haptic_study.presenting import PresentationError, present
-from haptic_study.simulation import SimulatedParticipant, observer_of_session
+from haptic_study.simulation import observer_of_session, run_session
 
 SIMULATION = "simulation.json"
 """In `sourcedata`: which simulated participants there are to be."""
@@ -71,6 +73,14 @@ def simulate(options: argparse.Namespace) -> int:
         raise ParameterError([f"--participants {options.participants}: must be at least 1"])
     observer = observer_of(options.observer, study.parameters.observer)
     foreseen = plan(study)
+    jobs = _workers(options)
+    device = options.percepts == "device"
+    if not device:
+        check_felt(study)
+    repeats = whole("--repeat", options.repeat)
+    codes = [f"{i + 1:0{max(2, len(str(count)))}d}" for i in range(count)]
+    if repeats is not None:
+        return _repeat(options, study, codes, observer, jobs)
     if options.out is not None and (Path(options.out) / SOURCE).exists():
         dataset = Dataset.open(Path(options.out))
         dataset.check_same(study)
@@ -84,13 +94,64 @@ def simulate(options: argparse.Namespace) -> int:
     dataset = Dataset.create(directory, study, file.find_study(options.study))
     with dataset.held():
         wanted = {
-            "participants": [f"{i + 1:0{max(2, len(str(count)))}d}" for i in range(count)],
+            "participants": codes,
+            "device": device,
             "observer": observer.model_dump(mode="json"),
             "seed": seed or 0,
             "record": options.record,
         }
         write_durably(directory / SOURCE / SIMULATION, json.dumps(wanted, indent=2) + "\n")
-        return _simulate(dataset, wanted)
+        return _simulate(dataset, wanted, jobs, options.scheduler)
+
+
+def _workers(options: argparse.Namespace) -> int:
+    """How many processes are asked for; 0: as many as cores, by forks.
+
+    Raises:
+        ParameterError: the options do not fit, or there is no Dask for them.
+    """
+    jobs = whole("--jobs", options.jobs)
+    if jobs == 0:
+        raise ParameterError(["--jobs 0: must be at least 1"])
+    if jobs is not None and options.scheduler:
+        raise ParameterError(["--jobs, --scheduler: a scheduler has its own workers; leave --jobs out"])
+    if (jobs or 0) > 1 or options.scheduler:
+        workers.require()
+    return jobs or 0
+
+
+def _repeat(
+    options: argparse.Namespace, study: file.Study, codes: list[str], observer: ObserverParameters, jobs: int
+) -> int:
+    """Simulate a study several times, for its power."""
+    count, seed = whole("--repeat", options.repeat) or 0, whole("--seed", options.seed) or 0
+    if not count:
+        raise ParameterError([f"--repeat {options.repeat}: must be at least 1"])
+    if options.record:
+        raise ParameterError(["--record, --repeat: runs for the power of a study are not recorded; leave one out"])
+    if not file.condition_labels(study.parameters):
+        raise ParameterError([f"--repeat: {study.name} has no conditions to be compared; give it factors"])
+    directory = new_directory(options.out, f"{study.name}_power")
+    kept = observer.model_dump(mode="json")
+    device = options.percepts == "device"
+    wanted = [{"kind": "simulated", "observer": kept, "seed": seed + i, "device": device} for i in range(count)]
+    if device:
+        _prepare(study, observer)
+    runs = repetition.repeat(study, codes, wanted, directory, jobs=jobs, scheduler=options.scheduler)
+    written = repetition.write(study, runs, len(codes), directory)
+    print(directory)
+    for one in repetition.powers(runs):
+        number = f"{round(one.share.value * one.runs)} of {one.runs} runs"
+        share = f"found in {number}, {one.share.value:.2f} ({one.share.low:.2f} to {one.share.high:.2f})"
+        print(f"  {one.task}: {name_of(one.name)}, {one.second} less {one.first}: {share}")
+    print(f"  report: {written}")
+    return DONE
+
+
+def _prepare(study: file.Study, observer: ObserverParameters) -> None:
+    """Compile what a trial needs before processes fork."""
+    progress.report = progress.Progress(lambda text: print(f"haptics: {text}", file=sys.stderr))
+    present(study, observer_of_session(observer, "first").motion("first"))
 
 
 @_in_words
@@ -112,24 +173,29 @@ def resume(options: argparse.Namespace) -> int:
         return _simulate(dataset, wanted)
 
 
-def _simulate(dataset: Dataset, wanted: dict[str, Any]) -> int:
+def _simulate(dataset: Dataset, wanted: dict[str, Any], jobs: int = 0, scheduler: str = "") -> int:
     """Run what is left of the simulated sessions, and write tables and page."""
-    progress.report = progress.Progress(lambda text: print(f"haptics: {text}", file=sys.stderr))
-    present(dataset.study, _first_motion(dataset, wanted))  # compiles before the processes fork
-
-    def run(participant: str) -> None:
-        by = {"kind": "simulated", "observer": wanted["observer"], "seed": wanted["seed"]}
-        begun = (participant, 1) in dataset.sessions()  # also where a process has ended in the middle of it
-        opened = dataset.resume(participant, 1) if begun else dataset.begin(participant, 1, by)
-        with opened as recording:
-            SimulatedParticipant(dataset, recording, record=wanted["record"]).run()
-
-    forks.on_cores(run, wanted["participants"])
+    by = {"kind": "simulated", "observer": wanted["observer"], "seed": wanted["seed"]}
+    if not wanted.get("device", True):
+        by["device"] = False
+    else:
+        _prepare(dataset.study, ObserverParameters.model_validate(wanted["observer"]))
+    participants = wanted["participants"]
+    if jobs > 1 or scheduler:
+        with Interruption() as interruption:
+            sharing.run_sessions(
+                dataset, participants, by, wanted["record"], interruption, jobs=jobs, scheduler=scheduler
+            )
+            if interruption:
+                raise KeyboardInterrupt
+    elif jobs == 1:
+        for participant in participants:
+            run_session(dataset, participant, by, wanted["record"], lambda: False)
+    else:
+        forks.on_cores(
+            lambda participant: run_session(dataset, participant, by, wanted["record"], lambda: False), participants
+        )
     return _conclude(dataset)
-
-
-def _first_motion(dataset: Dataset, wanted: dict[str, Any]) -> dict[str, Any]:
-    return observer_of_session(ObserverParameters.model_validate(wanted["observer"]), "first").motion("first")
 
 
 @_in_words
@@ -162,11 +228,13 @@ def _conclude(dataset: Dataset, kinds: Sequence[str] = ()) -> int:
     estimates = estimates_of(dataset)
     written = page.write(dataset, estimates, kinds)
     print(dataset.directory)
-    for one in groups(estimates):
+    for one in groups(estimates, file.condition_labels(dataset.study.parameters)):
         interval = f" ({one.mean.low:.4g} to {one.mean.high:.4g})" if len(one.values) > 1 else ""
-        print(f"  {page.where(one)}: {NAMES[one.name]} {one.mean.value:.4g}{interval}, {len(one.values)} participants")
+        print(
+            f"  {page.where(one)}: {name_of(one.name)} {one.mean.value:.4g}{interval}, {len(one.values)} participants"
+        )
     for found in recoveries(dataset, estimates):
-        truth = f"{NAMES[found.name]} of the simulated observers {found.truth:.4g}"
-        print(f"  {found.task}: {truth}; {found.held} of {found.count} intervals hold it")
+        truth = f"{name_of(found.name)} of the simulated observers {found.truth:.4g}"
+        print(f"  {page.where(found)}: {truth}; {found.held} of {found.count} intervals hold it")
     print(f"  report: {written}")
     return DONE

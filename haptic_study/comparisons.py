@@ -1,17 +1,28 @@
-"""Differences between conditions: paired within participants, or between groups; the analysis of variance."""
+"""Differences between conditions: paired within participants, or between groups; the analysis of variance.
+
+Each measure of a task is a question of its own, of which the tests are corrected together (Holm 1979). Measures that
+follow from another one (`SAME_QUESTION`) are shown, and not tested again. Where the study declares comparisons, these
+and no others are tested.
+"""
 
 from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy.special import stdtr, stdtrit
 
+from haptic_sim.parameters import ParameterError
 from haptic_study.analysis import Group, Measure, power_of_groups, power_of_t
-from haptic_study.psychophysics.effects import Effect, cohen_d, cohen_dz, holm, repeated_measures_anova
+from haptic_study.file import ComparisonParameters
+from haptic_study.psychophysics.effects import Effect, cohen_d, cohen_dz, holm, mixed_anova
+
+UNTESTED = ("lapse",)
+SAME_QUESTION = {"weber": ("jnd",), "method": ("jnd", "threshold")}
+"""Measures that say the same as others of the same task: the difference over the reference, another estimate of it."""
 
 
 @dataclass(frozen=True)
@@ -25,7 +36,7 @@ class Comparison:
         difference: mean with its 95 % interval.
         effect: Cohen's d_z of paired differences, d of groups.
         p: of the two-sided t test; Welch's for groups.
-        corrected: p by Holm's procedure over all comparisons of a study.
+        corrected: p by Holm's procedure over the comparisons of this measure of the task.
         power: of as many participants for the effect that was found; of groups that of Student's test.
     """
 
@@ -41,24 +52,50 @@ class Comparison:
     power: float
 
 
-def comparisons(found: Sequence[Group]) -> list[Comparison]:
-    """All pairs of conditions that differ in one factor, of each measure but the lapse rate."""
+def comparisons(found: Sequence[Group], declared: Mapping[str, ComparisonParameters] | None = None) -> list[Comparison]:
+    """Pairs of conditions: those that are declared, or without any all that differ in one factor, of each question.
+
+    Args:
+        found: measures over all participants.
+        declared: by the study's file. One of which a condition has too few values is left out.
+    """
     result = []
-    for own in _measures(found):
-        for first, second in itertools.combinations(own, 2):
-            if sum(first.factors[name] != second.factors[name] for name in first.factors) == 1:
-                common = sorted(first.values.keys() & second.values.keys())
-                made = _paired(first, second, common) if len(common) > 1 else _groups(first, second)
-                if made is not None:
-                    result.append(made)
-    corrected = holm([one.p for one in result]) if result else ()
-    return [replace(one, corrected=float(p)) for one, p in zip(result, corrected, strict=True)]
+    if declared:
+        by = {(one.task, one.name, one.condition): one for one in found}
+        for asked in declared.values():
+            pair = [by.get((asked.task, asked.measure, label)) for label in asked.conditions]
+            made = _compared(pair[0], pair[1]) if pair[0] is not None and pair[1] is not None else None
+            if made is not None:
+                result.append(made)
+    else:
+        for own in questions(found):
+            for first, second in itertools.combinations(own, 2):
+                if sum(first.factors[name] != second.factors[name] for name in first.factors) == 1:
+                    made = _compared(first, second)
+                    if made is not None:
+                        result.append(made)
+    corrected: dict[int, float] = {}
+    for question in dict.fromkeys((one.task, one.name) for one in result):
+        family = [i for i, one in enumerate(result) if (one.task, one.name) == question]
+        corrected |= dict(zip(family, holm([result[i].p for i in family]), strict=True))
+    return [replace(one, corrected=float(corrected[i])) for i, one in enumerate(result)]
 
 
-def _measures(found: Sequence[Group]) -> list[list[Group]]:
-    """The conditions of each measure but the lapse rate."""
-    names = dict.fromkeys((one.task, one.name) for one in found if one.name != "lapse")
-    return [[one for one in found if (one.task, one.name) == name] for name in names]
+def questions(found: Sequence[Group]) -> list[list[Group]]:
+    """The conditions of each measure that is tested."""
+    known = dict.fromkeys((one.task, one.name) for one in found)
+    tested = [
+        (task, name)
+        for task, name in known
+        if name not in UNTESTED and not any((task, other) in known for other in SAME_QUESTION.get(name, ()))
+    ]
+    return [[one for one in found if (one.task, one.name) == question] for question in tested]
+
+
+def _compared(first: Group, second: Group) -> Comparison | None:
+    """The difference of two conditions; None where it has no test."""
+    common = sorted(first.values.keys() & second.values.keys())
+    return _paired(first, second, common) if len(common) > 1 else _groups(first, second)
 
 
 def _paired(first: Group, second: Group, common: Sequence[str]) -> Comparison | None:
@@ -97,53 +134,57 @@ def _groups(first: Group, second: Group) -> Comparison | None:
 
 @dataclass(frozen=True)
 class Variance:
-    """An analysis of variance of a measure, of factors within participants.
+    """An analysis of variance of a measure.
 
     Attributes:
         task, name: of what.
-        group: levels of the factors between participants; empty without such factors.
         count: participants who have a value in each condition.
-        effects: of the factors and their interactions.
+        effects: of the factors within participants and between groups, and their interactions.
     """
 
     task: str
     name: str
-    group: str
     count: int
     effects: tuple[Effect, ...]
 
 
 def variances(found: Sequence[Group], between: Collection[str] = ()) -> list[Variance]:
-    """The analyses of variance of each measure, and each group, with three conditions within participants at least.
+    """The analysis of variance of each question with three conditions at least, those of groups counted.
 
-    Of two conditions it is the paired t test of `comparisons`. Participants without a value in a condition are left
-    out; where fewer than three are left, or all differences are equal, there is none.
+    Of two conditions it is the t test of `comparisons`. Participants without a value in a condition are left out; where
+    too few are left, or all differences are equal, there is none.
     """
-    result = []
-    for own in _measures(found):
-        parts: dict[str, list[Group]] = {}
-        for one in own:
-            label = ",".join(f"{name}={level}" for name, level in one.factors.items() if name in between)
-            parts.setdefault(label, []).append(one)
-        for label, part in parts.items():
-            made = _variance(part, [name for name in part[0].factors if name not in between])
-            if made is not None:
-                result.append(Variance(part[0].task, part[0].name, label, *made))
-    return result
+    made = (_variance(own, between) for own in questions(found))
+    return [one for one in made if one is not None]
 
 
-def _variance(found: Sequence[Group], within: Sequence[str]) -> tuple[int, tuple[Effect, ...]] | None:
-    """Participants and effects; `found` are the conditions of a measure in one group."""
+def _variance(found: Sequence[Group], between: Collection[str]) -> Variance | None:
+    """The analysis of the conditions of a measure."""
+    varied = [name for name in found[0].factors if len({one.factors[name] for one in found}) > 1]
+    within = [name for name in varied if name not in between]
+    groups = [name for name in varied if name in between]
+    if len(found) < 3:
+        return None
     levels = [list(dict.fromkeys(one.factors[name] for one in found)) for name in within]
-    by = {tuple(one.factors[name] for name in within): one.values for one in found}
     conditions = list(itertools.product(*levels))
-    if len(conditions) < 3 or any(condition not in by for condition in conditions):
+    values: dict[str, dict[tuple[str, ...], float]] = {}
+    of: dict[str, tuple[str, ...]] = {}
+    for one in found:
+        for code, value in one.values.items():
+            values.setdefault(code, {})[tuple(one.factors[name] for name in within)] = value
+            of[code] = tuple(one.factors[name] for name in groups)
+    whole = [code for code, own in values.items() if len(own) == len(conditions)]
+    table = np.array([[values[code][condition] for condition in conditions] for code in whole])
+    if len(whole) < 3:
         return None
-    common = sorted(set.intersection(*(set(by[condition]) for condition in conditions)))
-    if len(common) < 3:
+    try:
+        effects = mixed_anova(
+            table.reshape(len(whole), *(len(some) for some in levels)),
+            within,
+            {name: [of[code][i] for code in whole] for i, name in enumerate(groups)},
+        )
+    except ParameterError:  # too few participants for so many groups
         return None
-    varied = [i for i, some in enumerate(levels) if len(some) > 1]
-    values = np.array([[by[condition][code] for condition in conditions] for code in common])
-    values = values.reshape(len(common), *(len(levels[i]) for i in varied))
-    effects = repeated_measures_anova(values, [within[i] for i in varied])
-    return (len(common), tuple(effects)) if all(math.isfinite(one.F) for one in effects) else None
+    if not all(math.isfinite(one.F) for one in effects):
+        return None
+    return Variance(found[0].task, found[0].name, len(whole), tuple(effects))

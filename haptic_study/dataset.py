@@ -13,7 +13,7 @@ from __future__ import annotations
 import contextlib
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -27,7 +27,7 @@ from haptic_sim.parameters import ParameterError, listed
 from haptic_study import journal
 from haptic_study.file import Study, study_of
 from haptic_study.journal import Journal
-from haptic_study.session import End, Session, SessionError, Trial
+from haptic_study.session import End, Event, Session, SessionError, Step, Trial
 
 CODE = re.compile(r"[A-Za-z0-9]{1,32}")
 SOURCE = "sourcedata"
@@ -178,16 +178,24 @@ class Dataset:
         entries = journal.read(self.folder(participant, session) / "journal.jsonl")[0]
         return dict(entries[0].get("by") or {}) if entries else {}
 
-    def replayed(self, participant: str, session: int) -> tuple[Session, dict[str, Any]]:
-        """A session as its journal has it, for reading; and the journal's first entry."""
+    def replayed(
+        self, participant: str, session: int, seen: Callable[[Step, Event], object] = lambda step, event: None
+    ) -> tuple[Session, dict[str, Any]]:
+        """A session as its journal has it, for reading; and the journal's first entry. `seen`: see `replay`."""
         entries = journal.read(self.folder(participant, session) / "journal.jsonl")[0]
         replayed = Session(self.study, participant, session)
-        first = replay(entries, replayed)
+        first = replay(entries, replayed, seen)
         return replayed, first
 
 
-def replay(entries: list[dict[str, Any]], session: Session) -> dict[str, Any]:
+def replay(
+    entries: list[dict[str, Any]],
+    session: Session,
+    seen: Callable[[Step, Event], object] = lambda step, event: None,
+) -> dict[str, Any]:
     """Apply the entries of a journal to a session that has not begun; returns the first one, empty without entries.
+
+    `seen` is called with each event and the step before it.
 
     Raises:
         ParameterError: they are of another study, participant or session, or do not fit.
@@ -207,6 +215,7 @@ def replay(entries: list[dict[str, Any]], session: Session) -> dict[str, Any]:
             raise ParameterError([f"journal of participant {session.participant}: {key} = {found}: must be {value}"])
     for number, event in enumerate(events, 2):
         try:
+            seen(session.step, event)
             session.apply(event)
         except SessionError as error:
             where = f"journal of participant {session.participant}, line {number}"

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import hashlib
+import itertools
 import json
 import os
 from collections.abc import Mapping
@@ -19,11 +20,14 @@ from haptic_bench import experiment as experiments
 from haptic_bench.catalogue import config_folder
 from haptic_bench.experiment.settings import plain
 from haptic_sim import inputs
-from haptic_sim.parameters import ParameterError, Parameters, did_you_mean, explain, quantity
+from haptic_sim.parameters import ParameterError, Parameters, did_you_mean, explain, listed, quantity
+from haptic_study import codes
 from haptic_study.observers import ObserverParameters
 from haptic_study.psychophysics.methods import method_of
 from haptic_study.tasks import AnyTask
 
+SESSION = "session"
+"""What stands in the place of a task's name in the name of the table of all events of a session."""
 NAME = r"^[A-Za-z][A-Za-z0-9_-]*$"
 
 
@@ -132,6 +136,16 @@ class QuestionnaireParameters(Parameters):
     )
 
 
+class ComparisonParameters(Parameters):
+    """A comparison of two conditions that the study is made for."""
+
+    task: str = quantity("", description="Name of the task; empty: the first one")
+    measure: str = quantity(description="Name of the measure: jnd, pse, d_prime, success, or a metric of the trial")
+    conditions: tuple[str, str] = quantity(
+        description="Two conditions, each as FACTOR=LEVEL,FACTOR=LEVEL of all factors; second less first"
+    )
+
+
 class TimeParameters(Parameters):
     """Times from which the duration of a session is expected; they limit nothing."""
 
@@ -163,9 +177,16 @@ class StudyParameters(Parameters):
     questionnaires: dict[Annotated[str, Field(pattern=r"^[A-Za-z][A-Za-z0-9]*$")], QuestionnaireParameters] = quantity(
         {}, description="Questionnaires by their names"
     )
+    comparisons: dict[Annotated[str, Field(pattern=NAME)], ComparisonParameters] = quantity(
+        {},
+        description="Comparisons that the study is made for, by names; without any, all pairs of conditions",
+    )
     rest: RestParameters = quantity(RestParameters(), description="Rests")
     times: TimeParameters = quantity(TimeParameters(), description="Expected times")
     seed: int = quantity(0, description="Seed of orders and of the methods", ge=0)
+    codes: dict[str, int] = quantity(
+        {}, description="Codes of events for other recorders, by EVENT or EVENT LABEL, from 1 to 255; 0: not sent"
+    )
     observer: ObserverParameters = quantity(ObserverParameters(), description="The simulated observer")
 
     @field_validator("tasks")
@@ -173,7 +194,33 @@ class StudyParameters(Parameters):
     def _unlike_each_other(cls, tasks: dict[str, Any]) -> dict[str, Any]:
         if len({name.lower() for name in tasks}) < len(tasks):
             raise ValueError("has names that differ in upper and lower case only")
+        if SESSION in {name.lower() for name in tasks}:
+            raise ValueError(f"{SESSION} is the name of the table of all events; choose another one")
         return tasks
+
+    @model_validator(mode="after")
+    def _compares_what_is_measured(self) -> StudyParameters:
+        known = condition_labels(self)
+        for name, one in self.comparisons.items():
+            task = self.tasks.get(one.task or next(iter(self.tasks)))
+            if task is None:
+                raise ValueError(
+                    f".comparisons.{name}.task = {one.task}: is no task{did_you_mean(one.task, self.tasks)}"
+                )
+            if one.measure not in task.measures:
+                known_ones = f"{', '.join(task.measures)}{did_you_mean(one.measure, task.measures)}"
+                raise ValueError(f".comparisons.{name}.measure = {one.measure}: must be one of {known_ones}")
+            for label in one.conditions:
+                if label not in known:
+                    hint = did_you_mean(label, known) or f"; they are {listed(known, 4)}"
+                    raise ValueError(f".comparisons.{name}.conditions: {inputs.shown(label)}: is no condition{hint}")
+        return self
+
+    @property
+    def declared(self) -> dict[str, ComparisonParameters]:
+        """The comparisons, each with the name of its task."""
+        first = next(iter(self.tasks))
+        return {key: one.model_copy(update={"task": one.task or first}) for key, one in self.comparisons.items()}
 
     @model_validator(mode="after")
     def _asks_each_once(self) -> StudyParameters:
@@ -183,6 +230,37 @@ class StudyParameters(Parameters):
         if not self.design.blocked and len(self.tasks) > 1:
             raise ValueError(".design.blocked = false: mixes the trials of one task; leave one task in tasks")
         return self
+
+
+def condition_labels(parameters: StudyParameters) -> list[str]:
+    """Labels of all conditions; none without factors."""
+    factors = parameters.factors
+    levels = itertools.product(*(one.settings for one in factors.values()))
+    return [label_of(dict(zip(factors, some, strict=True))) for some in levels] if factors else []
+
+
+def event_labels(parameters: StudyParameters) -> dict[str, list[str]]:
+    """Labels that events may have in `codes`, by event."""
+    of_trial = [*condition_labels(parameters), *parameters.tasks]
+    intervals = max(task.intervals for task in parameters.tasks.values())
+    answers = {"success", "failure", "measured"} | {
+        answer for task in parameters.tasks.values() for answer in task.answers
+    }
+    pages = ["consent", "instructions", *(f"instructions of {name}" for name in parameters.tasks)]
+    return {
+        "continue": pages,
+        "form": list(parameters.questionnaires),
+        "begin": of_trial,
+        "interval": [*(str(i + 1) for i in range(intervals)), *of_trial],
+        "answer": sorted(answers),
+        "repeat": of_trial,
+        "drop": of_trial,
+    }
+
+
+def label_of(levels: Mapping[str, str]) -> str:
+    """FACTOR=LEVEL,FACTOR=LEVEL; empty without factors."""
+    return ",".join(f"{name}={level}" for name, level in levels.items())
 
 
 @dataclass(frozen=True)
@@ -200,7 +278,7 @@ class Condition:
     @property
     def label(self) -> str:
         """FACTOR=LEVEL,FACTOR=LEVEL; empty without factors."""
-        return ",".join(f"{name}={level}" for name, level in self.levels.items())
+        return label_of(self.levels)
 
 
 @dataclass(frozen=True)
@@ -304,6 +382,7 @@ def study_of(document: Mapping[str, Any], folder: Path) -> Study:
             method_of(dict(task.method), parameters.seed)
         except ParameterError as error:
             problems += [f"tasks.{name}.method.{line}" for line in error.problems]
+    problems += codes.problems(parameters.codes, event_labels(parameters))
     if problems:
         raise ParameterError(problems)
     folder = folder.resolve()

@@ -21,7 +21,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from pydantic import ValidationError
+from pydantic import ValidationError, model_validator
 from scipy.special import ndtr
 
 from haptic_bench.recording.samples import Samples
@@ -37,6 +37,10 @@ LONGEST_LAG = 0.5
 """Longest lag of the force behind the hand that is felt as one [s]."""
 STROKE, PRESSED = 0.3, 0.97
 """Parts of the greatest speed and of the largest force above which a sample is of a stroke."""
+
+
+CHANGING = ("weber", "noise", "lapse", "force_noise", "criterion", "exponent")
+"""Keys of an observer that may differ among conditions."""
 
 
 class MotorParameters(Parameters):
@@ -75,6 +79,33 @@ class MotorParameters(Parameters):
         }
 
 
+class ResponseParameters(Parameters):
+    """How long a simulated observer takes to answer.
+
+    The time is exponentially modified normal (ex-Gaussian, Luce 1986): a normal part, for all that is no decision, and
+    an exponential part with the mean time of a decision of a drift-diffusion model (Palmer, Huk and Shadlen 2005),
+
+        T = residual + deviation n + e,    n ~ N(0, 1),    e ~ Exp(mean decision tanh(d) / d),
+
+    where d is how far what is decided on is from the other answer, in its standard deviation (`TaskParameters.margin`):
+    answers that were close take longest.
+    """
+
+    residual: float = quantity(
+        0.4, unit="s", description="Mean of the part of the time that does not depend on the stimulus", ge=0.0, le=60.0
+    )
+    deviation: float = quantity(0.05, unit="s", description="Standard deviation of that part", ge=0.0, le=10.0)
+    decision: float = quantity(
+        0.6, unit="s", description="Mean time of a decision between equal percepts", ge=0.0, le=60.0
+    )
+
+    def time(self, margin: float, random: np.random.Generator) -> float:
+        """A response time [s], to a decision of a margin."""
+        mean = self.decision * (math.tanh(margin) / margin if margin > 0.0 else 1.0)
+        normal = self.residual + self.deviation * float(random.standard_normal())
+        return max(normal, 0.0) + mean * float(random.standard_exponential())
+
+
 class ObserverParameters(Parameters):
     """A simulated observer."""
 
@@ -106,6 +137,30 @@ class ObserverParameters(Parameters):
     motor: MotorParameters | None = quantity(
         None, description="How it explores; null: as the operator of the experiment"
     )
+    response: ResponseParameters = quantity(ResponseParameters(), description="How long it takes to answer")
+    conditions: dict[str, dict[str, float]] = quantity(
+        {}, description="Keys of the observer that differ at a level of a factor, by FACTOR=LEVEL"
+    )
+
+    @model_validator(mode="after")
+    def _differs_in_numbers(self) -> ObserverParameters:
+        for label, changes in self.conditions.items():
+            for key, value in changes.items():
+                if key not in CHANGING:
+                    raise ValueError(f"conditions.{label}.{key}: must be one of {', '.join(CHANGING)}")
+                try:
+                    ObserverParameters.model_validate({key: value})
+                except ValidationError as error:
+                    (line, *_) = explain(error, ObserverParameters)
+                    raise ValueError(f"conditions.{label}.{line}") from error
+        return self
+
+    def within(self, levels: Mapping[str, str]) -> ObserverParameters:
+        """The observer in a condition, of levels by factor."""
+        changes: dict[str, float] = {}
+        for name, level in levels.items():
+            changes |= self.conditions.get(f"{name}={level}", {})
+        return self.model_copy(update=changes) if changes else self
 
     def sigma(self, percept: float) -> float:
         """Standard deviation of a percept."""
@@ -114,7 +169,11 @@ class ObserverParameters(Parameters):
     def of_person(self, random: np.random.Generator) -> ObserverParameters:
         """The observer with a Weber fraction of its own."""
         factor = math.exp(self.between * random.standard_normal())
-        return self.model_copy(update={"weber": min(self.weber * factor, 2.0)})
+        conditions = {
+            label: {key: min(value * factor, 2.0) if key == "weber" else value for key, value in changes.items()}
+            for label, changes in self.conditions.items()
+        }
+        return self.model_copy(update={"weber": min(self.weber * factor, 2.0), "conditions": conditions})
 
 
 def probability_larger(observer: ObserverParameters, value: float, reference: float) -> float:
@@ -133,8 +192,9 @@ def observer_of(text: str, base: ObserverParameters) -> ObserverParameters:
     found: dict[str, Any] = base.model_dump()
     for pair in text.split(",") if text else []:
         key, equals, value = pair.partition("=")
-        if not equals or key not in ObserverParameters.model_fields or key == "motor":
-            hint = did_you_mean(key, [name for name in ObserverParameters.model_fields if name != "motor"])
+        simple = ("percept", "between", *CHANGING)
+        if not equals or key not in simple:
+            hint = did_you_mean(key, simple)
             raise ParameterError([f"--observer {inputs.shown(pair)}: must be KEY=VALUE{hint}"])
         found[key] = value
     try:
@@ -270,9 +330,11 @@ class Observer:
         motor = self.parameters.motor
         return {} if motor is None else motor.settings(self._random("motor", *labels))
 
-    def feel(self, samples: Samples, metrics: Mapping[str, Any], *labels: Any) -> float:
-        """The percept of an interval, with its noise."""
-        parameters, random = self.parameters, self._random("percept", *labels)
+    def feel(
+        self, samples: Samples, metrics: Mapping[str, Any], *labels: Any, levels: Mapping[str, str] | None = None
+    ) -> float:
+        """The percept of an interval, with its noise, in a condition of levels by factor."""
+        parameters, random = self.parameters.within(levels or {}), self._random("percept", *labels)
         if parameters.percept.startswith("metric:"):
             value = metrics.get(parameters.percept.removeprefix("metric:"))
             felt = float(value) if isinstance(value, int | float) else 0.0
@@ -281,10 +343,24 @@ class Observer:
             felt = PERCEPTS[parameters.percept](samples, noise)
         return felt + parameters.sigma(felt) * float(random.standard_normal())
 
-    def answer(self, task: TaskParameters, percepts: Sequence[float], *labels: Any) -> Any:
+    def sense(self, value: float, *labels: Any, levels: Mapping[str, str] | None = None) -> float:
+        """The percept of a stimulus that is felt as it is, with its noise: without device and exploration."""
+        parameters, random = self.parameters.within(levels or {}), self._random("percept", *labels)
+        return value + parameters.sigma(value) * float(random.standard_normal())
+
+    def answer(
+        self, task: TaskParameters, percepts: Sequence[float], *labels: Any, levels: Mapping[str, str] | None = None
+    ) -> Any:
         """The answer to the percepts of a trial's intervals."""
-        random = self._random("answer", *labels)
-        lapses = random.random() < self.parameters.lapse
+        parameters, random = self.parameters.within(levels or {}), self._random("answer", *labels)
+        lapses = random.random() < parameters.lapse
         if lapses and task.answers:
             return task.answers[int(random.integers(len(task.answers)))]
-        return task.decide(percepts, self.parameters)
+        return task.decide(percepts, parameters)
+
+    def response_time(
+        self, task: TaskParameters, percepts: Sequence[float], *labels: Any, levels: Mapping[str, str] | None = None
+    ) -> float:
+        """Time from the end of the last interval to the answer [s]."""
+        margin = task.margin(percepts, self.parameters.within(levels or {}))
+        return self.parameters.response.time(margin, self._random("response", *labels))

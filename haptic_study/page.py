@@ -12,7 +12,6 @@ import numpy as np
 from haptic_bench.report import html, pages
 from haptic_sim.parameters import listed
 from haptic_study.analysis import (
-    NAMES,
     OF_STIMULUS,
     Estimate,
     Group,
@@ -21,11 +20,14 @@ from haptic_study.analysis import (
     detectable_effect,
     fit_of,
     groups,
+    name_of,
     recoveries,
 )
 from haptic_study.analysis import Data as Answers
-from haptic_study.comparisons import Comparison, Variance, comparisons, variances
+from haptic_study.comparisons import Comparison, Variance, comparisons, questions, variances
 from haptic_study.dataset import Dataset
+from haptic_study.file import condition_labels
+from haptic_study.mixed_models import MixedModel, NoStatsmodels, mixed_model
 from haptic_study.tasks import TaskParameters
 from haptic_view import units
 from haptic_view.figures import BLACK, Axis, Figure, Line, Panel, Style, draw, style_of
@@ -39,7 +41,7 @@ KINDS = {
 }
 INTERVALS = (
     "Intervals of participants are of 95 %, by the profile likelihood (Wilks 1938); those of means by Student's t "
-    "distribution among participants."
+    "distribution among participants; those of rates of success by Wilson (1927)."
 )
 
 
@@ -93,14 +95,16 @@ def _figures(dataset: Dataset, estimates: Sequence[Estimate]) -> Iterator[Figure
             yield Figure(
                 f"Levels: {name}", "Levels that the method chose, trial by trial.", [*_tracks(name, task, own)]
             )
-    found = groups(kept)
+    found = groups(kept, condition_labels(parameters))
     yield _of_group(dataset, found)
     yield from _of_people(dataset, kept)
-    if compared := comparisons(found):
+    if compared := comparisons(found, parameters.declared):
         yield _compared(compared)
     between = [name for name, factor in parameters.factors.items() if factor.between]
     if varied := variances(found, between):
         yield _varied(varied)
+    if parameters.factors:
+        yield _modelled(found)
     if recovered := recoveries(dataset, kept):
         yield _recovered(recovered)
 
@@ -158,7 +162,7 @@ def _text(measure: Measure, digits: int = 3) -> str:
 
 def _name(dataset: Dataset, task: str, name: str) -> str:
     unit = _unit(dataset.study.parameters.tasks[task]) if name in OF_STIMULUS else ""
-    return f"{NAMES[name]}{unit}"
+    return f"{name_of(name)}{unit}"
 
 
 def _of_group(dataset: Dataset, found: Sequence[Group]) -> Figure:
@@ -189,7 +193,7 @@ def _spread(dataset: Dataset, found: Sequence[Group]) -> Iterator[Panel]:
             lines.append(Line(ends, np.full(2, i + 0.15), "_interval", Style(BLACK, width=2.0)))
         names = tuple(one.condition or "all trials" for one in own)
         y = Axis("", span=(len(own) - 0.5, -0.5), names=names)
-        yield draw(f"measure_{task}_{name}", f"{task}: {NAMES[name]}", lines, Axis(_name(dataset, task, name)), y)
+        yield draw(f"measure_{task}_{name}", f"{task}: {name_of(name)}", lines, Axis(_name(dataset, task, name)), y)
 
 
 def _of_people(dataset: Dataset, estimates: Sequence[Estimate]) -> Iterator[Figure]:
@@ -226,7 +230,7 @@ def _compared(found: Sequence[Comparison]) -> Figure:
     ]
     rows = [
         [
-            f"{one.task}: {NAMES[one.name]}",
+            f"{one.task}: {name_of(one.name)}",
             f"{one.second} less {one.first}",
             str(one.count),
             _text(one.difference),
@@ -239,8 +243,8 @@ def _compared(found: Sequence[Comparison]) -> Figure:
     ]
     caption = (
         "Paired differences within participants with Student's t test and Cohen's d_z; between groups those of Welch's "
-        "test and Cohen's d. Corrected: Holm's procedure over all rows. Power: probability that a study of as many "
-        "participants finds an effect of this size, at a level of 5 %; of groups by Student's test."
+        "test and Cohen's d. Corrected: Holm's procedure over the rows of a measure. Power: probability that a study "
+        "of as many participants finds an effect of this size, at a level of 5 %; of groups by Student's test."
     )
     return Figure("Differences between conditions", caption, [], [head, *rows])
 
@@ -250,7 +254,7 @@ def _varied(found: Sequence[Variance]) -> Figure:
     head = ["Measure", "Participants", "Effect", "F", "p", "Epsilon", "p, corrected", "Partial eta squared"]
     rows = [
         [
-            f"{one.task}: {NAMES[one.name]}{', ' if one.group else ''}{one.group}",
+            f"{one.task}: {name_of(one.name)}",
             str(one.count),
             effect.name.replace(":", " \N{MULTIPLICATION SIGN} "),
             f"F({effect.effect}, {effect.error}) = {units.text(effect.F, 3)}",
@@ -263,11 +267,35 @@ def _varied(found: Sequence[Variance]) -> Figure:
         for effect in one.effects
     ]
     caption = (
-        "Factors within participants who have a value in each condition. Corrected: degrees of freedom times the "
-        "epsilon of Greenhouse and Geisser (1959), for differences between conditions with unequal variances; p-values "
-        "are not corrected for the number of rows."
+        "Factors within participants who have a value in each condition, and between groups of them (type III sums of "
+        "squares). Corrected: degrees of freedom times the epsilon of Greenhouse and Geisser (1959), for differences "
+        "between conditions with unequal variances; p-values are not corrected for the number of rows."
     )
     return Figure("Analysis of variance", caption, [], [head, *rows])
+
+
+def _modelled(found: Sequence[Group]) -> Figure:
+    """Mixed models, a row a coefficient."""
+    try:
+        models = [mixed_model(own) for own in questions(found) if len(own) > 1]
+    except NoStatsmodels as error:
+        return Figure("Mixed models", "", [], [["Not computed"], [str(error)]])
+    head = ["Measure", "Participants", "Coefficient", "Value (95 % interval)", "p"]
+    rows = [row for one in models if one is not None for row in _rows_of(one)]
+    caption = (
+        "Linear mixed models with a random intercept for each participant, by restricted maximum likelihood; intervals "
+        "and p-values by Wald, not corrected. Coefficients are differences from the first level of each factor. In the "
+        "last rows of a measure: standard deviations among participants, and of the residuals."
+    )
+    return Figure("Mixed models", caption, [], [head, *rows] if rows else [])
+
+
+def _rows_of(model: MixedModel) -> Iterator[list[str]]:
+    measure, people = f"{model.task}: {name_of(model.name)}", str(model.participants)
+    for one in model.coefficients:
+        yield [measure, people, one.name or "first levels", _text(one.value), units.text(one.p, 2)]
+    yield [measure, people, "among participants", units.text(model.between, 3), ""]
+    yield [measure, people, "residual", units.text(model.within, 3), ""]
 
 
 def _recovered(found: Sequence[Recovery]) -> Figure:
@@ -287,7 +315,7 @@ def _recovered(found: Sequence[Recovery]) -> Figure:
         rows.append(
             [
                 where(one),
-                NAMES[one.name],
+                name_of(one.name),
                 units.text(one.truth, 3),
                 _text(one.mean),
                 units.text(one.deviation, 3),

@@ -49,6 +49,7 @@ def plan(study: Study) -> Plan:
         ParameterError: the experiment refuses a level, or something does not fit; one line for each problem.
     """
     check_percept(study.parameters.observer.percept)
+    _check_conditions(study)
     _check_levels(study)
     problems = list(_metric_problems(study))
     if problems:
@@ -84,6 +85,25 @@ def plan(study: Study) -> Plan:
             raise ParameterError(f"{label}: {line}" for line in error.problems) from error
     mean = sum(durations) / len(durations)
     return Plan((min(trials), max(trials)), (min(intervals), max(intervals)), mean)
+
+
+def _check_conditions(study: Study) -> None:
+    """Refuse conditions of the observer that the study does not have."""
+    levels = [f"{name}={level}" for name, one in study.parameters.factors.items() for level in one.settings]
+    for label in study.parameters.observer.conditions:
+        if label not in levels:
+            raise ParameterError([f"observer.conditions: {label}: is no level{did_you_mean(label, levels)}"])
+
+
+def check_felt(study: Study) -> None:
+    """Refuse to simulate a study without the device where a task needs it.
+
+    Raises:
+        ParameterError: it has a free manipulation.
+    """
+    free = [name for name, task in study.parameters.tasks.items() if isinstance(task, FreeParameters)]
+    if free:
+        raise ParameterError([f"--percepts stimulus: tasks.{free[0]} is measured in trials; use --percepts device"])
 
 
 def _check_levels(study: Study) -> None:
@@ -126,15 +146,12 @@ def _foreseen(session: Session) -> Iterator[tuple[Any, list[dict[str, Any]]]]:
                 task = study.parameters.tasks[trial.task]
                 session.apply(trial.beginning)
                 labels = (trial.number, trial.presentation)
-                answer: Any = "success" if stable.uniform("plan", *labels) < 0.5 else "failure"
                 if isinstance(task, StimulusTask):
-                    noise = [
-                        float(stable.generator("plan", session.participant, *labels, i).standard_normal())
-                        for i in range(len(trial.values))
-                    ]
-                    sigma = observer.parameters.sigma
-                    percepts = [value + sigma(value) * x for value, x in zip(trial.values, noise, strict=True)]
-                    answer = observer.answer(task, percepts, *labels)
+                    percepts = [observer.sense(value, *labels, i) for i, value in enumerate(trial.values)]
+                    answer: Any = observer.answer(task, percepts, *labels)
+                else:
+                    allowed = ("success", "failure") if task.success is not None else ("measured",)
+                    answer = allowed[stable.choice(len(allowed), "plan", *labels)]
                 session.apply({"event": "answer", "trial": trial.number, "answer": answer})
 
 
@@ -143,7 +160,9 @@ def _metric_problems(study: Study) -> Iterator[str]:
     metrics = analysis_of(study.trial({}).experiment).METRICS
     for name, task in study.parameters.tasks.items():
         if isinstance(task, FreeParameters):
-            for key, metric in (("success.metric", task.success.metric), ("time", task.time)):
+            success = "" if task.success is None else task.success.metric
+            named = [("success.metric", success), ("time", task.time), *(("metrics", one) for one in task.metrics)]
+            for key, metric in named:
                 if metric and metric not in metrics:
                     hint = did_you_mean(metric, metrics)
                     yield f"tasks.{name}.{key} = {metric}: is no metric of the experiment's analysis{hint}"

@@ -3,6 +3,7 @@
     DIR/dataset_description.json
     DIR/participants.tsv, participants.json
     DIR/sub-01/ses-01/beh/sub-01_ses-01_task-NAME_events.tsv, .json      a row a trial
+    DIR/sub-01/ses-01/beh/sub-01_ses-01_task-session_events.tsv, .json   a row an event of the session, with its code
     DIR/sub-01/ses-01/beh/sub-01_ses-01_task-NAME_beh.tsv, .json         a row an answered questionnaire
 
 They are written anew from the journals, each as a whole, and can be deleted. The layout is that of the Brain Imaging
@@ -12,16 +13,19 @@ Data Structure 1.9 for behavioural experiments without imaging; report and figur
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from haptic_study.codes import Mark, code_of
 from haptic_study.dataset import Dataset
-from haptic_study.file import ItemParameters
+from haptic_study.file import SESSION, ItemParameters
 from haptic_study.journal import write_durably
-from haptic_study.session import Row, Session
+from haptic_study.outlets import end_of, mark_of
+from haptic_study.session import End, Row, Session
 
 NONE = "n/a"
 COLUMNS: dict[str, dict[str, Any]] = {
@@ -47,7 +51,18 @@ COLUMNS: dict[str, dict[str, Any]] = {
         },
     },
     "reason": {"Description": "Why the trial was dropped or excluded"},
+    "begin_code": {"Description": "Code of the trial's begin for other recorders; 0: not sent"},
+    "end_code": {"Description": "Code of the answer, or of the drop, for other recorders; 0: not sent"},
     "directories": {"Description": "Directories of the recorded trials of the intervals, separated by blanks"},
+}
+
+
+EVENT_COLUMNS: dict[str, dict[str, Any]] = {
+    "onset": {"Description": "Time of the event from the beginning of the session", "Units": "s"},
+    "duration": {"Description": "An event has none", "Units": "s"},
+    "event": {"Description": "Name of the event, with what was answered"},
+    "code": {"Description": "Code of the event for other recorders, one byte; 0: not sent"},
+    "trial": {"Description": "Number of the trial in the session"},
 }
 
 
@@ -74,6 +89,8 @@ def _row(session: Session, row: Row) -> dict[str, Any]:
         "presentations": trial.presentation,
         "status": "practice" if trial.practice and row.status == "answered" else row.status,
         "reason": row.reason or None,
+        "begin_code": mark_of(session.study, trial, trial.beginning).code,
+        "end_code": mark_of(session.study, trial, event).code,
         "directories": " ".join(event.get("directories", ())) or None,
     }
     for i, settings in enumerate(session.settings(trial), 1):
@@ -103,12 +120,12 @@ def write(dataset: Dataset) -> None:
     write_durably(directory / "README", f"{study.parameters.title or study.name}\n\n{study.parameters.description}\n")
     people: dict[str, dict[str, Any]] = {}
     for participant, number in dataset.sessions():
-        session, first = dataset.replayed(participant, number)
+        session, first, marks = marked(dataset, participant, number)
         person = people.setdefault(participant, {"participant_id": f"sub-{participant}", "sessions": 0})
         person["sessions"] += 1
         person["kind"] = (first.get("by") or {}).get("kind", "person")
         person |= between(session) | asked(session)
-        _write_session(dataset, session)
+        _write_session(dataset, session, marks)
     items = {name: item for one in study.parameters.questionnaires.values() for name, item in one.items.items()}
     columns: dict[str, Any] = {
         "participant_id": {"Description": "Code of the participant"},
@@ -132,7 +149,20 @@ def asked(session: Session) -> dict[str, Any]:
     return {name: value for form, answers in session.forms if form.block is None for name, value in answers.items()}
 
 
-def _write_session(dataset: Dataset, session: Session) -> None:
+def marked(dataset: Dataset, participant: str, number: int) -> tuple[Session, dict[str, Any], list[Mark]]:
+    """A session, replayed, the first entry of its journal, and its events as other recorders have them."""
+    study = dataset.study
+    marks = [Mark(0.0, code_of(study.parameters.codes, "open"), "open")]
+    session, first = dataset.replayed(
+        participant, number, lambda step, event: marks.append(mark_of(study, step, event))
+    )
+    if isinstance(session.step, End):  # after which a trial may have been excluded
+        last = max(i for i, mark in enumerate(marks) if mark.name != "exclude")
+        marks.insert(last + 1, end_of(study, marks[last].time))
+    return session, first, marks
+
+
+def _write_session(dataset: Dataset, session: Session, marks: Sequence[Mark]) -> None:
     folder = dataset.directory / f"sub-{session.participant}" / f"ses-{session.number:02d}" / "beh"
     folder.mkdir(parents=True, exist_ok=True)
     parameters = session.study.parameters
@@ -141,6 +171,11 @@ def _write_session(dataset: Dataset, session: Session) -> None:
     for name in parameters.tasks:
         own = [row for row in rows if row["task"] == name]
         _write_table(folder / f"{stem}{name}_events", own, _columns(session, name))
+    happened = [
+        {"onset": mark.time, "duration": 0.0, "event": mark.name, "code": mark.code, "trial": mark.trial or None}
+        for mark in marks
+    ]
+    _write_table(folder / f"{stem}{SESSION}_events", happened, EVENT_COLUMNS)
     for name, questionnaire in parameters.questionnaires.items():
         answered = [{"block": form.block, **answers} for form, answers in session.forms if form.name == name]
         described = {"block": COLUMNS["block"], **{key: _described(one) for key, one in questionnaire.items.items()}}
@@ -199,7 +234,7 @@ def _cell(value: Any) -> str:
         case bool():
             return "true" if value else "false"
         case float():
-            return repr(value)
+            return NONE if math.isnan(value) else repr(value)
         case list() | dict():
             return json.dumps(value, ensure_ascii=False)
     text = str(value).replace("\t", " ").replace("\r", " ").replace("\n", " ")

@@ -42,6 +42,8 @@ class TaskParameters(Parameters):
     """Answers to choose from; empty: a number, or what is measured."""
     BINARY: ClassVar[bool] = True
     """Whether the outcome of an answer is 1 or 0; else it is a number."""
+    MEASURES: ClassVar[tuple[str, ...]] = ()
+    """What the analysis makes of the answers."""
 
     question: str = quantity(description="Question that follows the intervals of a trial")
     instructions: str = quantity("", description="Instructions before the first trial of the task, in Markdown")
@@ -53,6 +55,11 @@ class TaskParameters(Parameters):
     function: Literal["cumulative_normal", "weibull", "logistic"] = quantity(
         "cumulative_normal", description="Psychometric function that is fitted to the answers"
     )
+    lapses: Annotated[float, Field(ge=0.0, lt=0.5)] | tuple[float, float] = quantity(
+        0.02,
+        description="Part of the trials that fits take to be answered at random; or bounds of guess and lapse rates, "
+        "which are free then",
+    )
 
     @property
     def intervals(self) -> int:
@@ -63,6 +70,11 @@ class TaskParameters(Parameters):
     def answers(self) -> tuple[str, ...]:
         """Answers to choose from; empty: any number."""
         return self.ANSWERS
+
+    @property
+    def measures(self) -> tuple[str, ...]:
+        """Names of what the analysis may make of the answers."""
+        return (*self.MEASURES, "response_time")
 
     @property
     def guess(self) -> float:
@@ -94,6 +106,10 @@ class TaskParameters(Parameters):
     def decide(self, percepts: Sequence[float], senses: Senses) -> Answer:
         """The answer of a simulated observer to the percepts of the intervals."""
         raise NotImplementedError
+
+    def margin(self, percepts: Sequence[float], senses: Senses) -> float:
+        """How far percepts are from those with another answer, in the standard deviation of what is decided on."""
+        return 0.0
 
 
 class StimulusTask(TaskParameters):
@@ -144,6 +160,8 @@ class ForcedChoiceParameters(StimulusTask):
     (`smaller`), or differs from the others (`odd`, of three intervals).
     """
 
+    MEASURES: ClassVar = ("jnd", "pse", "weber", "lapse", "method")
+
     type: Literal["forced_choice"] = "forced_choice"
     alternatives: Literal[2, 3] = quantity(2, description="Number of intervals")
     ask: Literal["larger", "smaller", "odd"] = quantity("larger", description="Which interval is asked for")
@@ -175,20 +193,32 @@ class ForcedChoiceParameters(StimulusTask):
 
     def decide(self, percepts: Sequence[float], senses: Senses) -> Answer:
         """The interval whose percept is largest, smallest, or farthest from the median."""
+        ranked = self._ranked(percepts)
+        return self.answers[ranked.index(max(ranked))]
+
+    def margin(self, percepts: Sequence[float], senses: Senses) -> float:
+        """How much the interval that is chosen has more of what is asked for than the next one."""
+        ranked = self._ranked(percepts)
+        first, second = sorted(range(len(ranked)), key=lambda i: -ranked[i])[:2]
+        return _over(ranked[first] - ranked[second], math.hypot(*(senses.sigma(percepts[i]) for i in (first, second))))
+
+    def _ranked(self, percepts: Sequence[float]) -> list[float]:
+        """How much each interval has of what is asked for."""
         middle = sorted(percepts)[len(percepts) // 2]
         asked = {
             "larger": percepts,
             "smaller": [-one for one in percepts],
             "odd": [abs(one - middle) for one in percepts],
         }
-        ranked = list(asked[self.ask])
-        return self.answers[ranked.index(max(ranked))]
+        return list(asked[self.ask])
 
 
 class YesNoParameters(StimulusTask):
     """One interval, in which the stimulus is at the level, or in catch trials at the reference."""
 
     ANSWERS: ClassVar = ("no", "yes")
+
+    MEASURES: ClassVar = ("threshold", "d_prime", "criterion", "lapse", "method")
 
     type: Literal["yes_no"] = "yes_no"
     catch: float = quantity(
@@ -205,7 +235,14 @@ class YesNoParameters(StimulusTask):
 
     def decide(self, percepts: Sequence[float], senses: Senses) -> Answer:
         """Yes where the percept is above the reference by the criterion."""
-        return "yes" if percepts[0] > self.reference + senses.criterion * senses.sigma(self.reference) else "no"
+        return "yes" if self._beyond(percepts, senses) > 0.0 else "no"
+
+    def margin(self, percepts: Sequence[float], senses: Senses) -> float:
+        """How far the percept is from the criterion."""
+        return _over(abs(self._beyond(percepts, senses)), senses.sigma(percepts[0]))
+
+    def _beyond(self, percepts: Sequence[float], senses: Senses) -> float:
+        return percepts[0] - (self.reference + senses.criterion * senses.sigma(self.reference))
 
 
 class SameDifferentParameters(StimulusTask):
@@ -213,6 +250,8 @@ class SameDifferentParameters(StimulusTask):
 
     INTERVALS: ClassVar = 2
     ANSWERS: ClassVar = ("same", "different")
+
+    MEASURES: ClassVar = ("threshold", "d_prime", "criterion", "lapse", "method")
 
     type: Literal["same_different"] = "same_different"
     catch: float = quantity(0.5, description="Part of the trials with the reference twice", ge=0.0, lt=1.0)
@@ -231,11 +270,19 @@ class SameDifferentParameters(StimulusTask):
         spread = math.hypot(senses.sigma(first), senses.sigma(second))
         return "different" if abs(second - first) > senses.criterion * spread else "same"
 
+    def margin(self, percepts: Sequence[float], senses: Senses) -> float:
+        """How far the size of the difference is from the criterion."""
+        first, second = percepts
+        spread = math.hypot(senses.sigma(first), senses.sigma(second))
+        return _over(abs(abs(second - first) - senses.criterion * spread), spread)
+
 
 class MagnitudeEstimationParameters(StimulusTask):
     """One interval, to which the person gives a number > 0 in proportion to the sensation (Stevens)."""
 
     BINARY: ClassVar = False
+
+    MEASURES: ClassVar = ("exponent",)
 
     type: Literal["magnitude_estimation"] = "magnitude_estimation"
 
@@ -266,6 +313,8 @@ class AdjustmentParameters(StimulusTask):
     INTERVALS: ClassVar = 2
     ANSWERS: ClassVar = ("down", "up", "done")
     BINARY: ClassVar = False
+
+    MEASURES: ClassVar = ("set",)
 
     type: Literal["adjustment"] = "adjustment"
     step: float = quantity(description="Change of the comparison by an answer, in the unit of the stimulus", gt=0.0)
@@ -314,9 +363,11 @@ class SuccessParameters(Parameters):
 
 
 class FreeParameters(TaskParameters):
-    """A free manipulation in one interval, whose success a metric decides; the experiment's duration is its time limit.
+    """A free manipulation in one interval, of which metrics of the trial are measured, or decide whether it succeeds.
 
-    With `stimulus` the method sets the level of a key, without the method's levels are without effect.
+    The experiment's duration is its time limit. With `stimulus` the method sets the level of a key, without the
+    method's levels are without effect. With `seeds` each trial has a seed of its own: so a study of the system has
+    repetitions that differ by noise, with seeds in place of people.
     """
 
     type: Literal["free"] = "free"
@@ -324,7 +375,11 @@ class FreeParameters(TaskParameters):
         (), description="Key of the experiment that the method sets, or a list of keys"
     )
     unit: str = quantity("", description="Unit of the stimulus")
-    success: SuccessParameters = quantity(description="When the manipulation has succeeded")
+    success: SuccessParameters | None = quantity(
+        None, description="When the manipulation has succeeded; null: metrics are measured, and none decides"
+    )
+    metrics: tuple[str, ...] = quantity((), description="Metrics of the experiment's analysis that are measured")
+    seeds: bool = quantity(False, description="Whether the experiment has another seed in each trial")
     time: str = quantity(
         "", description="Metric of the experiment's analysis that is the time of a success; empty: no time is measured"
     )
@@ -337,19 +392,40 @@ class FreeParameters(TaskParameters):
         """Settings of the experiment for a value of the stimulus."""
         return dict.fromkeys(self.stimulus, value)
 
+    @model_validator(mode="after")
+    def _measures_something(self) -> FreeParameters:
+        if self.success is None and not self.metrics:
+            raise ValueError("success, metrics: both are missing; one says what is measured")
+        if same := set(self.metrics) & {"success", "time", "response_time"}:
+            raise ValueError(f"metrics: {same.pop()}: is the name of another measure")
+        return self
+
+    @property
+    def measures(self) -> tuple[str, ...]:
+        """Names of what the analysis may make of the trials."""
+        decided = ("success", "time") if self.success is not None else ()
+        return (*decided, *self.metrics)
+
+    def answer_to(self, metrics: Mapping[str, Any]) -> str:
+        """The answer that the metrics of a trial are: success or failure, or that it was measured."""
+        if self.success is None:
+            return "measured"
+        return "success" if self.success.holds(metrics) else "failure"
+
     def checked(self, answer: Any) -> Answer:
-        """`success` or `failure`, as the metric decided.
+        """`success` or `failure`, as the metric decided, or `measured` where none decides.
 
         Raises:
             ValueError: something else.
         """
-        if answer not in ("success", "failure"):
-            raise ValueError("must be success or failure")
+        allowed = ("measured",) if self.success is None else ("success", "failure")
+        if answer not in allowed:
+            raise ValueError(f"must be {' or '.join(allowed)}")
         return str(answer)
 
     def outcome(self, answer: Answer, comparison: int) -> float:
-        """1 for success."""
-        return float(answer == "success")
+        """0 for failure, else 1."""
+        return float(answer != "failure")
 
     def decide(self, percepts: Sequence[float], senses: Senses) -> Answer:
         """Is measured, not felt."""
@@ -365,6 +441,13 @@ AnyTask = Annotated[
     | FreeParameters,
     Field(discriminator="type"),
 ]
+
+
+def _over(distance: float, deviation: float) -> float:
+    """A distance in standard deviations; without noise it is infinite unless it is 0."""
+    if deviation > 0.0:
+        return distance / deviation
+    return math.inf if distance > 0.0 else 0.0
 
 
 def _positive(answer: Any) -> float:

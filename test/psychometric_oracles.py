@@ -1,4 +1,6 @@
-"""What psignifit, questplus and statsmodels make of the same data; `python test/psychometric_oracles.py` records it.
+"""What psignifit, questplus, statsmodels and pingouin make of the same data.
+
+`python test/psychometric_oracles.py` records it.
 
 None of them is needed: the tests compare with the recorded numbers, and with the packages where they are installed.
 """
@@ -139,6 +141,53 @@ def statsmodels(values: np.ndarray) -> dict[str, list[float]]:
     return {name: [float(one) for one in row] for name, row in zip(table.index, table.values, strict=True)}
 
 
+def grouped() -> dict[str, dict[str, Any]]:
+    """Values of participants in three conditions, of groups of equal and of unequal sizes, and their effects.
+
+    Of equal groups by pingouin's mixed analysis, with the epsilon of the values without the differences of groups. Of
+    unequal ones by statsmodels: sums of squares of type III of ordinary regressions of orthonormal contrasts, added.
+    """
+    pandas, pingouin = importlib.import_module("pandas"), importlib.import_module("pingouin")
+    ols = importlib.import_module("statsmodels.formula.api").ols
+    anova_lm = importlib.import_module("statsmodels.stats.anova").anova_lm
+    helmert = importlib.import_module("scipy.linalg").helmert
+    rng, means = np.random.default_rng(9), {"u": [0.0, 0.5, 1.0], "v": [0.3, 0.2, 1.5], "w": [0.0, 0.0, 0.1]}
+    found = {}
+    for name, sizes in (("unequal", (5, 4, 6)), ("equal", (8, 8))):
+        groups = np.repeat(list(means)[: len(sizes)], sizes)
+        values = np.array([means[one] for one in groups])
+        values = np.round(values + rng.normal(0.0, 1.0, (len(groups), 1)) + rng.normal(0.0, 0.7, values.shape), 3)
+        found[name] = {"groups": groups.tolist(), "values": values.tolist()}
+    groups, values = (np.array(found["equal"][key]) for key in ("groups", "values"))
+
+    def table(numbers: np.ndarray) -> Any:
+        rows = [(i, groups[i], a, numbers[i, a]) for i, a in np.ndindex(*numbers.shape)]
+        return pandas.DataFrame(rows, columns=["participant", "g", "a", "y"])
+
+    made = pingouin.mixed_anova(table(values), dv="y", within="a", subject="participant", between="g")
+    effects = {row.Source: [row.F, row.DF1, row.DF2, row.p_unc] for row in made.itertuples()}
+    found["equal"]["effects"] = {"g": effects["g"], "a": effects["a"], "a:g": effects["Interaction"]}
+    centred = values - np.array([values[groups == one].mean(axis=0) for one in groups])
+    found["equal"]["epsilon"] = float(pingouin.epsilon(table(centred), dv="y", within="a", subject="participant"))
+
+    groups, values = (np.array(found["unequal"][key]) for key in ("groups", "values"))
+    H = helmert(3)
+    for scores, names in (
+        (values @ H.T, {"Intercept": "a", "C(g, Sum)": "a:g"}),
+        (values.mean(axis=1, keepdims=True), {"C(g, Sum)": "g"}),
+    ):
+        sums: dict[str, np.ndarray] = {}
+        for column in scores.T:
+            made = anova_lm(ols("y ~ C(g, Sum)", pandas.DataFrame({"y": column, "g": groups})).fit(), typ=3)
+            for term in made.index:
+                sums[term] = sums.get(term, 0.0) + made.loc[term, ["sum_sq", "df"]].to_numpy(float)
+        square, error = sums["Residual"]
+        for term, name in names.items():
+            effect, df = sums[term]
+            found["unequal"].setdefault("effects", {})[name] = [effect / df / (square / error), df, error]
+    return found
+
+
 def corrections(p_values: list[float]) -> dict[str, list[float]]:
     """Adjusted p-values."""
     multitest = importlib.import_module("statsmodels.stats.multitest")
@@ -152,7 +201,7 @@ P_VALUES = [0.01, 0.04, 0.03, 0.005, 0.2, 0.03, 0.9]
 def main() -> None:
     """Write the file of recorded numbers."""
     document = {
-        "versions": {name: metadata.version(name) for name in ("psignifit", "questplus", "statsmodels")},
+        "versions": {name: metadata.version(name) for name in ("psignifit", "questplus", "statsmodels", "pingouin")},
         "psignifit": [{**one, "flat": psignifit(one, True), "with_priors": psignifit(one, False)} for one in tables()],
         "questplus": [questplus(func, 50) for func in ("norm_cdf", "weibull")],
         "statsmodels": {
@@ -161,6 +210,7 @@ def main() -> None:
             "p_values": P_VALUES,
             "corrections": corrections(P_VALUES),
         },
+        "grouped": grouped(),
     }
     lines = [f"{json.dumps(key)}: {json.dumps(value)}" for key, value in document.items()]
     RECORDED.write_text("{\n" + ",\n".join(lines) + "\n}\n", encoding="utf-8")

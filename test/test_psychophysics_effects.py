@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 
 import numpy as np
 import psychometric_oracles as oracles
@@ -16,6 +17,7 @@ from haptic_sim.inputs import ParameterError
 from haptic_study.psychophysics import effects
 
 RECORDED = json.loads(oracles.RECORDED.read_text(encoding="utf-8"))["statsmodels"]
+GROUPED = json.loads(oracles.RECORDED.read_text(encoding="utf-8"))["grouped"]
 
 
 def test_anova_agrees_with_statsmodels() -> None:
@@ -109,3 +111,44 @@ def test_bad_values_are_refused() -> None:
         effects.repeated_measures_anova([[1, 2], [2, 3]], ("a", "b"))
     with pytest.raises(ParameterError, match="two participants, and two levels"):
         effects.repeated_measures_anova([[1, 2]], ("a",))
+
+
+@pytest.mark.parametrize("name", ["equal", "unequal"])
+def test_groups_and_factors_within_are_those_of_other_packages(name: str) -> None:
+    """pingouin for groups of equal sizes; for unequal ones regressions of contrasts by statsmodels."""
+    recorded = GROUPED[name]
+    found = {one.name: one for one in effects.mixed_anova(recorded["values"], ["a"], {"g": recorded["groups"]})}
+    assert list(found) == ["g", "a", "a:g"]
+    for key, (F, effect, error, *p) in recorded["effects"].items():
+        assert (found[key].F, found[key].effect, found[key].error) == pytest.approx((F, effect, error), rel=1e-9)
+        if p:
+            assert found[key].p_value == pytest.approx(p[0], rel=1e-9)
+    if "epsilon" in recorded:
+        assert found["a"].epsilon == pytest.approx(recorded["epsilon"], rel=1e-9)
+        assert found["a"].corrected_p_value > found["a"].p_value
+
+
+def test_two_groups_are_compared_by_students_test() -> None:
+    """F = t^2, of two groups and of two groups' differences between two conditions."""
+    rng = np.random.default_rng(3)
+    groups, values = ["a"] * 7 + ["b"] * 5, rng.normal(size=(12, 2))
+    (alone,) = effects.mixed_anova(values[:, 0], [], {"g": groups})
+    t = stats.ttest_ind(values[:7, 0], values[7:, 0])
+    assert (alone.F, alone.p_value) == pytest.approx((t.statistic**2, t.pvalue))
+    change = values[:, 1] - values[:, 0]
+    interaction = {one.name: one for one in effects.mixed_anova(values, ["w"], {"g": groups})}["w:g"]
+    t = stats.ttest_ind(change[:7], change[7:])
+    assert (interaction.F, interaction.p_value) == pytest.approx((t.statistic**2, t.pvalue))
+
+
+@pytest.mark.parametrize(
+    ("groups", "said"),
+    [
+        ({"g": ["a"] * 3}, "groups.g: 3 levels, 1 of them different; must be 4, two different ones"),
+        ({"g": ["a"] * 4}, "groups.g: 4 levels, 1 of them different"),
+        ({"g": list("aabb"), "h": list("xxyy")}, "groups: 4 participants in 2 of 4 groups"),
+    ],
+)
+def test_groups_that_cannot_be_compared_are_refused(groups: dict[str, list[str]], said: str) -> None:
+    with pytest.raises(ParameterError, match=re.escape(said)):
+        effects.mixed_anova(np.arange(8.0).reshape(4, 2), ["w"], groups)

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import json
 import math
+import sys
+import types
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,12 +17,25 @@ from scipy import stats
 from scipy.special import ndtr, ndtri
 from study_sessions import event_of, run, small
 
+from haptic_sim.parameters import ParameterError
 from haptic_study import page
-from haptic_study.analysis import Estimate, Group, Measure, estimate, groups, mean_of, power_of_groups
+from haptic_study.analysis import (
+    Estimate,
+    Group,
+    Measure,
+    _of_times,
+    estimate,
+    groups,
+    mean_of,
+    mean_of_rates,
+    power_of_groups,
+)
 from haptic_study.comparisons import comparisons, variances
 from haptic_study.dataset import Dataset
 from haptic_study.design import stable
+from haptic_study.mixed_models import NoStatsmodels, mixed_model
 from haptic_study.observers import ObserverParameters
+from haptic_study.psychophysics.effects import holm
 from haptic_study.session import Session, Trial
 from haptic_study.tasks import ForcedChoiceParameters, FreeParameters
 
@@ -96,18 +112,110 @@ def test_the_analysis_of_variance_is_that_of_statsmodels() -> None:
     made = recorded_groups()
     made[1].values["incomplete"] = 100.0  # who has no other condition
     (found,) = variances(made)
-    assert (found.group, found.count) == ("", len(RECORDED["values"]))
+    assert found.count == len(RECORDED["values"])
     for one in found.effects:
         F, effect, error, p = RECORDED["effects"][one.name]
         assert (one.F, one.effect, one.error, one.p_value) == pytest.approx((F, effect, error, p), rel=1e-9)
 
 
-def test_groups_of_participants_have_an_analysis_of_variance_each() -> None:
+def test_groups_and_conditions_are_analysed_together() -> None:
+    """Two groups with the same values: those of the groups and interactions with them have F = 0."""
     made = recorded_groups(",g=1") + recorded_groups(",g=2")
-    found = variances(made, between=("g",))
-    assert [one.group for one in found] == ["g=1", "g=2"] and found[0].effects == found[1].effects
+    (found,) = variances(made, between=("g",))
+    F = {one.name: one.F for one in found.effects}
+    assert set(F) == {"g", "a", "a:g", "b", "b:g", "a:b", "a:b:g"} and found.count == 2 * len(RECORDED["values"])
+    assert all(F[name] == pytest.approx(0.0, abs=1e-9) for name in F if "g" in name)
+    assert F["a"] > RECORDED["effects"]["a"][0]  # more participants say so
     two = [group("a=1", {"1": 1.0, "2": 2.0, "3": 4.0}), group("a=2", {"1": 2.0, "2": 2.5, "3": 9.0})]
     assert variances(two) == [] and len(comparisons(two)) == 1
+    three = [group(f"g={k}", {f"{k}{i}": k * i + 1.0 / (i + k) for i in range(1, 4)}) for k in range(3)]
+    (alone,) = variances(three, between=("g",))
+    expected = stats.f_oneway(*(list(one.values.values()) for one in three))
+    assert pytest.approx(expected.statistic) == alone.effects[0].F
+    assert alone.effects[0].p_value == pytest.approx(expected.pvalue)
+
+
+def test_a_question_is_a_family_of_its_own() -> None:
+    """Three conditions: three tests of the difference, corrected together; its Weber fraction is not tested again."""
+    rng = np.random.default_rng(4)
+    made = [group(f"a={k}", {f"{i}": float(x) for i, x in enumerate(rng.normal(0.02 * k, 0.03, 10))}) for k in range(3)]
+    others = [replace(one, name="jnd") for one in made] + [replace(one, name="pse") for one in made]
+    alone, all_ = comparisons(others[:3]), comparisons(made + others)
+    assert [one.name for one in all_] == ["jnd"] * 3 + ["pse"] * 3
+    assert all_[:3] == alone and [one.corrected for one in all_[3:]] == [one.corrected for one in alone]
+    assert [one.corrected for one in alone] == pytest.approx(holm([one.p for one in alone]))
+    assert len(comparisons(made)) == 3  # the Weber fraction alone is a question
+
+
+def test_declared_comparisons_alone_are_tested() -> None:
+    levels = [0.1, 0.2, 0.4]
+    factors = {"mass": {"key": "device.mass", "levels": levels}}
+    asked = {"measure": "weber", "conditions": ["mass=0.1", "mass=0.4"]}
+    declared = small(factors=factors, comparisons={"heavy": asked}).parameters.declared
+    rng = np.random.default_rng(4)
+    made = [
+        replace(
+            group(f"mass={k}", {f"{i}": float(x) for i, x in enumerate(rng.normal(k, 0.3, 10))}), task="discrimination"
+        )
+        for k in levels
+    ]
+    (found,) = comparisons(made, declared)
+    assert (found.first, found.second) == ("mass=0.1", "mass=0.4") and found.corrected == found.p
+    for change, said in (
+        ({"measure": "jnt"}, "must be one of jnd, pse, weber"),
+        ({"conditions": ["mass=0.1", "mass=0.5"]}, "is no condition"),
+        ({"task": "t"}, "is no task"),
+    ):
+        with pytest.raises(ParameterError, match=said):
+            small(factors=factors, comparisons={"heavy": {**asked, **change}})
+
+
+@pytest.mark.parametrize(("people", "trials", "a", "b"), [(12, 12, 18.0, 2.0), (24, 8, 3.0, 3.0)])
+def test_intervals_of_mean_rates_hold_the_mean(people: int, trials: int, a: float, b: float) -> None:
+    """Of 1000 studies of people whose rates are beta distributed, with the standard error of 0.7 %; within 0 and 1."""
+    rng, held = np.random.default_rng(6), 0
+    for _ in range(1000):
+        rates = rng.binomial(trials, rng.beta(a, b, people)) / trials
+        found = mean_of_rates(rates, people * trials)
+        assert 0.0 <= found.low <= found.value <= found.high <= 1.0
+        held += found.holds(a / (a + b))
+    assert 930 <= held <= 980
+    sure = mean_of_rates(np.ones(12), 144)
+    assert (sure.value, sure.high) == (1.0, pytest.approx(1.0)) and 0.95 < sure.low < 1.0  # 3.84 / (144 + 3.84)
+
+
+def test_the_median_time_has_an_interval_of_order_statistics() -> None:
+    """Of 20 values the 6th least and greatest: 2 P(at most 5 of 20) = 4.1 % (Conover 1999)."""
+    rows: list[Any] = [types.SimpleNamespace(event={"response_time": 0.1 * i}) for i in range(1, 21)]
+    measure = _of_times(rows)["response_time"]  # it reads nothing else of a row
+    assert (measure.value, measure.low, measure.high) == pytest.approx((1.05, 0.6, 1.5))
+    assert _of_times([]) == {}
+
+
+def test_a_study_without_statsmodels_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = [group(f"a={k}", {f"{i}": k + 0.1 * i * i for i in range(6)}) for k in range(2)]
+    monkeypatch.setitem(sys.modules, "statsmodels.regression.mixed_linear_model", None)
+    with pytest.raises(NoStatsmodels, match="mixed models: need statsmodels: pip install statsmodels"):
+        mixed_model(made)
+
+
+def test_a_mixed_model_of_whole_data_is_the_paired_test() -> None:
+    """Two conditions, nobody missing: the difference, and its error that of the paired t test."""
+    pytest.importorskip("statsmodels")
+    rng = np.random.default_rng(8)
+    person = rng.normal(0.0, 1.0, 14)
+    made = [
+        group(f"a={k}", {f"{i}": float(x) for i, x in enumerate(person + 0.4 * k + rng.normal(0.0, 0.3, 14))})
+        for k in range(2)
+    ]
+    model = mixed_model(made)
+    assert model is not None and model.participants == 14
+    difference = model.coefficients[1]
+    (paired,) = comparisons(made)
+    t = stats.ttest_rel(list(made[1].values.values()), list(made[0].values.values())).statistic
+    half = difference.value.high - difference.value.value
+    assert difference.name == "a=1" and difference.value.value == pytest.approx(paired.difference.value)
+    assert difference.value.value / (half / 1.959964) == pytest.approx(t, rel=1e-3)
 
 
 def test_levels_with_commas_are_compared() -> None:
@@ -153,6 +261,7 @@ def test_a_rate_of_success_has_wilsons_interval() -> None:
     assert (measure.value, measure.low, measure.high) == pytest.approx((0.75, expected.low, expected.high))
     success = session.study.parameters.tasks["t"]
     assert isinstance(success, FreeParameters)
+    assert success.success is not None
     assert success.success.holds({"any": 1.0}) and not success.success.holds({"any": 0.9})
     assert not success.success.holds({}) and not success.success.holds({"any": None})
 
@@ -250,6 +359,7 @@ def test_the_page_has_detection_and_the_analysis_of_variance(tmp_path: Path) -> 
     assert len(estimates) == 9 and all("d_prime" in one.measures for one in estimates)
     text = page.write(dataset, estimates).read_text(encoding="utf-8")
     assert "Analysis of variance" in text and "F(2, 4) = " in text
+    assert "random intercept" in text or "need statsmodels: pip install statsmodels" in text
     assert "Sensitivity d&#x27;" in text and "Criterion" in text
 
 

@@ -84,7 +84,7 @@ def simulated(study: Study, dataset: Dataset, participant: str, **senses: Any) -
     parameters = study.parameters.observer.model_copy(update=senses)
     by = {"kind": "simulated", "observer": parameters.model_dump(mode="json"), "seed": 0}
     with dataset.begin(participant, 1, by) as recording:
-        SimulatedParticipant(dataset, recording).run()
+        SimulatedParticipant(recording).run()
     return dataset.replayed(participant, 1)[0]
 
 

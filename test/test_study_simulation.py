@@ -231,7 +231,7 @@ def test_a_session_that_is_cut_within_a_trial_has_the_same_answers(
 
             monkeypatch.setattr(simulation, "present", dying)
             with dataset.resume("01", 1) as recording, contextlib.suppress(KeyboardInterrupt):
-                SimulatedParticipant(dataset, recording).run()
+                SimulatedParticipant(recording).run()
         session, _ = dataset.replayed("01", 1)
         assert isinstance(session.step, End)
         found.append([(row.trial.values, row.answer, row.event["percepts"]) for row in session.rows])

@@ -543,6 +543,17 @@ def _add_study(commands: Any) -> None:
     kind.add_argument("--observer", metavar="KEY=VALUE,...", default="", help="as weber=0.08,lapse=0.02")
     kind.add_argument("--seed", metavar="N", default="0", help="seed of the observers; default: %(default)s")
     kind.add_argument("--record", action="store_true", help="record the trial of each interval, with its report")
+    kind.add_argument(
+        "--percepts",
+        choices=("device", "stimulus"),
+        default="device",
+        help="what observers feel: what the device renders, or the stimulus as it is, without running the experiment",
+    )
+    kind.add_argument(
+        "--repeat", metavar="N", help="simulate the study N times, with other seeds: how often are differences found?"
+    )
+    kind.add_argument("--jobs", metavar="N", help="N processes, by Dask; default: a fork for each core")
+    kind.add_argument("--scheduler", metavar="ADDRESS", default="", help="of Dask workers elsewhere, or its file")
     kind.add_argument("--out", metavar="DIR", help="directory of the study, new or empty; default: under ./trials/")
     add("resume", "continue the sessions that were cut", recorded)
     kind = add("exclude", "leave an answered trial out of the analysis, for a reason that the tables show", recorded)

@@ -1,4 +1,4 @@
-"""Trials in parallel on Dask workers: processes of this machine, or those of any scheduler.
+"""Trials, and sessions of studies, in parallel on Dask workers: processes of this machine, or those of any scheduler.
 
 A trial computes the same bits wherever it runs. A worker must have the same code and the same versions, which is
 checked, and the files that a world names at the same paths. The experiment itself comes from the scheduler. A worker
@@ -23,7 +23,7 @@ import tarfile
 import tempfile
 import time
 import uuid
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -81,13 +81,13 @@ def code() -> dict[str, str]:
     """Everything that the bits of a trial depend on: versions, and a digest of this program."""
     root = Path(__file__).resolve().parents[2]
     found = hashlib.sha256()
-    for package in ("bench", "control", "drivers", "experiments", "ros", "sim", "view"):
+    for package in ("bench", "control", "drivers", "experiments", "ros", "sim", "study", "view"):
         for path in sorted((root / f"haptic_{package}").rglob("*.py")):
             found.update(path.relative_to(root).as_posix().encode() + b"\0" + path.read_bytes())
     return {**versions(), "haptics": found.hexdigest()[:12]}
 
 
-class _Asked(Interruption):
+class Asked(Interruption):
     """Whether the sweep was interrupted, as its client tells through the scheduler."""
 
     def __init__(self, name: str):
@@ -106,21 +106,29 @@ class _Asked(Interruption):
         return self.count > 0
 
 
+def check_versions(expected: Mapping[str, str]) -> None:
+    """Refuse to work here with other versions than those of the program that asks.
+
+    Raises:
+        ParameterError: this worker has others.
+    """
+    own = code()
+    other = [f"{name} {own.get(name)} instead of {value}" for name, value in expected.items() if own.get(name) != value]
+    if other:
+        raise ParameterError([f"worker on {_host()}: has {', '.join(other)}: results would not be the same bits"])
+
+
 def perform(
-    trial: Trial, mode: str, target: str, token: str, expected: dict[str, str]
+    token: str, expected: dict[str, str], trial: Trial, mode: str, target: str
 ) -> tuple[dict[str, Any], bytes | None]:
     """Run a trial on a worker; its summary, and its directory as a tar archive if that is not shared.
 
     Raises:
         ParameterError: the worker has other versions.
     """
-    other = [
-        f"{name} {code().get(name)} instead of {value}" for name, value in expected.items() if code()[name] != value
-    ]
-    if other:
-        raise ParameterError([f"worker on {_host()}: has {', '.join(other)}: results would not be the same bits"])
-    directory, asked = Path(target), _Asked(token)
-    if _shares(directory.parent, token):
+    check_versions(expected)
+    directory, asked = Path(target), Asked(token)
+    if shares(directory.parent, token):
         shutil.rmtree(directory, ignore_errors=True)  # of an attempt whose worker was killed
         directory.mkdir()
         summary = run_trial(trial, mode, directory, asked)
@@ -129,10 +137,15 @@ def perform(
         return summary, None
     with tempfile.TemporaryDirectory(prefix="haptics-") as folder:
         summary = run_trial(trial, mode, Path(folder), asked)
-        archive = io.BytesIO()
-        with tarfile.open(fileobj=archive, mode="w") as tar:
-            tar.add(folder, ".")
-        return summary, archive.getvalue()
+        return summary, archived(Path(folder))
+
+
+def archived(folder: Path) -> bytes:
+    """What is in a folder, as a tar archive."""
+    archive = io.BytesIO()
+    with tarfile.open(fileobj=archive, mode="w") as tar:
+        tar.add(folder, ".")
+    return archive.getvalue()
 
 
 def _host() -> str:
@@ -141,12 +154,75 @@ def _host() -> str:
     return platform.node()
 
 
-def _shares(directory: Path, token: str) -> bool:
+def shares(directory: Path, token: str) -> bool:
     """Whether this machine sees the sweep's directory."""
     try:
         return (directory / TOKEN).read_text(encoding="utf-8") == token
     except OSError:
         return False
+
+
+def share_out(
+    function: Callable[..., Any],
+    items: Mapping[str, tuple[Any, ...]],
+    directory: Path,
+    interruption: Interruption,
+    *,
+    jobs: int,
+    scheduler: str,
+) -> Iterator[tuple[str, Any]]:
+    """Results of `function(token, versions, *item)` on workers; by label, as they end.
+
+    Args:
+        function: of a module, with arguments and result that can be sent. It compares the versions (`check_versions`),
+            and asks now and then whether to stop (`Asked`).
+        items: further arguments by label.
+        directory: on which workers see whether they share the disk (`shares`); the token is in it meanwhile.
+        interruption: ends it early.
+        jobs, scheduler: see `sweep.run_all`.
+
+    Yields:
+        Label and result; None of what was given up because its worker was killed ATTEMPTS times.
+    """
+    from distributed import Event, KilledWorker
+
+    if not items:
+        return
+    token, left = uuid.uuid4().hex, set(items)
+    (directory / TOKEN).write_text(token, encoding="utf-8")
+    try:
+        with _client(min(jobs, len(items)), scheduler, token) as client:
+            ended: queue.Queue[Any] = queue.Queue()
+            labels: dict[str, str] = {}
+            pending = []
+            for label, item in items.items():
+                future = client.submit(function, token, code(), *item, key=f"{label}-{token}")
+                labels[future.key] = label
+                pending.append(future)
+                future.add_done_callback(ended.put)
+            while left and not interruption:
+                try:
+                    future = ended.get(timeout=POLL)
+                except queue.Empty:
+                    continue
+                label = labels[future.key]
+                error = future.exception() if future.status == "error" else None
+                result = None
+                if error is not None and not isinstance(error, KilledWorker):
+                    raise error if isinstance(error, ParameterError) else _unknown(error)
+                if error is None:
+                    if future.status != "finished":  # cancelled, or lost with the scheduler
+                        raise ParameterError([f"the scheduler gave {label} up ({future.status})"])
+                    result = future.result()
+                future.release()
+                left.remove(label)
+                yield label, result
+            if left:
+                with contextlib.suppress(Exception):  # the scheduler may be gone
+                    Event(token, client).set()
+                    client.cancel(pending)
+    finally:
+        (directory / TOKEN).unlink(missing_ok=True)
 
 
 def run(
@@ -162,53 +238,21 @@ def run(
 
     A trial whose worker was killed is run again, up to ATTEMPTS times; then it has failed.
     """
-    from distributed import Event, KilledWorker
-
-    if not trials:
-        return
     directory = directory.resolve()
-    token = uuid.uuid4().hex
-    (directory / TOKEN).write_text(token, encoding="utf-8")
     left = {one.label: one for one in trials}
+    items = {one.label: (one, mode, str(directory / one.folder)) for one in trials}
     try:
-        with _client(min(jobs, len(trials)), scheduler, token) as client:
-            ended: queue.Queue[Any] = queue.Queue()
-            futures: dict[str, Trial] = {}
-            pending = []
-            for one in trials:
-                future = client.submit(
-                    perform, one, mode, str(directory / one.folder), token, code(), key=f"{one.label}-{token}"
-                )
-                futures[future.key] = one
-                pending.append(future)
-                future.add_done_callback(ended.put)
-            while left and not interruption:
-                try:
-                    future = ended.get(timeout=POLL)
-                except queue.Empty:
-                    continue
-                one = futures[future.key]
-                error = future.exception() if future.status == "error" else None
-                if isinstance(error, KilledWorker):
-                    reason = f"its worker was killed {ATTEMPTS} times: out of memory, perhaps"
-                    summary = _failed(one, mode, directory / one.folder, reason)
-                elif error is not None:
-                    raise error if isinstance(error, ParameterError) else _unknown(error)
-                elif future.status == "finished":
-                    summary, archive = future.result()
-                    if archive is not None:
-                        _unpack(archive, directory / one.folder)
-                else:  # cancelled, or lost with the scheduler
-                    raise ParameterError([f"the scheduler gave {one.label} up ({future.status})"])
-                future.release()
-                del left[one.label]
-                yield one.label, summary
-            if left:
-                with contextlib.suppress(Exception):  # the scheduler may be gone
-                    Event(token, client).set()
-                    client.cancel(pending)
+        for label, result in share_out(perform, items, directory, interruption, jobs=jobs, scheduler=scheduler):
+            one = left.pop(label)
+            if result is None:
+                reason = f"its worker was killed {ATTEMPTS} times: out of memory, perhaps"
+                summary = _failed(one, mode, directory / one.folder, reason)
+            else:
+                summary, archive = result
+                if archive is not None:
+                    unpack(archive, directory / one.folder)
+            yield label, summary
     finally:
-        (directory / TOKEN).unlink(missing_ok=True)
         for one in left.values():  # ended half way
             shutil.rmtree(directory / one.folder, ignore_errors=True)
 
@@ -289,7 +333,7 @@ def _failed(trial: Trial, mode: str, target: Path, reason: str) -> dict[str, Any
     return conclude(trial, mode, target, Outcome("failed", reason))
 
 
-def _unpack(archive: bytes, target: Path) -> None:
-    """Make the directory of a run from what a worker sent."""
+def unpack(archive: bytes, target: Path) -> None:
+    """Make a directory from what a worker sent."""
     with tarfile.open(fileobj=io.BytesIO(archive)) as tar:
         tar.extractall(target, filter="data")

@@ -112,52 +112,113 @@ class Effect(NamedTuple):
 
 
 def repeated_measures_anova(values: Any, factors: Sequence[str]) -> list[Effect]:
-    """Analysis of variance of factors within participants.
+    """Analysis of variance of factors within participants: `mixed_anova` without groups."""
+    return mixed_anova(values, factors)
 
-    Orthonormal contrasts C of an effect give each participant's scores y = C x, as many as the effect has degrees of
-    freedom. With n participants, mean m and covariance S of the scores, SS_effect = n |m|^2 with df, SS_error =
-    (n - 1) tr S with df (n - 1), and epsilon = (tr S)^2 / (df tr S^2) (Maxwell and Delaney 2004, chapters 11 to 13).
+
+def mixed_anova(values: Any, within: Sequence[str], groups: Mapping[str, Sequence[Any]] | None = None) -> list[Effect]:
+    """Analysis of variance of factors within participants and between groups of them.
+
+    Orthonormal contrasts C of an effect within participants give each participant's scores y = C x, as many (d) as that
+    effect has degrees of freedom; of effects between groups alone, C is the mean over the conditions (d = 1). The
+    scores of n participants are a linear model of the groups, Y = X B + E, where the columns of X code the factors
+    between participants by effects (1, 0, -1) and products of these. A term of this model, of the k columns L, has
+    (Maxwell and Delaney 2004, chapters 11 to 14; sums of squares of type III: levels count alike whatever the sizes of
+    the groups)
+
+        SS_effect = tr (L B)' (L (X'X)^-1 L')^-1 (L B),      degrees of freedom k d,
+        SS_error = tr E'E,                                   (n - rank X) d,
+        epsilon = (tr S)^2 / (d tr S^2),    S = E'E / (n - rank X)          (Greenhouse and Geisser 1959).
+
+    Without groups X is a column of ones, and its term is the effect within participants: SS_effect = n |m|^2 with the
+    mean m of the scores.
 
     Args:
         values: mean of each participant in each condition, (participants, levels of the first factor, ...).
-        factors: name of each factor.
+        within: name of each factor within participants.
+        groups: the level of each participant, by the name of the factor between participants.
 
     Returns:
-        The effects: single factors first, then interactions.
+        The effects: of groups first, then those within participants, single factors before interactions, each
+        followed by its interactions with the groups.
 
     Raises:
         ParameterError: values that are missing, not finite, or of too few participants or levels.
     """
-    x = np.asarray(values, float)
-    if x.ndim != len(factors) + 1 or len(factors) < 1:
+    x, between = np.asarray(values, float), dict(groups or {})
+    _check_design(x, within, between)
+    X, terms = _between(len(x), between)
+    inverse = np.linalg.inv(X.T @ X)
+    degrees = len(x) - X.shape[1]
+    result = []
+    for size in range(len(within) + 1):
+        for chosen in itertools.combinations(range(len(within)), size):
+            contrasts = np.ones((1, 1))
+            for i, levels in enumerate(x.shape[1:]):
+                orthonormal = linalg.helmert(levels) if i in chosen else np.full((1, levels), levels**-0.5)
+                contrasts = np.kron(contrasts, orthonormal)
+            Y = x.reshape(len(x), -1) @ contrasts.T
+            B = inverse @ X.T @ Y
+            S = (Y - X @ B).T @ (Y - X @ B) / degrees
+            d, trace = len(contrasts), float(np.trace(S))
+            epsilon = trace**2 / (d * float(np.sum(S * S))) if trace > 0.0 else 1.0
+            for names, columns in terms.items():
+                if not chosen and not names:
+                    continue  # the grand mean
+                LB = B[columns]
+                H = LB.T @ np.linalg.solve(inverse[np.ix_(columns, columns)], LB)
+                df, error = len(columns) * d, degrees * d
+                ratio = _over(float(np.trace(H)) / len(columns), trace)  # (SS / (k d)) / (SS_error / (degrees d))
+                eta = partial_eta_squared(ratio, df, error) if math.isfinite(ratio) else 1.0
+                p, corrected = (float(special.fdtrc(k * df, k * error, ratio)) for k in (1.0, epsilon))
+                name = ":".join([*(within[i] for i in chosen), *names])
+                result.append(Effect(name, ratio, df, error, p, epsilon, corrected, eta))
+    return result
+
+
+def _check_design(x: np.ndarray, within: Sequence[str], between: Mapping[str, Sequence[Any]]) -> None:
+    """Refuse values that have no analysis of variance."""
+    if x.ndim != len(within) + 1 or not (within or between):
         raise ParameterError(
-            [f"values: {x.ndim} dimensions; must be {len(factors) + 1}, of participants and {len(factors)} factors"]
+            [f"values: {x.ndim} dimensions; must be {len(within) + 1}, of participants and {len(within)} factors"]
         )
-    if len(x) < 2 or min(x.shape[1:]) < 2:
+    if len(x) < 2 or min(x.shape[1:], default=2) < 2:
         raise ParameterError(
             [f"values: shape {list(x.shape)}; must have two participants, and two levels of each factor, at least"]
         )
     if not np.isfinite(x).all():
         where = [int(i) for i in np.argwhere(~np.isfinite(x))[0]]
         raise ParameterError([f"values{where}: not finite; must be the mean of that participant in that condition"])
-    n, result = len(x), []
-    for size in range(1, len(factors) + 1):
-        for chosen in itertools.combinations(range(len(factors)), size):
-            contrasts = np.ones((1, 1))
-            for i, levels in enumerate(x.shape[1:]):
-                orthonormal = linalg.helmert(levels) if i in chosen else np.full((1, levels), levels**-0.5)
-                contrasts = np.kron(contrasts, orthonormal)
-            scores = x.reshape(n, -1) @ contrasts.T
-            mean, S = scores.mean(axis=0), np.atleast_2d(np.cov(scores, rowvar=False))
-            df, trace = len(contrasts), float(np.trace(S))
-            ratio = _over(n * float(mean @ mean), trace)  # (n |m|^2 / df) / ((n - 1) tr S / (df (n - 1)))
-            epsilon = trace**2 / (df * float(np.sum(S * S))) if trace > 0.0 else 1.0
-            error = df * (n - 1)
-            eta = partial_eta_squared(ratio, df, error) if math.isfinite(ratio) else 1.0
-            p, corrected = (float(special.fdtrc(k * df, k * error, ratio)) for k in (1.0, epsilon))
-            name = ":".join(factors[i] for i in chosen)
-            result.append(Effect(name, ratio, df, error, p, epsilon, corrected, eta))
-    return result
+    for name, levels in between.items():
+        if len(levels) != len(x) or len(set(levels)) < 2:
+            found = f"{len(levels)} levels, {len(set(levels))} of them different"
+            raise ParameterError([f"groups.{name}: {found}; must be {len(x)}, two different ones at least"])
+    cells = set(zip(*between.values(), strict=True)) if between else {()}
+    wanted = math.prod(len(set(levels)) for levels in between.values())
+    if len(cells) < wanted or len(x) <= wanted:
+        found = f"{len(x)} participants in {len(cells)} of {wanted} groups"
+        raise ParameterError([f"groups: {found}; must be one in each group, and one more"])
+
+
+def _between(n: int, groups: Mapping[str, Sequence[Any]]) -> tuple[np.ndarray, dict[tuple[str, ...], list[int]]]:
+    """The design between participants, (n, columns), and the columns of each term by the names of its factors."""
+    codes = []
+    for levels in groups.values():
+        different = list(dict.fromkeys(levels))
+        effects = np.vstack([np.eye(len(different) - 1), -np.ones(len(different) - 1)])
+        codes.append(effects[[different.index(level) for level in levels]])
+    columns = [np.ones((n, 1))]
+    terms: dict[tuple[str, ...], list[int]] = {(): [0]}
+    for size in range(1, len(codes) + 1):
+        for chosen in itertools.combinations(range(len(codes)), size):
+            block = np.ones((n, 1))
+            for i in chosen:
+                block = (block[:, :, None] * codes[i][:, None, :]).reshape(n, -1)
+            first = sum(one.shape[1] for one in columns)
+            names = list(groups)
+            terms[tuple(names[i] for i in chosen)] = list(range(first, first + block.shape[1]))
+            columns.append(block)
+    return np.hstack(columns), terms
 
 
 def pairwise(groups: Mapping[str, Any]) -> list[tuple[str, str, float, float, float]]:
