@@ -85,8 +85,8 @@ def check(options: argparse.Namespace) -> int:
         kinds = [kind.name for kind, _ in found]
         raise ParameterError(
             [
-                f"part {inputs.shown(options.part)}: is one of the {' and one of the '.join(kinds)}; with --set or --in "
-                f"say of which: {' or '.join(f'{kind}/{options.part}' for kind in kinds)}"
+                f"part {inputs.shown(options.part)}: is one of the {' and one of the '.join(kinds)}; with --set or "
+                f"--in say of which: {' or '.join(f'{kind}/{options.part}' for kind in kinds)}"
             ]
         )
     for kind, name in found:

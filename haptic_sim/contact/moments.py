@@ -100,7 +100,7 @@ class Moments(NamedTuple):
 @kernel
 def resists(count, resistance):
     """Whether any contact has rolling or torsional friction, by the coefficients (C, 2) [m]."""
-    for i in range(count):
+    for i in range(count):  # noqa: SIM110 (no generators in kernels)
         if resistance[i, 0] > 0.0 or resistance[i, 1] > 0.0:
             return True
     return False

@@ -39,11 +39,20 @@ from haptic_sim.dynamics.loose import PINOCCHIO_COORDINATES, joint_placements, p
 from haptic_sim.dynamics.multibody import Multibody, SurveyedMultibody, coordinate_names, free_joint, planar_joint
 from haptic_sim.fields.acting import Field
 from haptic_sim.geometry.collision import CollisionDetector
+from haptic_sim.geometry.collision.field_contacts import MOST_SLOPE
 from haptic_sim.geometry.fields.distances import FieldError
 from haptic_sim.geometry.fields.field import CELLS, SolidField, fields_for
 from haptic_sim.geometry.mesh_files import MeshError
 from haptic_sim.geometry.meshes import Taken
-from haptic_sim.geometry.shapes import PlaneParameters, Solid, Vector, locate, placement, solid, uniform
+from haptic_sim.geometry.shapes import (
+    PlaneParameters,
+    Solid,
+    Vector,
+    locate,
+    placement,
+    solid,
+    uniform,
+)
 from haptic_sim.geometry.textures import SurfaceParameters, TextureError, TextureParameters
 from haptic_sim.hand.held import unholdable
 from haptic_sim.messages import ToolSizes
@@ -494,11 +503,7 @@ def build(
 
 
 def _textures_on_fields(world: WorldSetup, prefix: str) -> Iterator[str]:
-    """A sentence for each body with a texture that meets a signed distance field.
-
-    The rows of such a contact are of many points of a shell, which move against each other as the bodies slide: with a
-    height at their common point the contact would have no potential, and give energy.
-    """
+    """A sentence for each body with a texture that is too steep for a contact by a signed distance field."""
     shapes, refused = world.geometry.geometryObjects, set()
     for pair in world.geometry.collisionPairs:
         both = (pair.first, pair.second)
@@ -506,14 +511,17 @@ def _textures_on_fields(world: WorldSetup, prefix: str) -> Iterator[str]:
             continue
         for one, other in (both, both[::-1]):
             body, opposite = world.shape_bodies[one], world.shape_bodies[other]
-            if shapes[one].name in world.textures and body not in refused:
-                refused.add(body)
-                is_field = isinstance(shapes[one].geometry, coal.BVHModelBase)
-                what = "it collides" if is_field else f"it meets {opposite}, which collides"
-                yield (
-                    f"{prefix}bodies.{body}: texture: {what} as a signed distance field, whose contacts have no "
-                    "textures; set as: hull or as: pieces, or leave the texture out"
-                )
+            texture = world.textures.get(shapes[one].name)
+            if texture is None or body in refused or texture.largest_slope <= MOST_SLOPE:
+                continue
+            refused.add(body)
+            is_field = isinstance(shapes[one].geometry, coal.BVHModelBase)
+            what = "it collides" if is_field else f"it meets {opposite}, which collides"
+            would = texture.amplitude * MOST_SLOPE / texture.largest_slope
+            yield (
+                f"{prefix}bodies.{body}: texture.amplitude = {texture.amplitude:g} m: must be at most {would:.3g} m, "
+                f"as {what} as a signed distance field, and its slope is up to {texture.largest_slope:.3g}"
+            )
 
 
 def _jittered(world: WorldSetup, plan: _Plan, parameters: WorldParameters, seed: int, prefix: str) -> WorldSetup:

@@ -141,8 +141,8 @@ class CollisionDetector:
         resistance = np.zeros((count, 2)) if resistance is None else np.array(resistance, float)
         if restitution.shape != (count,) or not friction.shape == resistance.shape == (count, 2):
             raise ValueError(
-                f"restitution {restitution.shape}, friction {friction.shape} and resistance {resistance.shape}: must be "
-                f"({count},), ({count}, 2) and ({count}, 2), for each collision pair"
+                f"restitution {restitution.shape}, friction {friction.shape} and resistance {resistance.shape}: must "
+                f"be ({count},), ({count}, 2) and ({count}, 2), for each collision pair"
             )
         clustered_capacity = CLUSTERED if cluster else 0
         memory = build_memory(shapes.kind, objects, self._names, fields or {}, budget)

@@ -18,6 +18,8 @@ The wrench -k s' (f, m) is that of a row along the unit normal n' = f / |f| thro
 the separation is s' / |f|, whose rate is n' . v; the slope of a long texture is an inclined plane. With the *weight*
 |f|^2 the spring of the row has the force |f|^2 k (s' / |f|) n' = k s' f and the energy 1/2 k s'^2. A moment along f,
 which two textures of different directions may have, is left out.
+
+Contacts by signed distance fields have their textures at each point of a shell (`field_contacts`).
 """
 
 from __future__ import annotations
@@ -85,9 +87,11 @@ def apply_textures(scene):
     """Add the textures of shapes to the contacts in `sink`; `scene`: `DetectorArrays`."""
     sink, objects, of = scene.sink, scene.pairs.objects, scene.textures.of
     mask = (1 << FEATURE_BITS) - 1
+    of_fields = scene.field_memory.first
     for i in range(sink.used[0]):
-        a, b = objects[sink.pair[i], 0], objects[sink.pair[i], 1]
-        if of[a] < 0 and of[b] < 0:
+        pair = sink.pair[i]
+        a, b = objects[pair, 0], objects[pair, 1]
+        if (of[a] < 0 and of[b] < 0) or of_fields[pair + 1] > of_fields[pair]:
             continue
         n, x, s = triple(sink.normal, i), triple(sink.point, i), sink.separation[i]
         first, second = (sink.id[i] >> FEATURE_BITS) & mask, sink.id[i] & mask
@@ -148,23 +152,33 @@ def _shares(r_A, r_B, s):
 @kernel(error_model="numpy")
 def _height(scene, g, x, n, side):
     """Height of the texture of shape g at x [m], and its gradient along the surface; side: of the outward normal."""
+    if scene.textures.of[g] < 0:
+        return 0.0, (0.0, 0.0, 0.0)
+    local = turn_back(scene.placement, g, minus(x, column(scene.placement, g, 3)))
+    h, d = height_at(scene, g, local, turn_back(scene.placement, g, times(side, n)))
+    d = turn(scene.placement, g, d)
+    return h, along(d, -dot(d, n), n)
+
+
+@kernel(error_model="numpy")
+def height_at(scene, g, x, n):
+    """Height of the texture of shape g at x [m], where the outward normal is n, and its gradient, in its axes."""
     t = scene.textures
     k = t.of[g]
     nothing = (0.0, 0.0, 0.0)
     if k < 0:
         return 0.0, nothing
     place, answer = t.place.arrays, t.answer.arrays
-    local = turn_back(scene.placement, g, minus(x, column(scene.placement, g, 3)))
-    outward = turn_back(scene.placement, g, times(side, n))
     for i in range(3):
-        place.position[i], place.normal[i] = local[i], outward[i]
+        place.position[i], place.normal[i] = x[i], n[i]
         answer.gradient[i] = 0.0
     answer.height[0] = 0.0
     call_at(t.address[k], place, t.keys[k], answer)
     h = answer.height[0]
-    d = turn(scene.placement, g, (answer.gradient[0], answer.gradient[1], answer.gradient[2]))
+    d = (answer.gradient[0], answer.gradient[1], answer.gradient[2])
     if t.planar:
-        d = (d[0], d[1], 0.0)
+        d = turn(scene.placement, g, d)
+        d = turn_back(scene.placement, g, (d[0], d[1], 0.0))
     if not math.isfinite(h + d[0] + d[1] + d[2]):
         return 0.0, nothing
-    return h, along(d, -dot(d, n), n)
+    return h, d
