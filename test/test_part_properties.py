@@ -47,7 +47,7 @@ KEYS = {
     ),
     "tangential": ("operator.amplitude=1", "operator.centre=[0,0.1]"),
 }
-WITH_FILES = ("file", "arm", "image")
+WITH_FILES = ("file", "arm", "image", "triaxial")
 NOT_OFFLINE = ("none", "crtk", "external", "hardware")
 PARTS = (
     *("controllers", "operators", "devices", "local_models", "contact_methods", "friction_models", "engines"),

@@ -51,6 +51,7 @@ from haptic_sim.geometry.shapes import (
     locate,
     placement,
     solid,
+    surface_of,
     uniform,
 )
 from haptic_sim.geometry.textures import SurfaceParameters, TextureError, TextureParameters
@@ -957,7 +958,8 @@ def _add_bodies(plan: _Plan, parameters: WorldParameters, folder: Path) -> Itera
                 yield f"bodies.{name}.shapes[{i}]{error}"
                 continue
             try:
-                textures[name].append(shape.texture.loaded(partial(locate, folder=folder)))
+                texture = shape.texture.loaded(partial(locate, folder=folder))
+                textures[name].append(texture.fitted(partial(surface_of, found)))
             except TextureError as error:
                 yield f"bodies.{name}.shapes[{i}].texture{error}"
             if found.taken is not None and (summary := found.taken.summary):
