@@ -187,12 +187,12 @@ class TriaxialParameters(HeightMapParameters):
 
     @property
     def largest_slope(self) -> float:
-        """See the module."""
+        """Bound S + A W1 of the length of the gradient."""
         return super().largest_slope + self.amplitude * self._bounds()[0]
 
     @property
     def largest_curvature(self) -> float:
-        """See the module [1/m]."""
+        """Bound C + 2 S W1 + A W2 of the second derivative [1/m]."""
         first, second = self._bounds()
         return super().largest_curvature + 2.0 * super().largest_slope * first + self.amplitude * second
 
