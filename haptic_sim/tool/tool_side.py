@@ -103,7 +103,7 @@ def moments_of(scene: Any) -> dict[str, float]:
         f"{section}.{name}.{key}": value
         for section in ("bodies", "files")
         for name, body in getattr(scene, section, {}).items()
-        for key, value in body.moments.items()
+        for key, value in getattr(body, "moments", {}).items()
     }
 
 

@@ -958,8 +958,8 @@ def _add_bodies(plan: _Plan, parameters: WorldParameters, folder: Path) -> Itera
                 yield f"bodies.{name}.shapes[{i}]{error}"
                 continue
             try:
-                texture = shape.texture.loaded(partial(locate, folder=folder))
-                textures[name].append(texture.fitted(partial(surface_of, found)))
+                loaded = shape.texture.loaded(partial(locate, folder=folder))
+                textures[name].append(loaded.fitted(partial(surface_of, found)))
             except TextureError as error:
                 yield f"bodies.{name}.shapes[{i}].texture{error}"
             if found.taken is not None and (summary := found.taken.summary):
