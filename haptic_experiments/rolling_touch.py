@@ -86,7 +86,7 @@ def ball_of(trial: Trial, samples: Samples) -> Ball:
     v, q = int(model.idx_vs[joint]), int(model.idx_qs[joint])
     (shape,) = scene_as(trial.experiment, WorldParameters).bodies[BALL].shapes
     assert isinstance(shape, SphereParameters)
-    _, friction = world.materials(contact.restitution, (contact.friction.static, contact.friction.kinetic))
+    friction = world.materials(contact.restitution, (contact.friction.static, contact.friction.kinetic)).friction
     pair = next(i for i, names in enumerate(world.touching) if set(names) == {BALL, FLOOR})
     mass = float(model.inertias[joint].mass)
     turns = np.stack([samples[f"q{q + i}"] for i in range(3, 7)], axis=-1)

@@ -50,6 +50,7 @@ class RowArrays(NamedTuple):
     )
     restitution: np.ndarray = array("coefficient of restitution", "rows")
     friction: np.ndarray = array("static and kinetic coefficients of friction", "rows", 2)
+    resistance: np.ndarray = array("coefficients of rolling and torsional friction", "rows", 2, unit="m")
     coordinate: np.ndarray = array(
         "coordinate that a joint limit bounds; -1: a contact", "rows", dtype=np.int64, fill=-1
     )

@@ -242,13 +242,14 @@ def test_a_world_reads_its_image_and_names_the_key_of_one_that_it_cannot(tmp_pat
         World(world(keys), contact=contact)
 
 
-def test_an_image_beside_its_experiment_has_all_properties(tmp_path: Path) -> None:
+@pytest.mark.parametrize("kind", ["image", pytest.param("triaxial", marks=pytest.mark.exhaustive)])
+def test_an_image_beside_its_experiment_has_all_properties(tmp_path: Path, kind: str) -> None:
     saved(tmp_path, "leather.png", Image.fromarray((255.0 * GRAY).astype(np.uint8)))
     document = yaml.safe_load((ROOT / "config" / "experiments" / "grating.yaml").read_text(encoding="utf-8"))
     (shape,) = document["scene"]["bodies"]["plate"]["shapes"]
-    shape["texture"] = {"type": "image", "path": "leather.png", "pixel": 5e-4, "amplitude": 5e-5}
+    shape["texture"] = {"type": kind, "path": "leather.png", "pixel": 5e-4, "amplitude": 5e-5}
     (tmp_path / "leather.yaml").write_text(yaml.safe_dump(document | {"analysis": "trial"}), encoding="utf-8")
-    options = argparse.Namespace(part="image", within=str(tmp_path / "leather.yaml"), settings=[], offline=True)
+    options = argparse.Namespace(part=kind, within=str(tmp_path / "leather.yaml"), settings=[], offline=True)
     assert check.check(options) == DONE
 
 

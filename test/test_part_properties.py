@@ -16,7 +16,7 @@ from haptic_bench.analysis.base import Analysis
 from haptic_bench.analysis.claims import Findings
 from haptic_bench.analysis.properties import properties_of_analysis
 from haptic_bench.commands import check
-from haptic_bench.commands.command_line import FAILED
+from haptic_bench.commands.command_line import DONE, FAILED
 from haptic_bench.experiment import Trial
 from haptic_bench.recording.samples import Samples
 from haptic_bench.running import properties as check_properties
@@ -47,7 +47,7 @@ KEYS = {
     ),
     "tangential": ("operator.amplitude=1", "operator.centre=[0,0.1]"),
 }
-WITH_FILES = ("file", "arm", "image")
+WITH_FILES = ("file", "arm", "image", "triaxial")
 NOT_OFFLINE = ("none", "crtk", "external", "hardware")
 PARTS = (
     *("controllers", "operators", "devices", "local_models", "contact_methods", "friction_models", "engines"),
@@ -201,6 +201,19 @@ def test_a_scene_whose_world_cannot_be_built_is_found_out(
     _, verdict, problem = capsys.readouterr().out.splitlines()
     assert verdict == "  failed  its world is built"
     assert reason in problem
+
+
+def test_a_name_of_two_kinds_is_checked_as_one_of_them(capsys: pytest.CaptureFixture[str]) -> None:
+    keys = {"within": None, "offline": True}
+    settings = ["scene.bodies.floor.shapes[0].texture={type: grating, wavelength: 0.01, amplitude: 1e-4}"]
+    with pytest.raises(
+        ParameterError, match=r"part grating: is one of the textures and one of the analyses; with --set"
+    ):
+        check.check(argparse.Namespace(part="grating", settings=settings, **keys))
+    with pytest.raises(ParameterError, match=r"part texture/grating: unknown kind; did you mean textures\?"):
+        check.check(argparse.Namespace(part="texture/grating", settings=settings, **keys))
+    assert check.check(argparse.Namespace(part="textures/grating", settings=settings, **keys)) == DONE
+    assert capsys.readouterr().out.startswith("grating, of the textures:")
 
 
 def test_a_key_of_a_scene_that_is_missing_is_no_property() -> None:

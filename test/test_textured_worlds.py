@@ -78,13 +78,31 @@ def test_a_mesh_has_the_texture_of_a_box(mesh: str, how: str) -> None:
     np.testing.assert_allclose(found, expected, atol=1e-9)
 
 
-def test_what_meets_a_signed_distance_field_has_no_texture(mesh: str) -> None:
+@pytest.mark.parametrize("textured", ["plate", "ball"])
+def test_a_texture_on_a_signed_distance_field_gives_no_energy(mesh: str, textured: str) -> None:
+    """Of the field itself, and of a ball, which spins, on a smooth field."""
     shape = {"type": "mesh", "path": mesh, "as": "field"}
-    with pytest.raises(ParameterError, match=r"bodies\.plate: texture: it collides as a signed distance field"):
-        World(sliding({"joint": "fixed", "shapes": [shape | {"texture": GRATING}]}))
+    scene = sliding({"joint": "fixed", "shapes": [shape | ({"texture": GRATING} if textured == "plate" else {})]})
+    if textured == "ball":
+        scene["bodies"]["ball"]["shapes"][0]["texture"] = GRATING | {"direction": [1, 0.3, 0.5], "amplitude": 2e-4}
+        scene["bodies"]["ball"]["velocity"][4] = 10.0
+    errors = []
+    for rate in (2000.0, 8000.0):
+        _, totals, forces = run(scene, rate)
+        errors.append(float(np.abs(totals - totals[0]).max()))
+        assert np.abs(forces[:, 0]).max() > 0.05
+    assert errors[0] < 0.02 * KINETIC and errors[1] < 0.5 * errors[0]
+
+
+def test_a_texture_that_is_too_steep_for_a_signed_distance_field_is_refused(mesh: str) -> None:
+    shape = {"type": "mesh", "path": mesh, "as": "field"}
+    steep = GRATING | {"wavelength": 2e-3}
+    said = r"bodies\.plate: texture\.amplitude = 0\.0005 m: must be at most 0\.000286 m, as it collides as a signed"
+    with pytest.raises(ParameterError, match=said):
+        World(sliding({"joint": "fixed", "shapes": [shape | {"texture": steep}]}))
     scene = sliding({"joint": "fixed", "shapes": [shape]})
-    scene["bodies"]["ball"]["shapes"][0]["texture"] = GRATING
-    with pytest.raises(ParameterError, match=r"bodies\.ball: texture: it meets plate, which collides as a signed"):
+    scene["bodies"]["ball"]["shapes"][0]["texture"] = steep
+    with pytest.raises(ParameterError, match=r"bodies\.ball: texture\.amplitude = .* as it meets plate, which"):
         World(scene)
 
 

@@ -491,21 +491,31 @@ def test_a_jointed_body_does_not_collide_with_the_fixed_one_that_it_hangs_on() -
 
 def test_materials_of_pairs() -> None:
     bodies = {
-        "floor": FLOOR | {"restitution": 0.2, "friction_static": 0.4, "friction_kinetic": 0.1},
-        "own": BALL | {"position": [0, 0, 1], "restitution": 0.1, "friction_static": 0.9, "friction_kinetic": 0.4},
+        "floor": FLOOR
+        | {"restitution": 0.2, "friction_static": 0.4, "friction_kinetic": 0.1, "friction_rolling": 0.01},
+        "own": BALL
+        | {
+            "position": [0, 0, 1],
+            "restitution": 0.1,
+            "friction_static": 0.9,
+            "friction_kinetic": 0.4,
+            "friction_rolling": 0.04,
+        },
         "plain": BALL | {"position": [0, 1, 1]},
         "default": BALL | {"position": [1, 1, 1]},
     }
     w = world(bodies=bodies, tool="own", contact={"restitution": 0.7, "friction": (0.3, 0.25)})
     values = {}
-    restitution, friction = w.materials(0.7, (0.3, 0.25))
+    restitution, friction, resistance = w.materials(0.7, (0.3, 0.25), (0.02, 0.03))
     for i, pair in enumerate(w.geometry.collisionPairs):
         names = (w.shape_bodies[pair.first], w.shape_bodies[pair.second])
-        values[frozenset(names)] = (restitution[i], *friction[i])
-    assert values[frozenset(("floor", "own"))] == pytest.approx((0.2, 0.6, 0.2))  # the greater; geometric means
-    assert values[frozenset(("floor", "plain"))] == pytest.approx((0.2, 0.4, 0.1))  # the only own one
-    assert values[frozenset(("own", "plain"))] == pytest.approx((0.1, 0.9, 0.4))
-    assert values[frozenset(("default", "plain"))] == pytest.approx((0.7, 0.3, 0.25))  # the experiment's
+        values[frozenset(names)] = (restitution[i], *friction[i], *resistance[i])
+    assert values[frozenset(("floor", "own"))] == pytest.approx(
+        (0.2, 0.6, 0.2, 0.02, 0.03)
+    )  # the greater; geometric means
+    assert values[frozenset(("floor", "plain"))] == pytest.approx((0.2, 0.4, 0.1, 0.01, 0.03))  # the only own one
+    assert values[frozenset(("own", "plain"))] == pytest.approx((0.1, 0.9, 0.4, 0.04, 0.03))
+    assert values[frozenset(("default", "plain"))] == pytest.approx((0.7, 0.3, 0.25, 0.02, 0.03))  # the experiment's
 
 
 def test_overlaps_are_measured() -> None:

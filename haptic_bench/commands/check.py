@@ -79,9 +79,17 @@ IN_THE_PLANE = {"scene": {"type": "empty"}, "tool": {"type": "peg"}}
 
 
 def check(options: argparse.Namespace) -> int:
-    """`haptics check PART [--in EXPERIMENT] [--set KEY=VALUE] [--offline]`."""
-    status, lacking = DONE, requirements.unmet(("rclpy",))
-    for kind, name in _found(options.part):
+    """`haptics check [KIND/]PART [--in EXPERIMENT] [--set KEY=VALUE] [--offline]`."""
+    status, lacking, found = DONE, requirements.unmet(("rclpy",)), _found(options.part)
+    if len(found) > 1 and (options.settings or options.within is not None):
+        kinds = [kind.name for kind, _ in found]
+        raise ParameterError(
+            [
+                f"part {inputs.shown(options.part)}: is one of the {' and one of the '.join(kinds)}; with --set or "
+                f"--in say of which: {' or '.join(f'{kind}/{options.part}' for kind in kinds)}"
+            ]
+        )
+    for kind, name in found:
         trial, problem = _built(kind, name, options)
         print(f"{name}, of the {kind.name}:")
         if lacking and not options.offline:
@@ -95,12 +103,16 @@ def check(options: argparse.Namespace) -> int:
 
 
 def _found(name: str) -> list[tuple[Group, str]]:
-    """The kinds that have a part of a name, or of MODULE:CLASS.
+    """The kinds that have a part of a name, or of MODULE:CLASS; of KIND/NAME that kind alone.
 
     Raises:
         ParameterError: none has, or the part cannot be imported.
     """
-    kinds = [groups()[each] for each in SECTIONS]
+    of, slash, rest = name.partition("/")
+    if slash and of not in SECTIONS:
+        raise ParameterError([f"part {inputs.shown(name)}: unknown kind{did_you_mean(of, list(SECTIONS))}"])
+    kinds = [groups()[each] for each in ((of,) if slash else SECTIONS)]
+    name = rest if slash else name
     found = [kind for kind in kinds if (kind.find_or_none(name) if ":" in name else name in kind.entries())]
     if not found and ":" in name:
         raise ParameterError(dict.fromkeys(map(_refusal, kinds, [name] * len(kinds))))

@@ -365,7 +365,9 @@ def _add_commands(commands: Any) -> None:
     command.set_defaults(command="haptic_bench.commands.check:new")
 
     command = commands.add_parser("check", help="check the properties that every part must have (docs/parts.md)")
-    command.add_argument("part", metavar="PART", help="name of a part of any kind, or MODULE:CLASS")
+    command.add_argument(
+        "part", metavar="PART", help="name of a part of any kind, KIND/NAME, as textures/grating, or MODULE:CLASS"
+    )
     command.add_argument(
         "--in",
         dest="within",

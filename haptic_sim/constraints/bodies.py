@@ -494,7 +494,7 @@ def enter_energy(packed, p, count, u, flows):
     a = packed.arrays
     body = a.body
     for r in range(body.rank[1]):
-        s = 0.0
+        s = body.turned[r]
         for i in range(count):
             for d in range(3):
                 s += p[i, d] * body.reaction[i, d, r]

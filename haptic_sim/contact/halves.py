@@ -42,6 +42,7 @@ def append_halves(packed, count):
                 rows.normal[n, d] = sign * rows.normal[i, d]
             rows.separation[n] = rows.velocity[n] = 0.0  # no overlap of its own: neither penalty nor memory
             rows.restitution[n], rows.weight[n] = rows.restitution[i], rows.weight[i]
-            rows.friction[n, 0], rows.friction[n, 1] = rows.friction[i, 0], rows.friction[i, 1]
+            for d in range(2):
+                rows.friction[n, d], rows.resistance[n, d] = rows.friction[i, d], 0.0  # moments are of the whole
             n += 1
     return n

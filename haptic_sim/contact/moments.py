@@ -21,8 +21,12 @@ coefficients mu of friction as they are, all moments m and the tangential impuls
 
 The gradient of E is the velocities W u, so its minimum is the law above together with Coulomb's. It is convex.
 Sweeps of projected gradient steps, each of one part of one contact with the length 1 / largest eigenvalue of its block
-of W W^T, reduce E in every step, from m = 0 and p_t0 on. So **the kinetic energy never rises**, however many sweeps
+of W W^T, reduce E in every step, from m = 0 and p_t0 on, or from the moments and tangential impulses with which the
+contacts ended the step before, if E is not larger there. So **the kinetic energy never rises**, however many sweeps
 there are and whatever the bounds: E is the kinetic energy.
+
+Rho and sigma are of each contact: of the pair of bodies. Under exact constraints all rows are projected, as those of
+contacts are (`haptic_sim.constraints.bodies`), and what the constraints bear of the moments is added to their reaction.
 
 Normal impulses are not found again: where the normal does not go through the centre of mass, the moment changes the
 normal velocity, which the next step corrects. Springs that are thereby pressed further would get energy from nowhere,
@@ -37,13 +41,14 @@ from typing import NamedTuple
 
 import numpy as np
 
-from haptic_sim.contact.groups import find_root
+from haptic_sim.contact.groups import find_place, find_root
 from haptic_sim.dynamics.multibody import Multibody
 from haptic_sim.dynamics.scaled import ScaledContacts, apply_impulse, contact_velocity
 from haptic_sim.kernels import kernel
 from haptic_sim.records import allocate, array, record, value
+from haptic_sim.vectors import cross, dot, triple
 
-_SWEEPS = 200  # for one ball the error falls by 5/7 a sweep: to 1e-13 in 90
+_SWEEPS = 200  # for one ball that begins without moments the error falls by 5/7 a sweep: to 1e-13 in 90
 _CLOSE = 1e-13  # change of u in a sweep, as a part of u
 
 
@@ -56,6 +61,14 @@ class Moments(NamedTuple):
     normal: np.ndarray = array("normal impulse that bounds the moment", "contacts", unit="N s")
     mu: np.ndarray = array("tangential impulse at most per normal impulse, 0: it is given", "contacts")
     moment: np.ndarray = array("impulse of moment on B", "contacts", 3, unit="N m s")
+    given: np.ndarray = array("tangential impulses without moments", "contacts", 2, unit="N s")
+    acts: np.ndarray = array("whether there are moments in this step", 1, dtype=np.int64)
+    known: np.ndarray = array("number of contacts whose end is remembered", 1, dtype=np.int64)
+    id: np.ndarray = array("their identities", "contacts", dtype=np.int64)
+    ended: np.ndarray = array("their moments in world axes", "contacts", 3, unit="N m s")
+    rubbed: np.ndarray = array("their tangential impulses in world axes", "contacts", 3, unit="N s")
+    sweeps: np.ndarray = array("number of sweeps since the start", 1, dtype=np.int64)
+    reaction: np.ndarray = array("what exact constraints take from the moment of each contact", "contacts", 3, "rows")
     before: np.ndarray = array("angular velocity before the step", "contacts", 3, unit="rad/s")
     after: np.ndarray = array("angular velocity after the step", "contacts", 3, unit="rad/s")
     mobility: np.ndarray = array(
@@ -73,26 +86,41 @@ class Moments(NamedTuple):
         contacts = ScaledContacts.allocate(capacity, *body.contact_trees)
         return allocate(
             cls,
-            {"contacts": capacity, "nv": body.nu, "trees": max(len(contacts.start), 1)},
+            {
+                "contacts": capacity,
+                "nv": body.nu,
+                "trees": max(len(contacts.start), 1),
+                "rows": len(body.arrays.Q),
+            },
             contacts=contacts,
             impacts=impacts,
         )
 
 
 @kernel
-def settle_moments(count, contacts, rolling, torsional, impact, moments, p, u):
+def resists(count, resistance):
+    """Whether any contact has rolling or torsional friction, by the coefficients (C, 2) [m]."""
+    for i in range(count):  # noqa: SIM110 (no generators in kernels)
+        if resistance[i, 0] > 0.0 or resistance[i, 1] > 0.0:
+            return True
+    return False
+
+
+@kernel
+def settle_moments(count, contacts, rows, tangent, impact, moments, p, u):
     """Find the moments, and the tangential impulses of contacts with mu > 0, and change u by them.
 
     Args:
         contacts: `ScaledContacts` of the velocities at the contacts.
-        rolling, torsional: coefficients rho and sigma [m].
+        rows: `RowArrays` with the identities of the contacts and their coefficients rho and sigma [m].
+        tangent: first tangents, (C, 3).
         impact: whether the normal impulse is of a collision or a rigid contact, (C,).
         moments: `Moments`, with the rows of rotations.
         p: impulses, (C, 3) [N s]; tangential ones are changed where mu > 0.
         u: scaled velocity, (nv,).
     """
     turning, moment, mobility, mu = moments.contacts, moments.moment, moments.mobility, moments.mu
-    normal = moments.normal
+    normal, resistance = moments.normal, rows.resistance
     scale = 0.0
     for j in range(u.shape[0]):
         scale += u[j] * u[j]
@@ -101,34 +129,90 @@ def settle_moments(count, contacts, rolling, torsional, impact, moments, p, u):
         mobility[i, 0] = mobility[i, 1] = mobility[i, 2] = 0.0
         normal[i] = p[i, 0] if moments.impacts or not impact[i] else 0.0
         if normal[i] > 0.0:
-            mobility[i, 0] = _product(turning, i, 0, 0) if torsional > 0.0 else 0.0
-            mobility[i, 1] = _largest(turning, i) if rolling > 0.0 else 0.0
+            mobility[i, 0] = _product(turning, i, 0, 0) if resistance[i, 1] > 0.0 else 0.0
+            mobility[i, 1] = _largest(turning, i) if resistance[i, 0] > 0.0 else 0.0
             mobility[i, 2] = _largest(contacts, i) if mu[i] > 0.0 else 0.0
+    _start(count, contacts, rows, tangent, moments, scale, p, u)
     for _ in range(_SWEEPS):
         change = 0.0
         for i in range(count):
             if not normal[i] > 0.0:
                 continue
             if mobility[i, 0] > 0.0:
-                before, bound = moment[i, 0], torsional * normal[i]
+                before, bound = moment[i, 0], resistance[i, 1] * normal[i]
                 wanted = before - contact_velocity(turning, i, 0, u) / mobility[i, 0]
                 moment[i, 0] = min(max(wanted, -bound), bound)
                 step = moment[i, 0] - before
                 apply_impulse(turning, i, 0, step, u)
                 change += mobility[i, 0] * step * step
             if mobility[i, 1] > 0.0:
-                change += _step(turning, i, mobility[i, 1], rolling * normal[i], moment, u)
+                change += _step(turning, i, mobility[i, 1], resistance[i, 0] * normal[i], moment, u)
             if mobility[i, 2] > 0.0:
                 change += _step(contacts, i, mobility[i, 2], mu[i] * normal[i], p, u)
+        moments.sweeps[0] += 1
         if change <= _CLOSE * _CLOSE * scale:
             break
 
 
 @kernel
-def _step(contacts, i, mobility, bound, p, u):
-    """A projected gradient step of the two tangential impulses of contact i; the square of the change of u at most."""
-    x = p[i, 1] - contact_velocity(contacts, i, 1, u) / mobility
-    y = p[i, 2] - contact_velocity(contacts, i, 2, u) / mobility
+def _start(count, contacts, rows, tangent, moments, scale, p, u):
+    """Begin with what the step before ended with, within the bounds, unless E is less without.
+
+    Args:
+        scale: |u|^2 without moments. The others are as of `settle_moments`.
+    """
+    turning, moment, mobility, mu = moments.contacts, moments.moment, moments.mobility, moments.mu
+    normal, given, resistance = moments.normal, moments.given, rows.resistance
+    found = False
+    for i in range(count):
+        given[i, 0], given[i, 1] = p[i, 1], p[i, 2]
+        k = find_place(rows.id[i], moments.id, moments.known[0], i) if normal[i] > 0.0 else -1
+        if k < 0:
+            continue
+        found = True
+        n, t = triple(rows.normal, i), triple(tangent, i)
+        b = cross(n, t)
+        if mobility[i, 0] > 0.0:
+            bound = resistance[i, 1] * normal[i]
+            moment[i, 0] = min(max(dot(n, triple(moments.ended, k)), -bound), bound)
+            apply_impulse(turning, i, 0, moment[i, 0], u)
+        if mobility[i, 1] > 0.0:
+            x, y = dot(t, triple(moments.ended, k)), dot(b, triple(moments.ended, k))
+            _set(turning, i, resistance[i, 0] * normal[i], x, y, moment, u)
+        if mobility[i, 2] > 0.0:
+            x, y = dot(t, triple(moments.rubbed, k)), dot(b, triple(moments.rubbed, k))
+            _set(contacts, i, mu[i] * normal[i], x, y, p, u)
+    square = 0.0
+    for j in range(u.shape[0]):
+        square += u[j] * u[j]
+    if found and not square <= scale:
+        for i in range(count):
+            for d in range(3):
+                apply_impulse(turning, i, d, -moment[i, d], u)
+                moment[i, d] = 0.0
+            for d in range(2):
+                apply_impulse(contacts, i, d + 1, given[i, d] - p[i, d + 1], u)
+                p[i, d + 1] = given[i, d]
+
+
+@kernel
+def remember_moments(count, rows, tangent, moments, p):
+    """Keep what the step ended with, in world axes, as the start of the next one; arguments as of `settle_moments`."""
+    for i in range(count):
+        n, t = triple(rows.normal, i), triple(tangent, i)
+        b = cross(n, t)
+        moments.id[i] = rows.id[i]
+        for d in range(3):
+            moments.ended[i, d] = (
+                moments.moment[i, 0] * n[d] + moments.moment[i, 1] * t[d] + moments.moment[i, 2] * b[d]
+            )
+            moments.rubbed[i, d] = p[i, 1] * t[d] + p[i, 2] * b[d]
+    moments.known[0] = count
+
+
+@kernel
+def _set(contacts, i, bound, x, y, p, u):
+    """Change the two tangential impulses of contact i to (x, y), shortened to the bound."""
     length = math.sqrt(x * x + y * y)
     if length > bound:
         x, y = x * (bound / length), y * (bound / length)
@@ -136,7 +220,15 @@ def _step(contacts, i, mobility, bound, p, u):
     apply_impulse(contacts, i, 1, dx, u)
     apply_impulse(contacts, i, 2, dy, u)
     p[i, 1], p[i, 2] = x, y
-    return mobility * (dx * dx + dy * dy)
+    return dx * dx + dy * dy
+
+
+@kernel
+def _step(contacts, i, mobility, bound, p, u):
+    """A projected gradient step of the two tangential impulses of contact i; the square of the change of u at most."""
+    x = p[i, 1] - contact_velocity(contacts, i, 1, u) / mobility
+    y = p[i, 2] - contact_velocity(contacts, i, 2, u) / mobility
+    return mobility * _set(contacts, i, bound, x, y, p, u)
 
 
 @kernel

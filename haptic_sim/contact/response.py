@@ -20,7 +20,15 @@ from typing import Any, ClassVar, Literal, NamedTuple
 import numpy as np
 
 from haptic_sim.contact.friction import FrictionLaw, FrictionParameters
-from haptic_sim.contact.moments import Moments, collect_moments, keep_moments_passive, settle_moments, work_of_moments
+from haptic_sim.contact.moments import (
+    Moments,
+    collect_moments,
+    keep_moments_passive,
+    remember_moments,
+    resists,
+    settle_moments,
+    work_of_moments,
+)
 from haptic_sim.contact_rows import ContactRows, RowArrays
 from haptic_sim.dynamics.energy import (
     BY_MOTION,
@@ -59,7 +67,7 @@ from haptic_sim.dynamics.scaled import (
 from haptic_sim.kernels import kernel
 from haptic_sim.messages import FREE
 from haptic_sim.packed import Packed
-from haptic_sim.parameters import Gains, ParameterError, Parameters, quantity, six
+from haptic_sim.parameters import Gains, Parameters, quantity, six
 from haptic_sim.records import allocate, array, part, record, shared, value
 
 ImpulseRendering = Literal["full", "saturated", "scaled", "spread"]
@@ -255,9 +263,6 @@ class Material(NamedTuple):
     pulls: bool = value("whether a damper may pull, as printed")
     begins_free: bool = value("whether the spring of a contact begins without a force")
     friction: FrictionLaw = value("friction law")
-    resists: bool = value("whether there is rolling or torsional friction")
-    rolling: float = value("coefficient of rolling friction", unit="m")
-    torsional: float = value("coefficient of torsional friction", unit="m")
     bounce: float = value("approach velocity beyond which rigid contacts bounce", unit="m/s")
     lemke: int = value("most contacts that go to the Lemke solver; -1: none do, not even a step without contacts")
     tolerance: float = value("tolerance of the Gauss-Seidel solver", unit="m/s")
@@ -271,9 +276,6 @@ class Material(NamedTuple):
             pulls=parameters.penalty == "printed",
             begins_free=parameters.penalty == "consistent",
             friction=FrictionLaw.of(parameters.friction),
-            resists=bool(parameters.friction.moments),
-            rolling=parameters.friction.rolling,
-            torsional=parameters.friction.torsional,
             bounce=parameters.bounce,
             lemke=parameters.most_lemke or -1,
             tolerance=parameters.tolerance,
@@ -352,14 +354,6 @@ class ContactResponse:
     DERIVED = ("_packed", "_packed_of")
 
     def __init__(self, body: Multibody, parameters: ContactParameters, capacity: int):
-        if parameters.friction.moments and len(body.arrays.Q) > 0:
-            raise ParameterError(
-                [
-                    f"contact.friction.{key} = {getattr(parameters.friction, key):g} m: is not made for bodies under "
-                    "exact constraints, whose reactions it would change; set it to 0"
-                    for key in parameters.friction.moments
-                ]
-            )
         self.parameters = parameters
         self.capacity = capacity
         self._scaled = ScaledContacts.allocate(capacity, *body.contact_trees)
@@ -642,8 +636,13 @@ def _add_impulses(packed, count, period):
     for j in range(a.u.shape[0]):
         a.u[j] = a.body.u[j] + a.external[j] + a.du[j]
     settle_joints(a.body.joints, a.body, period, a.u)
-    if a.material.resists and count > 0:
+    a.moments.acts[0] = resists(count, a.rows.resistance)
+    if a.moments.acts[0]:
         _resist_rotation(packed, count, period)
+    else:
+        a.moments.known[0] = 0
+        for r in range(a.body.rank[1]):
+            a.body.turned[r] = 0.0
 
 
 @kernel
@@ -653,23 +652,23 @@ def _resist_rotation(packed, count, period):
     body, moments, free = a.body, a.moments, a.moments.u
     fill_scaled(packed)
     assemble_rotations(count, a.rows, body.J_W, body.support, body.tree_of, body.L, a.u, moments.contacts, a.tangent)
+    if body.rank[1] > 0:
+        constrain_contacts(count, moments.contacts, body.Q, body.part, body.rank, moments.reaction)
     contact_velocities(count, moments.contacts, body.u, moments.before)
     for j in range(free.shape[0]):
         free[j] = a.u[j]
-    settle_moments(
-        count,
-        a.scaled,
-        a.material.rolling,
-        a.material.torsional,
-        a.impulses.impact,
-        moments,
-        a.impulses.p,
-        a.u,
-    )
+    settle_moments(count, a.scaled, a.rows, a.tangent, a.impulses.impact, moments, a.impulses.p, a.u)
     if not moments.impacts:
         keep_moments_passive(
             count, a.scaled, a.material.stiffness, period, a.rows.separation, a.impulses.p, moments, a.u
         )
+    remember_moments(count, a.rows, a.tangent, moments, a.impulses.p)
+    for r in range(body.rank[1]):
+        s = 0.0
+        for i in range(count):
+            for d in range(3):
+                s += moments.moment[i, d] * moments.reaction[i, d, r]
+        body.turned[r] = s
     contact_velocities(count, moments.contacts, a.u, moments.after)
     for j in range(free.shape[0]):
         a.du[j] += a.u[j] - free[j]
@@ -759,7 +758,7 @@ def _book(packed, count, wrench, period):
             rubbed += loosened[i] - slid
             added += p[i, 0] * n + held + slid
     energy[INJECTED] += injected
-    if a.material.resists and count > 0:
+    if a.moments.acts[0]:
         turned = work_of_moments(count, a.moments)
         friction += max(0.0, -turned)
         added += max(0.0, turned)

@@ -354,6 +354,7 @@ def _move_row(rows, i, n):
     rows.velocity[n], rows.restitution[n], rows.weight[n] = rows.velocity[i], rows.restitution[i], rows.weight[i]
     for d in range(2):
         rows.body[n, d], rows.friction[n, d] = rows.body[i, d], rows.friction[i, d]
+        rows.resistance[n, d] = rows.resistance[i, d]
     for d in range(3):
         rows.point[n, d], rows.normal[n, d] = rows.point[i, d], rows.normal[i, d]
 

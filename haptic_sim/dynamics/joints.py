@@ -239,7 +239,7 @@ def append_limits(packed, count, period, rigid):
                 rows.restitution[n], rows.velocity[n], rows.wall[n] = joints.restitution[k], 0.0, -1
                 for d in range(2):
                     rows.body[n, d] = 0
-                    rows.friction[n, d] = 0.0
+                    rows.friction[n, d] = rows.resistance[n, d] = 0.0
                 for d in range(3):
                     rows.point[n, d] = 0.0
                     rows.normal[n, d] = 1.0 if d == 0 else 0.0

@@ -283,6 +283,7 @@ class BodyArrays(NamedTuple):
     part: np.ndarray = array("part of a row of Q that is taken", "rows", fill=1)
     rank: np.ndarray = array("number of rigid rows of Q, and of all", 2, dtype=np.int64)
     reaction: np.ndarray = array("what exact constraints take from each contact", "contacts", 3, "rows")
+    turned: np.ndarray = array("what they take from the moments of rolling and torsional friction", "rows")
     ahead: np.ndarray = array("u without contacts, while constraints switch; `u` has other coordinates then", "nv")
     joints: JointArrays = value("laws of the joints")
 

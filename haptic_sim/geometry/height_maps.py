@@ -8,8 +8,7 @@ So h has two continuous derivatives, and lies between the lowest and the highest
 sum up to 1: fine detail is smoothed, nothing overshoots. The derivatives are B-splines of a lower degree whose
 coefficients are differences of pixels, which bounds them by the largest differences.
 
-The height depends on the position alone, so that contacts have one potential on any shape, curved ones included. With a
-blend of three projections by the normal (triaxial mapping) they have none where the normal turns.
+The height depends on the position alone, so that contacts have one potential on any shape, curved ones included.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ import math
 import warnings
 from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal, TypeVar
 
 import numpy as np
 from pydantic import AfterValidator, PrivateAttr, model_validator
@@ -123,6 +122,15 @@ def relief(place, keys, answer):
     v = 0.5 * (rows - 1) - (keys[7] * x[0] + keys[8] * x[1] + keys[9] * x[2]) / pixel
     if not math.isfinite(u + v):
         return
+    height, slope_u, slope_v = spline(keys, _HEAD, rows, columns, repeats, u, v)
+    answer.height[0] = height
+    for k in range(3):
+        answer.gradient[k] = (slope_u * keys[4 + k] - slope_v * keys[7 + k]) / pixel
+
+
+@kernel
+def spline(keys, first, rows, columns, repeats, u, v):
+    """The height and its slopes by u and v, in pixels to the right and downwards; pixels begin at keys[first]."""
     if repeats:
         u -= columns * math.floor(u / columns)
         v -= rows * math.floor(v / rows)
@@ -136,15 +144,13 @@ def relief(place, keys, answer):
         row = _index(i + a - 1, rows, repeats)
         value = slope = 0.0
         for b in range(4):
-            pixel_height = keys[_HEAD + row * columns + _index(j + b - 1, columns, repeats)]
+            pixel_height = keys[first + row * columns + _index(j + b - 1, columns, repeats)]
             value += across[b] * pixel_height
             slope += to_right[b] * pixel_height
         height += down[a] * value
         slope_u += down[a] * slope
         slope_v += to_bottom[a] * value
-    answer.height[0] = height
-    for k in range(3):
-        answer.gradient[k] = (slope_u * keys[4 + k] - slope_v * keys[7 + k]) / pixel
+    return height, slope_u, slope_v
 
 
 @kernel
@@ -172,41 +178,28 @@ def _slopes(t):
     return -0.5 * s * s, 0.5 * t * (3.0 * t - 4.0), -0.5 * s * (3.0 * s - 4.0), 0.5 * t * t
 
 
-class ImageParameters(TextureParameters):
-    """A height map from a gray image, projected onto the shape: black is 2 A deep, white is the surface."""
+H = TypeVar("H", bound="HeightMapParameters")
 
-    LAW: ClassVar[Any] = relief
-    type: Literal["image"] = "image"
+
+class HeightMapParameters(TextureParameters):
+    """Parameters of a texture from a gray image: black is 2 A deep, white is the surface."""
+
     path: str = quantity(
         description="Height map: a PNG or PGM file in gray, of 8 or 16 bits, or an array of NumPy (NPY), in the "
         "working directory or in the experiment's folder"
     )
     pixel: float = quantity(unit="m", description="Size of a pixel on the shape", ge=1e-6, le=1.0)
-    right: Annotated[tuple[float, float, float], AfterValidator(check_direction)] = quantity(
-        (1.0, 0.0, 0.0), description="Direction to the right in the image, in the axes of the shape, of any length"
-    )
-    up: Annotated[tuple[float, float, float], AfterValidator(check_direction)] = quantity(
-        (0.0, 1.0, 0.0), description="Direction up in the image, likewise; what of it is along `right` has no effect"
-    )
     repeats: bool = quantity(
         True, description="Whether the image is repeated over the shape; otherwise its edge goes on. Its centre is at "
         "the origin of the shape"
     )  # fmt: skip
     _pixels: np.ndarray | None = PrivateAttr(None)
 
-    @model_validator(mode="after")
-    def _not_parallel(self) -> Any:
-        right, up = np.array(self.right), np.array(self.up)
-        lengths = float(np.linalg.norm(right) * np.linalg.norm(up))
-        if not float(np.linalg.norm(np.cross(right, up))) > PARALLEL * lengths:
-            raise ValueError(".up: must not be parallel to `right`")
-        return self
-
-    def placed(self, absolute: Callable[[str], str]) -> ImageParameters:
+    def placed(self: H, absolute: Callable[[str], str]) -> H:
         """The same with a path that holds everywhere, as `absolute` makes it."""
         return self.model_copy(update={"path": absolute(self.path)})
 
-    def loaded(self, locate: Callable[[str], Path]) -> ImageParameters:
+    def loaded(self: H, locate: Callable[[str], Path]) -> H:
         """The same with the pixels of its file; `locate` returns where that is.
 
         Raises:
@@ -231,14 +224,6 @@ class ImageParameters(TextureParameters):
             raise TypeError("a height map needs its file: see `loaded`")
         return np.asarray(self.depth * (self._pixels - 1.0))
 
-    def numbers(self) -> np.ndarray:
-        """Numbers of `relief`."""
-        pixels = self.pixels
-        right = np.array(self.right) / np.linalg.norm(self.right)
-        up = np.array(self.up) - (np.array(self.up) @ right) * right
-        head = [self.pixel, float(self.repeats), *pixels.shape, *right, *(up / np.linalg.norm(up))]
-        return np.concatenate([head, pixels.ravel()])
-
     @property
     def largest_slope(self) -> float:
         """Of the B-spline at most: the largest differences of neighbours along both axes, by the size of a pixel."""
@@ -258,3 +243,32 @@ class ImageParameters(TextureParameters):
             return np.asarray(np.roll(values, -1, axis) - values)
         edge = [(1, 1) if one == axis else (0, 0) for one in range(2)]
         return np.diff(np.pad(values, edge, mode="edge"), axis=axis)
+
+
+class ImageParameters(HeightMapParameters):
+    """A height map from a gray image, projected onto the shape: black is 2 A deep, white is the surface."""
+
+    LAW: ClassVar[Any] = relief
+    type: Literal["image"] = "image"
+    right: Annotated[tuple[float, float, float], AfterValidator(check_direction)] = quantity(
+        (1.0, 0.0, 0.0), description="Direction to the right in the image, in the axes of the shape, of any length"
+    )
+    up: Annotated[tuple[float, float, float], AfterValidator(check_direction)] = quantity(
+        (0.0, 1.0, 0.0), description="Direction up in the image, likewise; what of it is along `right` has no effect"
+    )
+
+    @model_validator(mode="after")
+    def _not_parallel(self) -> Any:
+        right, up = np.array(self.right), np.array(self.up)
+        lengths = float(np.linalg.norm(right) * np.linalg.norm(up))
+        if not float(np.linalg.norm(np.cross(right, up))) > PARALLEL * lengths:
+            raise ValueError(".up: must not be parallel to `right`")
+        return self
+
+    def numbers(self) -> np.ndarray:
+        """Numbers of `relief`."""
+        pixels = self.pixels
+        right = np.array(self.right) / np.linalg.norm(self.right)
+        up = np.array(self.up) - (np.array(self.up) @ right) * right
+        head = [self.pixel, float(self.repeats), *pixels.shape, *right, *(up / np.linalg.norm(up))]
+        return np.concatenate([head, pixels.ravel()])

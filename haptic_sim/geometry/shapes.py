@@ -13,10 +13,11 @@ import pinocchio as pin
 from pydantic import AfterValidator, Field, create_model, model_validator
 
 from haptic_sim.geometry.fields.distances import FieldError
-from haptic_sim.geometry.fields.field import SolidField
+from haptic_sim.geometry.fields.field import SolidField, triangles_of
 from haptic_sim.geometry.generate import SHAPES, numbers_of
 from haptic_sim.geometry.mesh_files import MeshError, merged, read_mesh
 from haptic_sim.geometry.meshes import As, Taken, remedy, take
+from haptic_sim.geometry.sampling import on_sphere, spread
 from haptic_sim.geometry.textures import AnyTextureParameters, NoTextureParameters
 from haptic_sim.parameters import Parameters, _positive, did_you_mean, quantity
 from haptic_sim.rotations import from_roll_pitch_yaw
@@ -27,6 +28,8 @@ ORIGIN: Vector = (0.0, 0.0, 0.0)
 
 
 SHORTEST = 1e-9  # of a direction, and of a factor
+SAMPLES = 20_000  # points on a surface
+ROUND = 1e-3  # of a radius: accuracy of such points
 
 
 def _direction(values: Vector) -> Vector:
@@ -285,6 +288,30 @@ def solid(shape: AnyShapeParameters, folder: Path) -> Solid:
     except (MeshError, FieldError) as error:
         raise MeshError(f".{source}: {error}{remedy(error)}") from error
     return Solid(taken.geometry, pose, pin.Inertia(*taken.mass), taken, source)
+
+
+def surface_of(one: Solid) -> tuple[np.ndarray, np.ndarray]:
+    """Points spread over the surface of a shape, or of its convex pieces [m], and outward unit normals, (n, 3) each."""
+    points, normals = zip(*map(_surface_of, one.geometry), strict=True)
+    return np.concatenate(points), np.concatenate(normals)
+
+
+def _surface_of(geometry: coal.CollisionGeometry) -> tuple[np.ndarray, np.ndarray]:
+    """As `surface_of`, of one geometry; of a half-space one point."""
+    if isinstance(geometry, coal.Halfspace):
+        normal = np.array(geometry.n, float).reshape(1, 3)
+        return geometry.d * normal, normal
+    if isinstance(geometry, coal.Sphere | coal.Capsule):
+        n = on_sphere(SAMPLES)
+        half = getattr(geometry, "halfLength", 0.0)
+        side = n * [1.0, 1.0, 0.0] / np.linalg.norm(n[:, :2], axis=1, keepdims=True)
+        ends, sides = geometry.radius * n + half * np.sign(n) * [0, 0, 1], geometry.radius * side + half * n * [0, 0, 1]
+        return (np.concatenate([ends, sides]), np.concatenate([n, side])) if half > 0.0 else (ends, n)
+    vertices, triangles = triangles_of(geometry, ROUND * getattr(geometry, "radius", 0.0))
+    points, chosen = spread(vertices, triangles, SAMPLES)
+    a, b, c = np.moveaxis(vertices[triangles[chosen]], 1, 0)
+    normals = np.cross(b - a, c - a)
+    return points, normals / np.linalg.norm(normals, axis=1, keepdims=True)
 
 
 def locate(path: str, folder: Path) -> Path:

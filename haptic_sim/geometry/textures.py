@@ -72,6 +72,18 @@ class SurfaceParameters(Part):
         """
         return self
 
+    def fitted(self, surface: Callable[[], tuple[np.ndarray, np.ndarray]]) -> SurfaceParameters:
+        """The same for the shape that it is on.
+
+        Args:
+            surface: returns points on the surface of the shape [m], and its outward unit normals there, (n, 3) each,
+                in the axes of the shape.
+
+        Raises:
+            TextureError: it cannot be on this shape; the text goes after the key of the texture.
+        """
+        return self
+
 
 TEXTURES = Kind("textures", SurfaceParameters)
 AnyTextureParameters = Annotated[SurfaceParameters, TEXTURES]

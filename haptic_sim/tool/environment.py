@@ -24,23 +24,29 @@ from haptic_sim.parameters import ParameterError
 from haptic_sim.snapshots import Memory, Snapshot
 from haptic_sim.tool.virtual_tool import SEMI_IMPLICIT, VirtualTool
 from haptic_sim.tool.world_state import Contact, contacts_of
-from haptic_sim.worlds.building import WorldSetup
+from haptic_sim.worlds.building import Materials, WorldSetup
 
 NO_WRENCH = np.zeros(6)
 
 
 def detector(world: WorldSetup, contact: ContactParameters) -> CollisionDetector:
     """The collision detector of a world."""
-    materials = world.materials(contact.restitution, (contact.friction.static, contact.friction.kinetic))
     return CollisionDetector(
         world.model,
         world.geometry,
-        *materials,
+        *_materials(world, contact),
         planar=world.planar,
         cluster=contact.cluster,
         fields=world.solid_fields,
         textures=world.textures,
     )
+
+
+def _materials(world: WorldSetup, contact: ContactParameters) -> Materials:
+    """Coefficients of the collision pairs of a world."""
+    friction = contact.friction
+    sliding, turning = (friction.static, friction.kinetic), (friction.rolling, friction.torsional)
+    return world.materials(contact.restitution, sliding, turning)
 
 
 class Environment:
@@ -160,8 +166,7 @@ class Environment:
     def configure(self, contact: ContactParameters) -> None:
         """Take another material, from the next step on."""
         self._tool.configure(contact)
-        friction = (contact.friction.static, contact.friction.kinetic)
-        self._detector.set_materials(*self._world.materials(contact.restitution, friction))
+        self._detector.set_materials(*_materials(self._world, contact))
         if self._sleeping is not None:
             self._sleeping.wake_all()
         self._detected = False

@@ -12,7 +12,7 @@ joint for each body that moves:
 Fixed bodies belong to joint 0. A tree is the set of all bodies connected to the world by one joint; it has consecutive
 coordinates, and the inertia matrix is block diagonal over trees. Friction and restitution belong to pairs of bodies: if
 neither body has its own value, that of the experiment is used; if one has, its value; if both have, the greater
-restitution and the geometric mean of the friction coefficients.
+restitution and the geometric mean of each coefficient of friction, be it of sliding, rolling or torsion.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache, partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import coal
 import numpy as np
@@ -39,11 +39,21 @@ from haptic_sim.dynamics.loose import PINOCCHIO_COORDINATES, joint_placements, p
 from haptic_sim.dynamics.multibody import Multibody, SurveyedMultibody, coordinate_names, free_joint, planar_joint
 from haptic_sim.fields.acting import Field
 from haptic_sim.geometry.collision import CollisionDetector
+from haptic_sim.geometry.collision.field_contacts import MOST_SLOPE
 from haptic_sim.geometry.fields.distances import FieldError
 from haptic_sim.geometry.fields.field import CELLS, SolidField, fields_for
 from haptic_sim.geometry.mesh_files import MeshError
 from haptic_sim.geometry.meshes import Taken
-from haptic_sim.geometry.shapes import PlaneParameters, Solid, Vector, locate, placement, solid, uniform
+from haptic_sim.geometry.shapes import (
+    PlaneParameters,
+    Solid,
+    Vector,
+    locate,
+    placement,
+    solid,
+    surface_of,
+    uniform,
+)
 from haptic_sim.geometry.textures import SurfaceParameters, TextureError, TextureParameters
 from haptic_sim.hand.held import unholdable
 from haptic_sim.messages import ToolSizes
@@ -97,6 +107,24 @@ class MeshOfBody:
     taken: Taken
 
 
+MATERIAL = ("restitution", "friction_static", "friction_kinetic", "friction_rolling", "friction_torsional")
+"""Coefficients of a pair of bodies, by the keys of a body."""
+
+
+class Materials(NamedTuple):
+    """Coefficients of the collision pairs.
+
+    Attributes:
+        restitution: (P,).
+        friction: static and kinetic, (P, 2).
+        resistance: of rolling and torsional friction [m], (P, 2).
+    """
+
+    restitution: np.ndarray
+    friction: np.ndarray
+    resistance: np.ndarray
+
+
 @dataclass(frozen=True)
 class WorldSetup:
     """A multibody world at its start.
@@ -108,7 +136,7 @@ class WorldSetup:
             if one is.
         q, v: configuration and velocity at the start.
         planar: whether everything moves in the plane of x and y.
-        own: restitution, static and kinetic friction of each collision pair, NaN where it has none of its own, (P, 3).
+        own: coefficients of each collision pair in the order of `MATERIAL`, NaN where it has none of its own, (P, 5).
         tree_start, tree_size: first coordinate and number of coordinates of each tree, (T,) int64.
         free_joints: joints of free bodies that nothing hangs on, (F,) int64; their last three velocities are angular.
         free_inertia: their inertia about the centre of mass, in the body's axes [kg m^2], (F, 3, 3).
@@ -275,10 +303,12 @@ class WorldSetup:
         mobility: np.ndarray = J @ np.linalg.solve(D, J.T)
         return mobility
 
-    def materials(self, restitution: float, friction: tuple[float, float]) -> tuple[np.ndarray, np.ndarray]:
-        """Restitution (P,), and static and kinetic friction (P, 2), of each pair; arguments where it has no own."""
-        table = np.where(np.isnan(self.own), (restitution, *friction), self.own)
-        return np.ascontiguousarray(table[:, 0]), np.ascontiguousarray(table[:, 1:])
+    def materials(
+        self, restitution: float, friction: tuple[float, float], resistance: tuple[float, float] = (0.0, 0.0)
+    ) -> Materials:
+        """What each pair is like; the arguments hold where it has no own coefficient."""
+        table = np.where(np.isnan(self.own), (restitution, *friction, *resistance), self.own)
+        return Materials(*map(np.ascontiguousarray, (table[:, 0], table[:, 1:3], table[:, 3:])))
 
 
 @dataclass
@@ -418,8 +448,8 @@ def build(
     problem = unholdable(model.inertias[model.frames[hand].parentJoint], parameters.planar)
     if problem:
         problems.append(f"tool = {parameters.tool}: cannot be held: its link {problem}")
-    values = _materials(plan, pairs, restitution, friction)
-    for pair, (_, static, kinetic) in zip(pairs, values, strict=True):
+    values = _materials(plan, pairs, (restitution, *friction, 0.0, 0.0))
+    for pair, (_, static, kinetic, _, _) in zip(pairs, values, strict=True):
         if static < kinetic:
             bodies = " and ".join(plan.shapes[i].body for i in pair)
             problem = f"friction of {bodies}: static = {static:g}: must be >= kinetic = {kinetic:g}"
@@ -430,7 +460,7 @@ def build(
     roots = [link for link in ordered if link.parent is None]
     parents = {id(link.parent) for link in ordered}
     free = [link for link in ordered if link.free and id(link) not in parents]
-    own = _materials(plan, pairs, np.nan, (np.nan, np.nan))
+    own = _materials(plan, pairs, (np.nan,) * len(MATERIAL))
     sizes = [sum(model.nvs[i] for i in model.subtrees[link.number]) for link in roots]
     world = WorldSetup(
         model=model,
@@ -439,7 +469,7 @@ def build(
         q=q,
         v=v,
         planar=parameters.planar,
-        own=np.array(own, float).reshape(-1, 3),
+        own=np.array(own, float).reshape(-1, len(MATERIAL)),
         tree_start=np.array([model.idx_vs[link.number] for link in roots], np.int64),
         tree_size=np.array(sizes, np.int64),
         free_joints=np.array([link.number for link in free], np.int64),
@@ -474,11 +504,7 @@ def build(
 
 
 def _textures_on_fields(world: WorldSetup, prefix: str) -> Iterator[str]:
-    """A sentence for each body with a texture that meets a signed distance field.
-
-    The rows of such a contact are of many points of a shell, which move against each other as the bodies slide: with a
-    height at their common point the contact would have no potential, and give energy.
-    """
+    """A sentence for each body with a texture that is too steep for a contact by a signed distance field."""
     shapes, refused = world.geometry.geometryObjects, set()
     for pair in world.geometry.collisionPairs:
         both = (pair.first, pair.second)
@@ -486,14 +512,17 @@ def _textures_on_fields(world: WorldSetup, prefix: str) -> Iterator[str]:
             continue
         for one, other in (both, both[::-1]):
             body, opposite = world.shape_bodies[one], world.shape_bodies[other]
-            if shapes[one].name in world.textures and body not in refused:
-                refused.add(body)
-                is_field = isinstance(shapes[one].geometry, coal.BVHModelBase)
-                what = "it collides" if is_field else f"it meets {opposite}, which collides"
-                yield (
-                    f"{prefix}bodies.{body}: texture: {what} as a signed distance field, whose contacts have no "
-                    "textures; set as: hull or as: pieces, or leave the texture out"
-                )
+            texture = world.textures.get(shapes[one].name)
+            if texture is None or body in refused or texture.largest_slope <= MOST_SLOPE:
+                continue
+            refused.add(body)
+            is_field = isinstance(shapes[one].geometry, coal.BVHModelBase)
+            what = "it collides" if is_field else f"it meets {opposite}, which collides"
+            would = texture.amplitude * MOST_SLOPE / texture.largest_slope
+            yield (
+                f"{prefix}bodies.{body}: texture.amplitude = {texture.amplitude:g} m: must be at most {would:.3g} m, "
+                f"as {what} as a signed distance field, and its slope is up to {texture.largest_slope:.3g}"
+            )
 
 
 def _jittered(world: WorldSetup, plan: _Plan, parameters: WorldParameters, seed: int, prefix: str) -> WorldSetup:
@@ -881,7 +910,7 @@ def _material(file: FileParameters, tree: FileTree, body: str) -> Material:
     """What the surface of a link is like: as the keys of the file say, else as the file itself does."""
     restitution, friction = tree.materials.get(body, (None, None))
     own = {"restitution": restitution, "friction_static": friction, "friction_kinetic": friction}
-    given = {key: value for key in own if (value := getattr(file, key)) is not None}
+    given = {key: value for key in MATERIAL if (value := getattr(file, key)) is not None}
     return Material(**own | given) if tree.materials else file
 
 
@@ -929,7 +958,8 @@ def _add_bodies(plan: _Plan, parameters: WorldParameters, folder: Path) -> Itera
                 yield f"bodies.{name}.shapes[{i}]{error}"
                 continue
             try:
-                textures[name].append(shape.texture.loaded(partial(locate, folder=folder)))
+                loaded = shape.texture.loaded(partial(locate, folder=folder))
+                textures[name].append(loaded.fitted(partial(surface_of, found)))
             except TextureError as error:
                 yield f"bodies.{name}.shapes[{i}].texture{error}"
             if found.taken is not None and (summary := found.taken.summary):
@@ -1263,25 +1293,21 @@ def _collide(plan: _Plan, parameters: WorldParameters, ignored: set[frozenset[st
     return not any(frozenset((x, y)) in ignored for x in (a, at_a.file) for y in (b, at_b.file) if x and y)
 
 
-def _materials(
-    plan: _Plan, pairs: list[tuple[int, int]], restitution: float, friction: tuple[float, float]
-) -> list[tuple[float, float, float]]:
-    """Restitution, static and kinetic friction of pairs of shapes, by the rule above."""
-    names = ("restitution", "friction_static", "friction_kinetic")
+def _materials(plan: _Plan, pairs: list[tuple[int, int]], defaults: tuple[float, ...]) -> list[tuple[float, ...]]:
+    """Coefficients of pairs of shapes in the order of `MATERIAL`, by the rule above."""
     materials = [plan.places[shape.body].material for shape in plan.shapes]
-    given = [tuple(getattr(material, name) for name in names) for material in materials]
-    defaults = (restitution, *friction)
+    given = [tuple(getattr(material, name) for name in MATERIAL) for material in materials]
 
     @cache
-    def combined(a: tuple[float | None, ...], b: tuple[float | None, ...]) -> tuple[float, float, float]:
+    def combined(a: tuple[float | None, ...], b: tuple[float | None, ...]) -> tuple[float, ...]:
         found = []
-        for name, x, y, default in zip(names, a, b, defaults, strict=True):
+        for name, x, y, default in zip(MATERIAL, a, b, defaults, strict=True):
             own = [value for value in (x, y) if value is not None]
             if len(own) < 2:
                 found.append(float(own[0] if own else default))
             else:
                 found.append(max(own) if name == "restitution" else float(np.sqrt(own[0] * own[1])))
-        return found[0], found[1], found[2]
+        return tuple(found)
 
     return [combined(given[i], given[k]) for i, k in pairs]
 

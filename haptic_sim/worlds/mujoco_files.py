@@ -30,7 +30,7 @@ from haptic_sim.geometry.shapes import locate
 from haptic_sim.hand.held import unholdable
 from haptic_sim.parameters import ParameterError, did_you_mean, listed
 from haptic_sim.vectors import cross
-from haptic_sim.worlds.building import WorldSetup
+from haptic_sim.worlds.building import MATERIAL, WorldSetup
 from haptic_sim.worlds.compiled import CompiledTree, body_names, library, pose_of
 from haptic_sim.worlds.mujoco_actuators import hold_at_control
 from haptic_sim.worlds.parameters import WORLD, MujocoParameters
@@ -222,7 +222,7 @@ def find_tool(model: Any, data: Any, parameters: MujocoParameters, prefix: str =
         q=np.zeros(tree.model.nq),
         v=np.zeros(nv),
         planar=False,
-        own=np.zeros((0, 3)),
+        own=np.zeros((0, len(MATERIAL))),
         tree_start=np.zeros(1, np.int64),
         tree_size=np.array([nv], np.int64),
         free_joints=np.array([1] if single else [], np.int64),

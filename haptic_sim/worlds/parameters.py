@@ -39,6 +39,18 @@ class Material(Parameters):
     restitution: float | None = quantity(None, description="Coefficient of restitution of the body", ge=0.0, le=1.0)
     friction_static: float | None = quantity(None, description="Coefficient of static friction of the body", ge=0.0)
     friction_kinetic: float | None = quantity(None, description="Coefficient of kinetic friction of the body", ge=0.0)
+    friction_rolling: float | None = quantity(
+        None, unit="m", description="Coefficient of rolling friction of the body", ge=0.0, le=1.0
+    )
+    friction_torsional: float | None = quantity(
+        None, unit="m", description="Coefficient of torsional friction of the body", ge=0.0, le=1.0
+    )
+
+    @property
+    def moments(self) -> dict[str, float]:
+        """Coefficients of rolling and torsional friction that are given and not zero [m], by their keys."""
+        given = {key: getattr(self, key) for key in ("friction_rolling", "friction_torsional")}
+        return {key: value for key, value in given.items() if value}
 
 
 class _Body(Material):

@@ -96,6 +96,7 @@ class CollisionDetector:
         geometry: pin.GeometryModel,
         restitution: np.ndarray,
         friction: np.ndarray,
+        resistance: np.ndarray | None = None,
         *,
         planar: bool = False,
         cluster: float = 0.0,
@@ -110,6 +111,7 @@ class CollisionDetector:
             geometry: shapes, and the P pairs of them that may touch.
             restitution: coefficient of each pair, (P,).
             friction: static and kinetic coefficient of each pair, (P, 2).
+            resistance: coefficients of rolling and torsional friction of each pair [m], (P, 2); 0 if left out.
             planar: all bodies move in the x-y plane only: contacts are put into it, and are one where they coincide.
                 Boxes are as if deep across it, so that none passes another sideways.
             cluster: largest distance of contacts that are merged into one [m]; 0: none are (see `clusters`).
@@ -136,10 +138,11 @@ class CollisionDetector:
         if not count < PAIRS:
             raise ValueError(f"{count} collision pairs: must be less than {PAIRS}")
         restitution, friction = np.array(restitution, float), np.array(friction, float)
-        if restitution.shape != (count,) or friction.shape != (count, 2):
+        resistance = np.zeros((count, 2)) if resistance is None else np.array(resistance, float)
+        if restitution.shape != (count,) or not friction.shape == resistance.shape == (count, 2):
             raise ValueError(
-                f"restitution {restitution.shape} and friction {friction.shape}: must be ({count},) and ({count}, 2), "
-                "for each collision pair"
+                f"restitution {restitution.shape}, friction {friction.shape} and resistance {resistance.shape}: must "
+                f"be ({count},), ({count}, 2) and ({count}, 2), for each collision pair"
             )
         clustered_capacity = CLUSTERED if cluster else 0
         memory = build_memory(shapes.kind, objects, self._names, fields or {}, budget)
@@ -158,7 +161,7 @@ class CollisionDetector:
             broad=build_broad_phase(shapes.kind, objects),
             field_memory=memory,
             textures=build_textures(self._names, textures or {}, bool(planar)),
-            pairs=Pairs(objects, shapes.body[objects], restitution, friction),
+            pairs=Pairs(objects, shapes.body[objects], restitution, friction, resistance),
             loose=loose,
             planar=bool(planar),
             cluster=float(cluster),
@@ -210,10 +213,10 @@ class CollisionDetector:
         """Margin with which a detection calls what a trial calls [m]: all pairs are near, unless they are too many."""
         return 1e3 if self._narrow.has_all else 1e-3
 
-    def set_materials(self, restitution: np.ndarray, friction: np.ndarray) -> None:
-        """Take other coefficients of the pairs, (P,) and (P, 2), from the next detection on."""
+    def set_materials(self, restitution: np.ndarray, friction: np.ndarray, resistance: np.ndarray) -> None:
+        """Take other coefficients of the pairs, (P,), (P, 2) and (P, 2), from the next detection on."""
         pairs = self._arrays.pairs
-        pairs.restitution[:], pairs.friction[:] = restitution, friction
+        pairs.restitution[:], pairs.friction[:], pairs.resistance[:] = restitution, friction, resistance
 
     @property
     def rests(self) -> np.ndarray:

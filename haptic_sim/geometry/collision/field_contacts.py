@@ -28,6 +28,16 @@ that a point passes within one step holds it, too. Nothing is, where the distanc
 path, or where the path is shorter than the spacing of samples, below which a field has no parts, and the normal stays.
 Beyond HELD points of a shell the nearest surface counts.
 
+**Textures.** The points x_i of the shell S are at the heights h_S(x_i) of its texture, which do not change, and the
+surface of the other shape F is where its distance is the height h_F of its texture:
+    s_i' = s_i(x_i) - h_F(x_i) - h_S(x_i),   n_i' = n_i - grad h_F(x_i)
+take the places of s_i and n_i. The height is a function of the point itself, not of the nearest point of the surface,
+whose motion would need the curvature of the field; so ds_i' is exact, and the two differ by the slope along the normal
+times the overlap. With f = sum p_i n_i' and f0 = sum p_i n_i, the row has the separation s |f0| / |f| and the weight
+|f|^2 / |f0|^2: its spring has the energy 1/2 k s^2 and the force -k s f / |f0|, without textures that of above.
+Textures are engraved (h <= 0): s_i' >= s_i, and what is too far away without them is so with them. As grad h_F may be
+along the normal, slopes must be at most MOST_SLOPE: s' falls with s on each line into the shape.
+
 **Bounded work.** The leaves of a cell are those of a binary tree. With M the path along which the points of a node can
 have moved in the field since the start (that of the shell's centre, and the angle times their largest distance from
 there), a node that was found a distance d away has no point within a distance r before M has grown by d - r. So nodes
@@ -49,6 +59,7 @@ import numpy as np
 from haptic_sim.geometry.collision.broad_phase import sort_by
 from haptic_sim.geometry.collision.features import CAPSULE, FACE, FEATURES, FIELD, HALFSPACE, SPHERE, VERTEX
 from haptic_sim.geometry.collision.sink import Query, put
+from haptic_sim.geometry.collision.textured import height_at
 from haptic_sim.geometry.fields.distances import distance_at
 from haptic_sim.geometry.fields.field import Fields, SolidField, gather
 from haptic_sim.kernels import kernel
@@ -64,6 +75,7 @@ AGREE = 0.9  # cosine between the gradient at a point and the normal where it ha
 SHORT = 0.25  # spacings of samples: a path along which nothing is passed
 TRACE = 64  # steps along a path
 EARLY = 0.25  # radii of a set that is not near: with less of clearance its parts last longer
+MOST_SLOPE = 0.9  # of a texture
 DEEPEST = 64  # nodes of a path through a tree of halves of halves at most
 
 
@@ -113,6 +125,7 @@ class FieldMemory(NamedTuple):
     due: np.ndarray = array("leaves to visit", "most_nodes", dtype=np.int64)
     distance: np.ndarray = array("distances of the points of a cell", "most_points", unit="m")
     normal: np.ndarray = array("their normals, in the axes of the field", "most_points", 3)
+    slope: np.ndarray = array("gradients of the height of the texture there", "most_points", 3)
     point: np.ndarray = array("these points", "most_points", 3, unit="m")
     weight: np.ndarray = array("their weights", "most_points", unit="m")
     relative: np.ndarray = array("pose of the shell in the field", 1, 12)
@@ -409,6 +422,8 @@ def _visit(scene, side, base, leaf, at, reach, found):
                 for k in range(3):
                     m.point[found, k] = x[k]
                     m.normal[found, k] = n[k]
+                if scene.textures.some:
+                    _engrave(scene, side, base, i, found)
                 found += 1
             if m.new_count[0] > 0 and m.new_number[m.new_count[0] - 1] == i:
                 due = -math.inf  # it is visited in the next tick
@@ -418,6 +433,17 @@ def _visit(scene, side, base, leaf, at, reach, found):
         least = min(least, due)
     m.node_due[at] = least
     return found
+
+
+@kernel(error_model="numpy")
+def _engrave(scene, side, base, i, found):
+    """Add the textures of both shapes to the distance of point i of a shell, the last of those found."""
+    m = scene.field_memory
+    h, d = height_at(scene, base, triple(m.point, found), triple(m.normal, found))
+    own, _ = height_at(scene, m.shell[side], triple(m.fields.points, i), triple(m.fields.normals, i))
+    m.distance[found] -= h + own
+    for k in range(3):
+        m.slope[found, k] = d[k]
 
 
 @kernel(error_model="numpy")
@@ -574,9 +600,17 @@ def _put_row(scene, query, base, cell, count, delta):
     for i in range(count):
         x = along(x, part[i], triple(m.point, i))
         f = along(f, part[i], triple(m.normal, i))
-    size = length(f)
+    size = smooth = length(f)
     if not size > FLAT:
         return
+    if scene.textures.some:
+        for i in range(count):
+            f = along(f, -part[i], triple(m.slope, i))
+            for k in range(3):
+                m.normal[i, k] -= m.slope[i, k]
+        size = length(f)
+        if not size > FLAT:
+            return
     moment = (0.0, 0.0, 0.0)
     radius = 0.0
     for i in range(count):
@@ -588,5 +622,7 @@ def _put_row(scene, query, base, cell, count, delta):
     far = dot(shift, shift)
     x = along(x, math.sqrt(radius / far) if far > radius else 1.0, shift)
     n = times(1.0 / size, f)
-    weight = min(1.0, FADING * size)
+    weight = min(1.0, FADING * smooth)
+    if scene.textures.some:
+        s, weight = s * (smooth / size), weight * (size / smooth) * (size / smooth)
     put(scene, query, turn(scene.placement, base, n), act(scene.placement, base, x), s, FACE, VERTEX + cell, weight)

@@ -22,6 +22,7 @@ class Pairs(NamedTuple):
     body: np.ndarray = shared("joints of the two objects", "pairs", 2, dtype=np.int64)
     restitution: np.ndarray = shared("coefficient of restitution", "pairs")
     friction: np.ndarray = shared("static and kinetic coefficient of friction", "pairs", 2)
+    resistance: np.ndarray = shared("coefficient of rolling and torsional friction", "pairs", 2, unit="m")
 
 
 @record
@@ -133,7 +134,7 @@ def write_rows(scene):
         rows.restitution[i] = pairs.restitution[pair]
         for k in range(2):
             rows.body[i, k] = pairs.body[pair, k]
-            rows.friction[i, k] = pairs.friction[pair, k]
+            rows.friction[i, k], rows.resistance[i, k] = pairs.friction[pair, k], pairs.resistance[pair, k]
         for k in range(3):
             rows.point[i, k] = sink.point[i, k]
             rows.normal[i, k] = sink.normal[i, k]
