@@ -112,16 +112,20 @@ class Deadlines:
 
     def until(self, tick: int) -> int:
         """Time that is left until a tick begins [ns]; negative when it is late."""
-        return self._at(tick) - time.monotonic_ns()
+        return self.at(tick) - time.monotonic_ns()
+
+    def at(self, tick: int) -> int:
+        """When a tick begins [ns, monotonic]; holds until `settle` moves it."""
+        return self._start + round((tick + self.skipped) * self._period)
 
     def settle(self, tick: int) -> int:
         """Move the deadlines on if `tick` begins a period late or more; how many periods were skipped."""
-        periods = max(0, math.floor(-self.until(tick) / self._period))
+        late = time.monotonic_ns() - self.at(tick)
+        if late < self._period:
+            return 0
+        periods = math.floor(late / self._period)
         self.skipped += periods
         return periods
-
-    def _at(self, tick: int) -> int:
-        return self._start + round((tick + self.skipped) * self._period)
 
 
 class Stopwatch:
