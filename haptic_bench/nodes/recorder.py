@@ -60,12 +60,12 @@ class Delivery:
         """How long to wait for messages, at most `waiting` [s]."""
         return waiting if self._until else min(waiting, self._silence)
 
-    def place(self, heard: bool) -> None:
+    def place(self, received: bool) -> None:
         """Choose the cores, after a wait in which messages came or did not."""
         if self._until:
             if time.monotonic() > self._until:
                 self._share()
-        elif not heard:
+        elif not received:
             self._until = time.monotonic() + self.ELSEWHERE
             prioritise_delivery(PRIORITY - 1, self._all)
 
@@ -172,9 +172,9 @@ class RecorderNode(ServoNode):
         try:
             while not self.stopping and self._end is None:
                 waiting = BEHIND if announced else POLL
-                heard = self.listen(waiting if delivery is None else delivery.patience(waiting))
+                received = self.listen(waiting if delivery is None else delivery.patience(waiting))
                 if delivery is not None:
-                    delivery.place(heard)
+                    delivery.place(received)
                 time.sleep(GATHER)
                 announced = announced or self.barrier.announce_if_ready()
                 if not self.realtime and self._bag.complete >= acknowledged + ACKNOWLEDGE:
