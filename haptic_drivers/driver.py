@@ -184,9 +184,7 @@ class Driver:
         if self._encoders is not None:
             self._encoders.read(state)
         self._check_reading(tick, state)
-        state.reading_tick, state.command_tick = self._reading_tick, self._command_tick
         self.fault = self.fault or device.fault
-        state.reading_age = (tick - self._reading_tick) * self._period
         state.state, state.reason = FAULT if self.fault else ENABLED, self.reason
         if hardware is not None:
             hardware.fill_state(state)
@@ -195,11 +193,11 @@ class Driver:
                 hardware.forget()
 
     def _check_reading(self, tick: int, state: DeviceState) -> None:
-        """Reject what the sensors cannot have measured; else observe the port."""
+        """Reject what the sensors cannot have measured; else observe the port. Fill in which reading the state has."""
         good = self._reading_tick
         wrong = 0 if self._hardware is None else self._hardware.wrong
         elapsed = (self._doubtful + 1) * self._period
-        given = self._port, state.packed, wrong, self._fastest, elapsed, tick == good
+        given = self._port, state.packed, wrong, self._fastest, elapsed, self._period, good, self._command_tick
         if self._accept is None:
             self._accept = bind(_accept, *given)
         wrong = self._accept(*given)
@@ -263,7 +261,7 @@ class Driver:
         device = self._device
         if device.MODE != FORCE or any(self._rendered):
             return Reason.NONE
-        if not command.wrench.any():
+        if not any(command.wrench.data):
             return Reason.NO_CONTACT
         if not device.bound.scale[0] or (self._hardware is not None and not self.reading.force_scale):
             return Reason.SCALED_TO_ZERO
@@ -320,29 +318,37 @@ def build_driver(
 
 
 @kernel
-def _accept(packed_port, packed_state, wrong, fastest, elapsed, again):
-    """Observe the port in a state that was read, or put the last good reading in its place; fill in the energies.
+def _accept(packed_port, packed_state, wrong, fastest, elapsed, period, good, followed):
+    """Observe the port in a state that was read, or put the last good reading in its place.
+
+    Fills in the energies, and of which ticks the reading and the command are.
 
     Args:
         packed_port: a Port, packed; packed_state: a DeviceState, packed.
         wrong: what is already known to be wrong with the reading; 0: nothing.
         fastest: largest speed that is believed (2,) [m/s, rad/s].
         elapsed: time since the last good reading [s].
-        again: whether this tick has been read before.
+        period: of the servo [s].
+        good: tick of the last good reading; that of the state, if it is read again.
+        followed: tick of the command that is followed; -1: none.
 
     Returns:
         What is wrong with the reading; 0: nothing.
     """
     port, state = packed_port.arrays, packed_state.arrays
+    tick = state.tick[0]
     wrong = wrong or _judge(port, state, fastest, elapsed)
     if wrong:
         state.pose[:] = port.pose
         state.twist[:] = port.twist
         state.operator_wrench[:] = port.operator
-    elif not again:
+    elif tick != good:
         observe_port(port, state.pose, state.twist, state.operator_wrench, state.rendered_wrench)
     state.port_energy[:] = port.energy
     state.port_dissipated[:] = port.dissipated
+    state.command_tick[0] = followed
+    state.reading_tick[0] = good if wrong else tick
+    state.reading_age[0] = (tick - state.reading_tick[0]) * period
     return wrong
 
 

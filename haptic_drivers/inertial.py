@@ -152,6 +152,7 @@ class InertialDevice:
         )
         self._packed = Packed(arrays)
         self._advance: Callable[..., object] | None = None  # compiled for the wrenches that come
+        self._foresee: Callable[..., object] | None = None
         self.pose, self.twist = arrays.pose, arrays.twist
         self.drive = np.zeros((0, 6))
 
@@ -178,7 +179,10 @@ class InertialDevice:
             free: to fill [m, rad]; compliance: to fill, 0 in directions that cannot move [m/N, rad/(N m)].
         """
         self._prepare(period)
-        _predict(self._packed, twist, operator, free, compliance)
+        given = self._packed, twist, operator, free, compliance
+        if self._foresee is None:
+            self._foresee = bind(_predict, *given)
+        self._foresee(*given)
 
     def _prepare(self, period: float) -> None:
         """The coefficients of a step of this period."""

@@ -38,6 +38,7 @@ class Role:
         optional: those of them that it has only where its parameters say so (`ServoNode.has`).
         every_hand: whether it has these topics of each hand.
         depth: of its queues: 1 where only the latest message counts.
+        holds: time whose messages the queues hold in realtime at least, whatever the rate [s].
         rank: how near to the device: in realtime a node interrupts those of a lower rank.
         beyond: whether it is on the world's side of a relay.
         composed: whether it may be in one process with the driver.
@@ -51,6 +52,7 @@ class Role:
     optional: tuple[str, ...] = ()
     every_hand: bool = False
     depth: int = 1
+    holds: float = 0.0
     rank: int = 0
     beyond: bool = True
     composed: bool = True
@@ -143,6 +145,7 @@ ROLES = {
         takes=(EVERYTHING, EVENTS),
         optional=("operator_events", "device_reading", "world_state"),
         depth=1000,
+        holds=2.0,
         beyond=False,
         composed=False,
     ),

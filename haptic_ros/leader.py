@@ -200,7 +200,7 @@ class LeaderNode(ServoNode):
                 deadlines = Deadlines(self.config.rate, tick)
                 self.resume(tick)
                 self._forget(tick)
-            self._pause(deadlines, tick)
+            self._pause(deadlines.at(tick))
             if self.stopping:
                 return tick
             if (at := tick - self._watched) >= len(watch.begun):
@@ -208,7 +208,8 @@ class LeaderNode(ServoNode):
             watch.skipped += deadlines.settle(tick)
             self._done = tick
             sent = self.begin(tick)
-            while self.answered() != tick and (left := deadlines.until(tick + 1)) > 0:
+            end = deadlines.at(tick + 1)
+            while self.answered() != tick and (left := end - time.monotonic_ns()) > 0:
                 self.listen(left * 1e-9)
             if (last_answered := self.answered()) == tick:
                 watch.round_trip[at] = time.monotonic_ns() - sent
@@ -238,12 +239,12 @@ class LeaderNode(ServoNode):
         self._watched = self._reported_tick = self._done = tick
         return 0
 
-    def _pause(self, deadlines: Deadlines, tick: int) -> None:
-        """Wait until a tick begins.
+    def _pause(self, begin: int) -> None:
+        """Wait until a tick begins, at `begin` [ns, monotonic].
 
         Only a composition hears something meanwhile: surveys. Else a sleep does, which costs less than the middleware.
         """
-        while (left := deadlines.until(tick)) > 0 and not self.stopping:
+        while (left := begin - time.monotonic_ns()) > 0 and not self.stopping:
             if self.transport.composition is None:
                 time.sleep(min(left * 1e-9, POLL))
             else:

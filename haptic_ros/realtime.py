@@ -8,7 +8,7 @@ import math
 import os
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from pathlib import Path
 
 import numpy as np
@@ -37,10 +37,11 @@ def prioritise(rank: int = 0, loop: int = 0) -> tuple[str, str]:
         try:
             priority = PRIORITY + 2 * rank
             os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(priority))
-            core = _servo_core(loop)
-            _move(0, core)
+            core = servo_core(loop)
+            cores = set() if core is None else {core}
+            _move(0, cores)
             _prioritise_rest(PRIORITY - 2)
-            prioritise_delivery(priority + 1, core)
+            prioritise_delivery(priority + 1, cores)
             return f"SCHED_FIFO {priority}" + (f" on core {core}" if core is not None else ""), ""
         except PermissionError:
             reason = (
@@ -60,8 +61,8 @@ def _prioritise_rest(priority: int) -> None:
                 os.sched_setscheduler(thread.native_id, os.SCHED_FIFO, os.sched_param(priority))
 
 
-def prioritise_delivery(priority: int, core: int | None = None) -> None:
-    """Give the middleware's delivery threads of this process real-time priority, and a core, where permitted.
+def prioritise_delivery(priority: int, cores: Collection[int] = ()) -> None:
+    """Give the middleware's delivery threads of this process real-time priority, and cores if any, where permitted.
 
     A message waits for them before any node sees it: with ordinary priority, up to a fifth of the ticks at 1 kHz had
     no answer in time on a busy machine, with it about one in a hundred.
@@ -70,18 +71,18 @@ def prioritise_delivery(priority: int, core: int | None = None) -> None:
         with contextlib.suppress(OSError):  # not permitted, or the thread has ended
             if fast_dds.DELIVERS.match((task / "comm").read_text()):
                 os.sched_setscheduler(int(task.name), os.SCHED_FIFO, os.sched_param(priority))
-                _move(int(task.name), core)
+                _move(int(task.name), cores)
 
 
-def _servo_core(loop: int) -> int | None:
+def servo_core(loop: int) -> int | None:
     """The core that the servo threads of a loop share; None where there is no choice."""
     cores = sorted(os.sched_getaffinity(0))
     return cores[-1 - loop] if len(cores) > 1 else None
 
 
-def _move(thread: int, core: int | None) -> None:
-    if core is not None:
-        os.sched_setaffinity(thread, {core})
+def _move(thread: int, cores: Collection[int]) -> None:
+    if cores:
+        os.sched_setaffinity(thread, cores)
 
 
 @contextlib.contextmanager
@@ -111,16 +112,20 @@ class Deadlines:
 
     def until(self, tick: int) -> int:
         """Time that is left until a tick begins [ns]; negative when it is late."""
-        return self._at(tick) - time.monotonic_ns()
+        return self.at(tick) - time.monotonic_ns()
+
+    def at(self, tick: int) -> int:
+        """When a tick begins [ns, monotonic]; holds until `settle` moves it."""
+        return self._start + round((tick + self.skipped) * self._period)
 
     def settle(self, tick: int) -> int:
         """Move the deadlines on if `tick` begins a period late or more; how many periods were skipped."""
-        periods = max(0, math.floor(-self.until(tick) / self._period))
+        late = time.monotonic_ns() - self.at(tick)
+        if late < self._period:
+            return 0
+        periods = math.floor(late / self._period)
         self.skipped += periods
         return periods
-
-    def _at(self, tick: int) -> int:
-        return self._start + round((tick + self.skipped) * self._period)
 
 
 class Stopwatch:

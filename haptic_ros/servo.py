@@ -29,6 +29,7 @@ from rclpy.parameter import Parameter
 from haptic_ros.diagnosis import Diagnosis
 from haptic_ros.graph import EVENTS, Role, in_trial
 from haptic_ros.live_parameters import LiveParameters
+from haptic_ros.middleware.reception import raw_time
 from haptic_ros.realtime import prioritise, without_collector
 from haptic_ros.ros_parameters import TRIAL
 from haptic_ros.standard_topics import StandardTopics
@@ -85,6 +86,7 @@ class ServoNode(LifecycleNode):
         self.barrier, self.live = Barrier(self, transport), LiveParameters(self, self.Config)
         self.send, self.listen, self.publish_event = transport.send, transport.listen, transport.publish_event
         self.last_sent = transport.last_sent
+        self._now = raw_time(self.get_clock())
         self._standard: StandardTopics | None = None
         self._diagnosis: Diagnosis | None = None
         self._reporting: progress.Report | None = None
@@ -221,7 +223,7 @@ class ServoNode(LifecycleNode):
 
     def time_of(self, tick: int) -> int:
         """The stamp of a tick that begins now [ns]: ROS time; in lockstep the trial's time, whatever the clock says."""
-        return self.get_clock().now().nanoseconds if self.realtime else tick_time(tick, self.config.rate)
+        return self._now() if self.realtime else tick_time(tick, self.config.rate)
 
     def end(self, exit_code: int = 0) -> None:
         """End the process with an exit code; the first one counts."""

@@ -6,6 +6,7 @@ takes them from an inbox.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -56,8 +57,9 @@ class Transport:
 
     def open(self) -> None:
         """Make publishers, subscriptions, and what takes the messages."""
-        node, depth = self._node, self._node.role.depth
-        sent_qos, taken_qos = self._qos(depth)
+        node, role = self._node, self._node.role
+        held = math.ceil(role.holds * node.config.rate) if node.realtime else 0
+        sent_qos, taken_qos = self._qos(max(role.depth, held))
         for topic in self.published():
             qos = _WORLD_QOS if topic in RELIABLE else sent_qos
             publisher = self.publishers[topic] = node.create_publisher(_type(topic), node.place(topic), qos)

@@ -21,6 +21,7 @@ from rosbags.rosbag2 import Writer as RosbagsWriter
 
 from haptic_bench.recording import bag
 from haptic_bench.recording.bag import BagError, BagWriter, Topic
+from haptic_bench.recording.mcap_file import McapLayout
 
 ROOT = Path(__file__).resolve().parents[1]
 TOPICS = [
@@ -422,17 +423,18 @@ def test_an_interrupt_while_a_chunk_is_written_loses_and_doubles_nothing(tmp_pat
         assert make_reader(file, validate_crcs=True).get_summary().statistics.message_count == written
 
 
-@pytest.mark.parametrize("call", ["add_message", "flush"])
-def test_an_interrupt_inside_mcaps_writer_loses_and_doubles_nothing(tmp_path, small_chunks, monkeypatch, call):
+@pytest.mark.parametrize(("kind", "call"), [(McapLayout, "chunk"), (BagWriter, "_put")])
+def test_an_interrupt_behind_a_chunk_loses_and_doubles_nothing(tmp_path, small_chunks, monkeypatch, kind, call):
     interrupts = []
-    works = getattr(McapWriter, call)
+    works = getattr(kind, call)
 
     def interrupted(self, *arguments):
-        works(self, *arguments)
+        done = works(self, *arguments)
         if interrupts:
             raise interrupts.pop()
+        return done
 
-    monkeypatch.setattr(McapWriter, call, interrupted)
+    monkeypatch.setattr(kind, call, interrupted)
     with BagWriter(tmp_path / "bag", TOPICS) as writer:
         for number in range(50):
             writer.write(0, number, payload(number))

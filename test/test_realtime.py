@@ -103,7 +103,7 @@ def test_servo_threads_share_the_last_core_and_the_nearest_to_the_device_comes_f
     ranks = [ROLES[name].rank for name in ("environment", "controller", "driver")]
     assert [realtime.prioritise(rank)[0] for rank in ranks] == [f"SCHED_FIFO {p}{where}" for p in (50, 52, 54)]
     assert priorities == [50, 52, 54]
-    assert deliveries == [(priority, 5 if where else None) for priority in (51, 53, 55)]
+    assert deliveries == [(priority, {5} if where else set()) for priority in (51, 53, 55)]
     assert moved == ([{5}] * 3 if where else [])
 
 

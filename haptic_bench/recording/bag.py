@@ -2,9 +2,8 @@
 
 The format is that of `ros2 bag`, rosbags and the mcap tools: `bag_0.mcap`, and `metadata.yaml` of version 9 (Jazzy).
 
-The file is written by mcap's Writer. Messages are kept in memory until their chunk is in the file. After an exception
-the Writer may be in the middle of a record, so it is not used again: a new Writer continues after the last complete
-record. So an interrupted run, and one on a full disk, close to a valid bag.
+Messages are kept in memory until their chunk is in the file (`mcap_file`). What an exception has left half written is
+overwritten by what comes next. So an interrupted run, and one on a full disk, close to a valid bag.
 
 Chunks are not compressed (nor are rosbag2's by default). So their bytes do not depend on the version of a compressor,
 and the complete messages of a chunk that was cut off can still be recovered.
@@ -36,13 +35,22 @@ from mcap.data_stream import ReadDataStream
 from mcap.exceptions import McapError
 from mcap.opcode import Opcode
 from mcap.reader import SeekingReader
-from mcap.records import Channel, Chunk, Message, Metadata, Schema
-from mcap.stream_reader import StreamReader, breakup_chunk, get_chunk_data_stream
-from mcap.writer import MCAP0_MAGIC as MAGIC
-from mcap.writer import CompressionType, Writer
+from mcap.records import Channel, Chunk, Metadata, Schema
+from mcap.stream_reader import get_chunk_data_stream
 from rosbags.typesys import Stores, get_types_from_msg, get_typestore
 from rosbags.typesys.store import Typestore
 
+from haptic_bench.recording.mcap_file import (
+    FRAME,
+    INDEX_HEAD,
+    MAGIC,
+    MESSAGE,
+    Contents,
+    Entry,
+    McapLayout,
+    Part,
+    contents,
+)
 from haptic_sim import msg_files
 from haptic_sim.errors import HapticsError
 from haptic_sim.libyaml import DUMPER, LOADER
@@ -52,10 +60,7 @@ METADATA_NAME = "metadata.yaml"
 CHUNK_SIZE = 64 * 1024  # [B]; what a killed process can lose at most
 END_OF_TIME = 2**63 - 1  # [ns]; rosbag2's starting time of a bag without messages
 
-_FRAME = struct.Struct("<BQ")  # of every record: opcode, length of the body
-_MESSAGE = struct.Struct("<HIQQ")  # channel, sequence, log time, publish time; then the data
 _CHUNK_HEAD = struct.Struct("<28xIQ")  # of one that is not compressed: length of the compression's name, of the records
-_INDEX_HEAD = struct.Struct("<HI")  # of a message index: channel, length of the entries of two uint64
 
 # What the decoders raise on damaged bytes.
 _DAMAGE = (ValueError, OverflowError, MemoryError, RuntimeError, struct.error, McapError, zstandard.ZstdError)
@@ -133,53 +138,19 @@ def message_types() -> Typestore:
     return types
 
 
-class _Storage:
-    """The Writer of a file, the stream that it writes to, and what it was given.
-
-    Attributes:
-        writer: mcap's Writer, to which the topics are known.
-        begin: where in the file the output belongs [B].
-        output: what the Writer has put out, until it is in the file.
-        counts: number of messages of each topic.
-        start: the first log time [ns], END_OF_TIME if there is no message.
-        end: the last log time [ns], at least 0.
-    """
-
-    def __init__(self, topics: tuple[Topic, ...]):
-        self.begin, self.output = 0, b""
-        self.counts, self.start, self.end = [0] * len(topics), END_OF_TIME, 0
-        # Chunks end where `add` does.
-        self.writer = Writer(self, chunk_size=2**63, compression=CompressionType.NONE)  # type: ignore[arg-type]
-        self.writer.start("ros2", "haptics")
-        schemas: dict[str, int] = {}
-        for topic in topics:
-            definition = topic.definition
-            assert definition is not None
-            if topic.type not in schemas:
-                text = definition.text.encode()
-                schemas[topic.type] = self.writer.register_schema(topic.type, definition.encoding, text)
-            about = {"offered_qos_profiles": topic.qos, "topic_type_hash": definition.type_hash}
-            self.writer.register_channel(topic.name, "cdr", schemas[topic.type], about)
-
-    # What the Writer uses of a stream.
-
-    def write(self, data: bytes) -> None:
-        self.output += data
-
-    def tell(self) -> int:
-        return self.begin + len(self.output)
-
-    def flush(self) -> None:
-        pass
-
-    def add(self, messages: list[tuple[int, int, bytes, int]]) -> None:
-        """Put out a chunk of messages: channel, log time [ns], data, publish time [ns]."""
-        for channel, log_time, data, publish_time in messages:
-            self.writer.add_message(channel, log_time, data, publish_time)
-            self.counts[channel - 1] += 1
-        times = [log_time for _, log_time, _, _ in messages]
-        self.start, self.end = min(self.start, *times), max(self.end, *times)
-        self.writer.flush()
+def _layout(topics: tuple[Topic, ...]) -> McapLayout:
+    """The layout of a file of some topics that have definitions; topics of a type share its schema."""
+    schemas: dict[str, Schema] = {}
+    channels = []
+    for number, topic in enumerate(topics, start=1):
+        definition = topic.definition
+        assert definition is not None
+        if topic.type not in schemas:
+            text = definition.text.encode()
+            schemas[topic.type] = Schema(len(schemas) + 1, text, definition.encoding, topic.type)
+        about = {"offered_qos_profiles": topic.qos, "topic_type_hash": definition.type_hash}
+        channels.append(Channel(number, topic.name, "cdr", about, schemas[topic.type].id))
+    return McapLayout([*schemas.values()], channels)
 
 
 class BagWriter:
@@ -200,24 +171,24 @@ class BagWriter:
     def __init__(self, path: Path | str, topics: Iterable[Topic], *, storage_name: str = STORAGE_NAME):
         self.path = Path(path)
         self._topics = _with_definitions(self.path, tuple(topics))
-        self._storage_name = storage_name
-        self._storage: _Storage | None = _Storage(self._topics)  # None if an exception has left it half way
-        self._pending: list[tuple[int, int, bytes, int]] = []  # of the next chunk, as `_Storage.add` takes them
+        self._storage_name, self._layout = storage_name, _layout(self._topics)
+        self._pending: list[Entry] = []  # of the next chunk
         self._pending_size = 0  # [B]
-        self._ends: list[int] = []  # where header, chunks and metadata end that are in the file [B]
+        self._parts: list[Part] = []
+        self._stored = 0  # the number of `_parts` that are in the file: all, but in the middle of a call
 
         if self.path.exists() and (not self.path.is_dir() or any(self.path.iterdir())):
             raise BagError(self.path, "is not an empty folder: a bag needs one of its own")
         self.path.mkdir(parents=True, exist_ok=True)
         self._file = open(self.path / storage_name, "xb", buffering=0)  # noqa: SIM115 (closed by close)
         try:
-            self._store(self._storage)
+            self._append(*self._layout.head("haptics"))
         except BaseException:
             self._file.close()
             raise
 
     def write(self, topic: int, log_time: int, data: bytes, publish_time: int | None = None) -> None:
-        """Append a message: about 4 us, most of it when a chunk is complete.
+        """Append a message.
 
         Args:
             topic: index into the topics.
@@ -238,7 +209,7 @@ class BagWriter:
         if not (known and 0 <= log_time <= END_OF_TIME and 0 <= publish_time <= END_OF_TIME):
             raise BagError(self.path, self._refusal(topic, log_time, publish_time))
         self._pending.append((topic + 1, log_time, data, publish_time))
-        self._pending_size += _FRAME.size + _MESSAGE.size + len(data)
+        self._pending_size += FRAME.size + MESSAGE.size + len(data)
         if self._pending_size >= CHUNK_SIZE:
             self.flush()
 
@@ -257,10 +228,7 @@ class BagWriter:
                 raise TypeError(f"metadata {name!r}: {key!r} = {value!r}: both must be strings")
         if self._file.closed:
             raise BagError(self.path, "is closed")
-        storage = self._take()
-        storage.writer.add_metadata(name, dict(values))
-        self._storage = storage
-        self._store(storage)
+        self._append(*self._layout.metadata(name, values, self._in_file()))
 
     def flush(self) -> None:
         """Hand everything written so far to the operating system (which is not yet the disk).
@@ -269,12 +237,10 @@ class BagWriter:
             OSError: the file cannot be written; what was flushed before is safe.
         """
         if self._pending:
-            storage = self._take()
-            storage.add(self._pending)
+            data, part = self._layout.chunk(self._pending, self._in_file())
+            self._put(data, part)
             # No call between these stores: an interrupt comes before all or after all.
-            self._storage, self._pending, self._pending_size = storage, [], 0
-        if self._storage is not None and self._storage.output:
-            self._store(self._storage)
+            self._stored, self._pending, self._pending_size = self._stored + 1, [], 0
 
     def close(self) -> None:
         """Write what is pending, the index and `metadata.yaml`. A closed bag stays as it is.
@@ -299,61 +265,49 @@ class BagWriter:
                     break
                 except OSError as error:
                     problem = problem or error
-                    if error.errno not in _FULL or not (self._pending or len(self._ends) > 1):
+                    if error.errno not in _FULL or not (self._pending or self._stored > 1):
                         raise problem from None
                 # First what is not in the file, then what the index takes, then more.
                 space = max(2 * space, len(index) + len(information))
-                keep = [end for end in self._ends[1:] if end <= self._ends[-1] - space]
-                self._storage, self._pending, self._ends = None, [], [self._ends[0], *keep]
-                self._file.truncate(self._ends[-1])
+                most = self._parts[self._stored - 1].end - space
+                while self._stored > 1 and self._parts[self._stored - 1].end > most:
+                    self._stored -= 1
+                self._pending = []
+                self._file.truncate(self._parts[self._stored - 1].end)
         if problem is not None:
             raise problem
 
-    def _take(self) -> _Storage:
-        """The storage, which is to be given back when it has done its work."""
-        if (storage := self._storage) is None:
-            return self._resume()
-        self._storage = None
-        return storage
+    def _in_file(self) -> list[Part]:
+        """The parts that are in the file; what an interrupt has left behind them is forgotten."""
+        del self._parts[self._stored :]
+        return self._parts
 
-    def _resume(self) -> _Storage:
-        """A storage that was given what is in the file: the same calls give the same bytes."""
-        storage, end = _Storage(self._topics), self._ends[-1]
-        with open(self.path / self._storage_name, "rb") as file:
-            for record in StreamReader(file, emit_chunks=True).records:
-                match record:
-                    case Metadata():
-                        storage.writer.add_metadata(record.name, record.metadata)
-                    case Chunk():
-                        found = [message for message in breakup_chunk(record) if isinstance(message, Message)]
-                        storage.add([(m.channel_id, m.log_time, m.data, m.publish_time) for m in found])
-                storage.begin, storage.output = storage.tell(), b""
-                if file.tell() >= end:
-                    break
-        return storage
+    def _append(self, data: bytes, part: Part) -> None:
+        """Put a part into the file."""
+        self._put(data, part)
+        self._stored += 1
 
-    def _store(self, storage: _Storage) -> None:
-        """Put what a Writer has put out into the file; done again after an interrupt it does no harm."""
-        end = self._put(storage.output, storage.begin)
-        self._ends.append(end)
-        storage.begin, storage.output = end, b""
+    def _put(self, data: bytes, part: Part) -> None:
+        """Write a part behind those that are in the file; it counts when `_stored` says so."""
+        self._write_at(data, part.end - len(data))
+        self._parts.append(part)
 
     def _conclude(self) -> tuple[bytes, str]:
         """The end of the file, after what is in it, and the content of `metadata.yaml`."""
-        storage = self._take()
-        information = self._information(storage)
-        storage.writer.add_metadata("rosbag2", {"serialized_metadata": information.strip()})
-        storage.writer.finish()
-        return storage.output, "rosbag2_bagfile_information:\n" + textwrap.indent(information, "  ")
+        parts = self._in_file()
+        information = self._information(contents(parts))
+        data, part = self._layout.metadata("rosbag2", {"serialized_metadata": information.strip()}, parts)
+        document = "rosbag2_bagfile_information:\n" + textwrap.indent(information, "  ")
+        return data + self._layout.end([*parts, part]), document
 
     def _finish(self, index: bytes, information: str) -> None:
-        self._file.truncate(self._put(index, self._ends[-1]))
+        self._file.truncate(self._write_at(index, self._parts[self._stored - 1].end))
         temporary = self.path / f"{METADATA_NAME}.tmp"
         temporary.write_text(information, encoding="utf-8")
         os.replace(temporary, self.path / METADATA_NAME)
 
-    def _put(self, data: bytes, offset: int) -> int:
-        """Write at an offset of the file; returns the end of what was written."""
+    def _write_at(self, data: bytes, offset: int) -> int:
+        """Write at an offset of the file; returns the end of what was written. Done again it does no harm."""
         self._file.seek(offset)
         rest = memoryview(data)
         while rest:
@@ -375,7 +329,7 @@ class BagWriter:
             return f"topic {topic}: must be an index into {[topic.name for topic in self._topics]}"
         return f"log time {log_time} ns, publish time {publish_time} ns: must be >= 0 and below 2**63"
 
-    def _information(self, storage: _Storage) -> str:
+    def _information(self, held: Contents) -> str:
         """Content of metadata.yaml, in the order in which rosbag2 writes it."""
         topics = [
             {
@@ -386,15 +340,15 @@ class BagWriter:
                     "offered_qos_profiles": _profiles(topic.qos),
                     "type_description_hash": topic.definition.type_hash if topic.definition else "",
                 },
-                "message_count": count,
+                "message_count": held.counts.get(channel, 0),
             }
-            for topic, count in zip(self._topics, storage.counts, strict=True)
+            for channel, topic in enumerate(self._topics, start=1)
         ]
-        count = sum(storage.counts)
+        start = END_OF_TIME if held.start is None else held.start
         span = {
-            "duration": {"nanoseconds": storage.end - storage.start if count else 0},
-            "starting_time": {"nanoseconds_since_epoch": storage.start},
-            "message_count": count,
+            "duration": {"nanoseconds": 0 if held.start is None else held.end - start},
+            "starting_time": {"nanoseconds_since_epoch": start},
+            "message_count": sum(held.counts.values()),
         }
         information = {
             "version": 9,
@@ -467,15 +421,15 @@ def _message_places(file: Path) -> dict[str, np.ndarray]:
         if summary is None:
             raise ValueError("no summary")
         for chunk in summary.chunk_indexes:
-            begin = chunk.chunk_start_offset + _FRAME.size
+            begin = chunk.chunk_start_offset + FRAME.size
             _, size = _CHUNK_HEAD.unpack_from(data, begin)
             begin += _CHUNK_HEAD.size
             if chunk.compression or begin + size != chunk.chunk_start_offset + chunk.chunk_length:
                 raise ValueError("chunk that is compressed, or of another length")
             for channel, offset in chunk.message_index_offsets.items():
-                _, size = _INDEX_HEAD.unpack_from(data, offset + _FRAME.size)
-                entries = np.frombuffer(data, "<u8", size // 8, offset + _FRAME.size + _INDEX_HEAD.size).reshape(-1, 2)
-                places = begin + _FRAME.size + _MESSAGE.size + entries[:, 1].astype(np.int64)
+                _, size = INDEX_HEAD.unpack_from(data, offset + FRAME.size)
+                entries = np.frombuffer(data, "<u8", size // 8, offset + FRAME.size + INDEX_HEAD.size).reshape(-1, 2)
+                places = begin + FRAME.size + MESSAGE.size + entries[:, 1].astype(np.int64)
                 starts.setdefault(summary.channels[channel].topic, []).append(places)
     return {topic: np.concatenate(places) for topic, places in starts.items()}
 
@@ -636,10 +590,10 @@ class _Content:
     def take(self, opcode: int, body: bytes) -> None:
         """Keep a record, in or outside of a chunk."""
         if opcode == Opcode.MESSAGE:
-            channel, _, log_time, publish_time = _MESSAGE.unpack_from(body)
+            channel, _, log_time, publish_time = MESSAGE.unpack_from(body)
             if not (channel in self.channels and log_time <= END_OF_TIME):
                 raise ValueError(f"message of channel {channel} at {log_time} ns")
-            self.messages.append((channel, log_time, publish_time, body[_MESSAGE.size :]))
+            self.messages.append((channel, log_time, publish_time, body[MESSAGE.size :]))
         elif opcode == Opcode.CHANNEL:
             channel = Channel.read(_stream(body))
             if channel.schema_id not in self.schemas:
@@ -702,7 +656,7 @@ def _load(file: Path) -> _Content:
                 content.take(opcode, data[begin:end])
         except _DAMAGE as error:
             if whole and content.problem is None:
-                content.problem = f"record at byte {begin - _FRAME.size} is damaged: {error!r}"
+                content.problem = f"record at byte {begin - FRAME.size} is damaged: {error!r}"
         if opcode == Opcode.FOOTER:
             finished = data[end:] == MAGIC
             break
@@ -713,9 +667,9 @@ def _load(file: Path) -> _Content:
 
 def _records(data: bytes | memoryview, offset: int = 0) -> Iterator[tuple[int, int, int]]:
     """Opcode, begin and end of the body of each record; the last may end beyond the data."""
-    while offset + _FRAME.size <= len(data):
-        opcode, length = _FRAME.unpack_from(data, offset)
-        begin = offset + _FRAME.size
+    while offset + FRAME.size <= len(data):
+        opcode, length = FRAME.unpack_from(data, offset)
+        begin = offset + FRAME.size
         offset = begin + length
         yield opcode, begin, offset
 

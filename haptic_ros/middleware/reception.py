@@ -1,12 +1,14 @@
 """Messages of subscriptions, taken as bytes on an rcl wait set, and with the identity (GID) of their publisher.
 
-Three things are used beyond the documented interface of rclpy (tested: ROS 2 Jazzy, rclpy 7.1, rcl 9.2):
+Four things are used beyond the documented interface of rclpy (tested: ROS 2 Jazzy, rclpy 7.1, rcl 9.2):
 
 - The `handle` of contexts, publishers and subscriptions, and the wait set of `rclpy_implementation`. Reason: an
   executor of rclpy makes a task of each message, which costs more than the answer to it. Superfluous with an executor
   that hands serialised messages to a waiting thread.
 - `handle.publish_raw`. Reason: `Publisher.publish` enters the handle and looks at the type of the message each time.
   Superfluous with a method of rclpy for serialised messages alone.
+- `handle.get_now` of clocks. Reason: `Clock.now` enters the handle and makes two objects with their checks each time.
+  Superfluous with a method of rclpy for the number alone.
 - `rcl_take_serialized_message`, by ctypes. Reason: rclpy's message info does not say which publisher a message is of,
   and messages of the trial's nodes must be distinguished from others. Superfluous with the GID in that info. Where rcl
   is not found or is of another kind, messages are not distinguished, and the node warns.
@@ -33,6 +35,17 @@ def raw_publish(publisher: Any) -> Callable[[bytes], None]:
     """What publishes serialised messages of a publisher, as long as that exists; without its checks."""
     publish: Callable[[bytes], None] = publisher.handle.publish_raw
     return publish
+
+
+def raw_time(clock: Any) -> Callable[[], int]:
+    """What reads a clock of rclpy [ns], as long as that exists."""
+    now = clock.handle.get_now
+
+    def read() -> int:
+        time: int = now().nanoseconds
+        return time
+
+    return read
 
 
 class Source:

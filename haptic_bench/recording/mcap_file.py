@@ -1,0 +1,192 @@
+"""MCAP files without compression: what is appended chunk by chunk, and the index at the end.
+
+The bytes are those of mcap's `Writer`, with which a test compares them. For each message that makes an object and
+fifteen calls of its stream, 5 us, most of the time of a recording; here a message is one packed head and its data. All
+records but messages and their indexes are mcap's.
+
+Nothing here has a state or touches a file: what is to be appended follows from the parts that the file has. So nothing
+is half done after an interrupt or on a full disk, and a file may lose its last parts and go on.
+"""
+
+from __future__ import annotations
+
+import struct
+import zlib
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import chain
+
+from mcap.data_stream import RecordBuilder
+from mcap.opcode import Opcode
+from mcap.records import (
+    Channel,
+    Chunk,
+    ChunkIndex,
+    DataEnd,
+    Footer,
+    Header,
+    McapRecord,
+    Metadata,
+    MetadataIndex,
+    Schema,
+    Statistics,
+    SummaryOffset,
+)
+from mcap.writer import MCAP0_MAGIC as MAGIC
+
+FRAME = struct.Struct("<BQ")  # of every record: opcode, length of the body
+MESSAGE = struct.Struct("<HIQQ")  # channel, sequence, log time, publish time; then the data
+INDEX_HEAD = struct.Struct("<HI")  # of a message index: channel, length of the entries of two uint64
+_HEAD = struct.Struct("<BQHIQQ")  # of a message: frame and fields before the data
+_FOOTER_HEAD = struct.Struct("<BQQQ")  # what the checksum of the summary has of the footer
+Entry = tuple[int, int, bytes, int]
+"""A message: channel, log time [ns], data, publish time [ns]."""
+
+
+@dataclass(frozen=True)
+class Part:
+    """A part of a file, as the index has to know it.
+
+    Attributes:
+        end: where it ends in the file [B].
+        index: of a chunk or of metadata; None of the head.
+        counts: number of messages by channel, in the order in which the channels have their first message.
+    """
+
+    end: int
+    index: ChunkIndex | MetadataIndex | None = None
+    counts: Mapping[int, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Contents:
+    """What all parts hold together.
+
+    Attributes:
+        counts: number of messages by channel, those without messages left out.
+        start: the first log time [ns]; None without messages.
+        end: the last log time [ns], at least 0.
+    """
+
+    counts: Mapping[int, int]
+    start: int | None
+    end: int
+
+
+class McapLayout:
+    """Makes the bytes of a file of some channels.
+
+    Args:
+        schemas: numbered from 1 on.
+        channels: numbered from 1 on.
+    """
+
+    def __init__(self, schemas: Sequence[Schema], channels: Sequence[Channel]):
+        self._schemas, self._channels = schemas, channels
+
+    def head(self, library: str) -> tuple[bytes, Part]:
+        """The beginning of a file."""
+        data = MAGIC + _bytes_of([Header("ros2", library)])
+        return data, Part(len(data))
+
+    def chunk(self, messages: Sequence[Entry], parts: Sequence[Part]) -> tuple[bytes, Part]:
+        """A chunk that is to follow some parts, at least one message; the first chunk has the definitions, too."""
+        begin = parts[-1].end
+        first = not any(isinstance(part.index, ChunkIndex) for part in parts)
+        records = [self._definitions()] if first else []
+        at = sum(map(len, records))
+        indexes: dict[int, list[int]] = {}  # log time and place in the chunk of each message, by channel
+        for channel, log_time, data, publish_time in messages:
+            if (entries := indexes.get(channel)) is None:
+                entries = indexes[channel] = []
+            entries += (log_time, at)
+            size = MESSAGE.size + len(data)
+            records += (_HEAD.pack(Opcode.MESSAGE, size, channel, 0, log_time, publish_time), data)
+            at += FRAME.size + size
+        content = b"".join(records)
+        times = [log_time for _, log_time, _, _ in messages]
+        start, end = min(times), max(times)
+        chunk = _bytes_of([Chunk("", content, end, start, zlib.crc32(content), len(content))])
+        behind, offsets = [chunk], {}
+        at = begin + len(chunk)
+        for channel, entries in indexes.items():
+            offsets[channel] = at
+            index = INDEX_HEAD.pack(channel, 8 * len(entries)) + struct.pack(f"<{len(entries)}Q", *entries)
+            behind += (FRAME.pack(Opcode.MESSAGE_INDEX, len(index)), index)
+            at += FRAME.size + len(index)
+        length = at - begin - len(chunk)
+        found = ChunkIndex(len(chunk), begin, "", len(content), end, length, offsets, start, len(content))
+        counts = {channel: len(entries) // 2 for channel, entries in indexes.items()}
+        return b"".join(behind), Part(at, found, counts)
+
+    def metadata(self, name: str, values: Mapping[str, str], parts: Sequence[Part]) -> tuple[bytes, Part]:
+        """Named strings that are to follow some parts."""
+        begin = parts[-1].end
+        data = _bytes_of([Metadata(name, dict(values))])
+        return data, Part(begin + len(data), MetadataIndex(begin, len(data), name))
+
+    def end(self, parts: Sequence[Part]) -> bytes:
+        """The end of a file of some parts: its summary and index."""
+        before = _bytes_of([DataEnd(0)])
+        start = parts[-1].end + len(before)
+        chunks = [part.index for part in parts if isinstance(part.index, ChunkIndex)]
+        metadata = [part.index for part in parts if isinstance(part.index, MetadataIndex)]
+        groups: list[tuple[Opcode, Sequence[McapRecord]]] = [
+            (Opcode.SCHEMA, self._schemas),
+            (Opcode.CHANNEL, self._channels),
+            (Opcode.STATISTICS, [self._statistics(contents(parts), len(chunks), len(metadata))]),
+            (Opcode.CHUNK_INDEX, chunks),
+            (Opcode.ATTACHMENT_INDEX, []),
+            (Opcode.METADATA_INDEX, metadata),
+        ]
+        summary, offsets = b"", []
+        for opcode, records in groups:
+            group = _bytes_of(records)
+            offsets.append(SummaryOffset(opcode, start + len(summary), len(group)))
+            summary += group
+        offset_start = start + len(summary)
+        summary += _bytes_of(offsets)
+        checked = summary + _FOOTER_HEAD.pack(Opcode.FOOTER, 20, start, offset_start)
+        return before + summary + _bytes_of([Footer(start, offset_start, zlib.crc32(checked))]) + MAGIC
+
+    def _definitions(self) -> bytes:
+        """Each schema before the first channel that has it, as mcap's Writer is told them."""
+        known: set[int] = set()
+        records: list[McapRecord] = []
+        for channel in self._channels:
+            if channel.schema_id not in known:
+                known.add(channel.schema_id)
+                records.append(self._schemas[channel.schema_id - 1])
+            records.append(channel)
+        return _bytes_of(records)
+
+    def _statistics(self, held: Contents, chunks: int, metadata: int) -> Statistics:
+        return Statistics(
+            attachment_count=0,
+            channel_count=len(self._channels),
+            channel_message_counts=dict(held.counts),
+            chunk_count=chunks,
+            message_count=sum(held.counts.values()),
+            message_end_time=held.end,
+            message_start_time=held.start or 0,
+            metadata_count=metadata,
+            schema_count=len(self._schemas),
+        )
+
+
+def contents(parts: Iterable[Part]) -> Contents:
+    """What some parts hold together."""
+    chunks = [part for part in parts if isinstance(part.index, ChunkIndex)]
+    counts: dict[int, int] = {}
+    for channel, count in chain.from_iterable(part.counts.items() for part in chunks):
+        counts[channel] = counts.get(channel, 0) + count
+    indexes = [part.index for part in chunks if isinstance(part.index, ChunkIndex)]
+    start = min((index.message_start_time for index in indexes), default=None)
+    return Contents(counts, start, max((index.message_end_time for index in indexes), default=0))
+
+
+def _bytes_of(records: Iterable[McapRecord]) -> bytes:
+    builder = RecordBuilder()
+    for record in records:
+        record.write(builder)
+    return bytes(builder.end())
