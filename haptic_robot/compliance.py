@@ -109,6 +109,16 @@ def turned(gains: np.ndarray, quat_xyzw: np.ndarray) -> np.ndarray:
     return np.asarray(R @ gains @ R.T)
 
 
+def damping_of(parameters: ImpedanceParameters, arm: Arm) -> np.ndarray:
+    """Damping matrix (6, 6) of an impedance, in its axes; that of a ratio follows from the arm as it is."""
+    if parameters.damping is not None:
+        return matrix_of(parameters.damping)
+    shown = inertia_at_tool(arm.mobility())
+    if parameters.axes == "target":  # the gains are in axes of the target, which is at the tool
+        shown = turned(shown, arm.pose[3:] * np.array([-1.0, -1.0, -1.0, 1.0]))
+    return critical_damping(shown, matrix_of(parameters.stiffness), parameters.damping_ratio)
+
+
 class _Spring:
     """Spring and damper between a target and a tool, in axes of the base or of the target."""
 
@@ -146,15 +156,7 @@ class ImpedanceController:
 
     def __init__(self, parameters: ImpedanceParameters, arm: Arm):
         self._arm, self._joint_damping = arm, parameters.joint_damping if arm.model.nv > 6 else 0.0
-        K = matrix_of(parameters.stiffness)
-        if parameters.damping is None:
-            shown = inertia_at_tool(arm.mobility())
-            if parameters.axes == "target":  # the gains are in axes of the target, which is at the tool
-                shown = turned(shown, arm.pose[3:] * np.array([-1.0, -1.0, -1.0, 1.0]))
-            D = critical_damping(shown, K, parameters.damping_ratio)
-        else:
-            D = matrix_of(parameters.damping)
-        self._spring, self._rest = _Spring(K, D, parameters.axes), np.zeros(6)
+        self._spring = _Spring(matrix_of(parameters.stiffness), damping_of(parameters, arm), parameters.axes)
 
     def torque(self, target: np.ndarray, speed: np.ndarray, wrench: np.ndarray) -> np.ndarray:
         """Torques of the motors (nv,) [N m].

@@ -76,6 +76,18 @@ def wall_array(parameters: WallParameters) -> np.ndarray:
     return np.array([*parameters.position, *parameters.normal, parameters.stiffness, parameters.damping])
 
 
+@kernel
+def move_wrench(wrench, R, arm, result):
+    """Fill `result` (6,); see `moved`."""
+    for i in range(3):
+        force = torque = 0.0
+        for j in range(3):
+            k, m = (j + 1) % 3, (j + 2) % 3
+            force += R[i, j] * wrench[j]
+            torque += R[i, j] * (wrench[3 + j] + arm[k] * wrench[m] - arm[m] * wrench[k])
+        result[i], result[3 + i] = force, torque
+
+
 def moved(wrench: np.ndarray, R: np.ndarray, arm: np.ndarray) -> np.ndarray:
     """A wrench (6,) at another point and in other axes.
 
@@ -84,8 +96,9 @@ def moved(wrench: np.ndarray, R: np.ndarray, arm: np.ndarray) -> np.ndarray:
         R: rotation (3, 3) from the axes of the wrench to the others.
         arm: from the new point to the old one, in the axes of the wrench (3,) [m].
     """
-    force, torque = wrench[:3], wrench[3:] + np.cross(arm, wrench[:3])
-    return np.concatenate([R @ force, R @ torque])
+    result = np.empty(6)
+    move_wrench(np.asarray(wrench, float), np.ascontiguousarray(R), np.asarray(arm, float), result)
+    return result
 
 
 class ForceSensor:
@@ -118,3 +131,7 @@ class ForceSensor:
         self._held[self._tick % len(self._held)] = sample
         self._tick += 1
         return self._held[self._tick % len(self._held)].copy()
+
+    def in_base(self, sample: np.ndarray, pose: np.ndarray) -> np.ndarray:
+        """A sample as a wrench (6,) at the tool's origin in the axes of the base; `pose` of the tool (7,)."""
+        return moved(sample, matrix(pose[3:]) @ self._R, self._R.T @ self._place)
