@@ -71,19 +71,29 @@ def series_stiffness(robot: RobotParameters) -> float:
     return float(1.0 / (n @ compliance @ n + 1.0 / robot.arm.wall.stiffness))
 
 
-def required_damping(robot: RobotParameters, rate: float) -> float:
-    """Damping of the contact that the lag of the arm takes from the hand at most [N s/m], from F(jw) of the module."""
+def taken_damping(robot: RobotParameters, rate: float, frequencies: np.ndarray) -> np.ndarray:
+    """Damping that the contact takes from the hand by the lag of the arm [N s/m], -Im F(jw) / w of the module.
+
+    Args:
+        robot: with a wall.
+        rate: of the servo [Hz].
+        frequencies: w (N,) [rad/s].
+    """
     wall = robot.arm.wall
     assert wall is not None
     arm = SimulatedArm(robot.arm, robot.adapter, rate).arm
     n = np.concatenate([normal_of(robot), np.zeros(3)])
     K, D = matrix_of(robot.arm.impedance.stiffness), damping_of(robot.arm.impedance, arm)
-    L, largest = inertia_at_tool(arm.mobility()), 0.0
-    for w in FREQUENCIES:
-        touched = wall.stiffness + 1j * w * wall.damping
-        led = np.linalg.solve(K + 1j * w * D - w * w * L + touched * np.outer(n, n), K @ n)
-        largest = max(largest, -float((touched * (n @ led)).imag) / w)
-    return largest
+    w = frequencies[:, None, None]
+    touched = wall.stiffness + 1j * frequencies * wall.damping
+    dynamic = K + 1j * w * D - w * w * inertia_at_tool(arm.mobility()) + touched[:, None, None] * np.outer(n, n)
+    led = np.linalg.solve(dynamic, np.broadcast_to((K @ n)[:, None], (len(frequencies), 6, 1)))[..., 0]
+    return np.asarray(-(touched * (led @ n)).imag / frequencies)
+
+
+def required_damping(robot: RobotParameters, rate: float) -> float:
+    """The largest `taken_damping` [N s/m]."""
+    return float(taken_damping(robot, rate, FREQUENCIES).max())
 
 
 def with_robot(trial: Trial, robot: RobotParameters, **update: Any) -> Trial:

@@ -32,6 +32,8 @@ from haptic_sim.spatial import advance_pose, quat_product
 from haptic_sim.tool.engines import EngineContext, EngineParameters
 from haptic_sim.worlds.building import WorldSetup
 
+_NEEDED = frozenset((Quantity.POSE, Quantity.WRENCH))
+
 
 class RobotParameters(EngineParameters):
     """A robot arm that the hand moves, and what keeps it safe."""
@@ -145,9 +147,9 @@ class RobotSide:
     def step(self, command: ToolCommand, state: ToolState) -> None:
         """Answer the command of a tick: the arm is commanded where the tool is, and the tool moves on."""
         said, follower = self._arm_state, self._follower
-        if Quantity.POSE in said.has:
+        if said.has >= _NEEDED:  # an arm whose force is silent is as little known as one whose place is
             follower.feed(said.pose)
-        said.clear()
+            said.clear()
         follower.step(Hand(self._hand()))
         self._feel(said.wrench)
         self._lead()
