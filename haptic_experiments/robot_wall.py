@@ -59,13 +59,11 @@ def robot_of(experiment: Experiment) -> RobotParameters:
 
 def normal_of(robot: RobotParameters) -> np.ndarray:
     """Normal of the wall in the axes of the arm's base (3,)."""
-    assert robot.arm.wall is not None
     return np.array(robot.arm.wall.normal)
 
 
 def series_stiffness(robot: RobotParameters) -> float:
     """Of arm and wall along the normal of the wall [N/m]."""
-    assert robot.arm.wall is not None
     compliance = np.linalg.inv(matrix_of(robot.arm.impedance.stiffness))[:3, :3]
     n = normal_of(robot)
     return float(1.0 / (n @ compliance @ n + 1.0 / robot.arm.wall.stiffness))
@@ -80,7 +78,6 @@ def taken_damping(robot: RobotParameters, rate: float, frequencies: np.ndarray) 
         frequencies: w (N,) [rad/s].
     """
     wall = robot.arm.wall
-    assert wall is not None
     arm = SimulatedArm(robot.arm, robot.adapter, rate).arm
     n = np.concatenate([normal_of(robot), np.zeros(3)])
     K, D = matrix_of(robot.arm.impedance.stiffness), damping_of(robot.arm.impedance, arm)
@@ -161,7 +158,6 @@ def displayed_stiffness(experiment: Experiment, samples: Samples) -> float | Non
         return None
     robot = robot_of(experiment)
     wall, n = robot.arm.wall, normal_of(robot)
-    assert wall is not None
     start = SimulatedArm(robot.arm, robot.adapter, experiment.rate).arm.pose[:3]
     hand, force = (
         np.array([float(samples[f"{name}{axis}"][rows].mean()) for axis in "xyz"]) for name in ("hand_p", "rendered_f")
@@ -263,8 +259,8 @@ class RobotWall(Analysis):
         engine = experiment.environment.engine
         if not isinstance(engine, RobotParameters):
             yield f"environment.engine = robot, not {engine.type}"
-        elif engine.arm.wall is None:
-            yield "a wall, and environment.engine.arm.wall = null has none"
+        elif not engine.arm.wall.stiffness:
+            yield "a wall, and environment.engine.arm.wall.stiffness = 0 is none"
         elif any(engine.orientation) or engine.arm.control != "impedance" or engine.arm.impedance.axes != "base":
             yield "an arm under impedance control in the axes of its base, which are those of the world"
 

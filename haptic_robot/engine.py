@@ -15,6 +15,7 @@ a trial has the same bits in every mode.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Mapping
 from typing import ClassVar, Literal
 
@@ -35,16 +36,14 @@ from haptic_sim.worlds.building import WorldSetup
 _NEEDED = frozenset((Quantity.POSE, Quantity.WRENCH))
 
 
-class RobotParameters(EngineParameters):
-    """A robot arm that the hand moves, and what keeps it safe."""
+class _RobotParameters(EngineParameters):
+    """An arm that the hand moves, and what keeps it safe."""
 
     LABEL: ClassVar[str] = "the robot"
 
-    type: Literal["robot"] = "robot"
     adapter: AnyAdapterParameters = quantity(
         FziParameters(), description="Controller of the arm; its type alone, or a mapping with its keys"
     )
-    arm: SimulatedArmParameters = quantity(SimulatedArmParameters(), description="The arm that is simulated")
     following: FollowingParameters = quantity(FollowingParameters(), description="How the arm may follow the hand")
     position: tuple[float, float, float] = quantity(
         (0.0, 0.0, 0.0), unit="m", description="Origin of the arm's base in the world"
@@ -59,6 +58,10 @@ class RobotParameters(EngineParameters):
         (1.0, 1.0), description="Factor of what the hand feels of the arm's wrench: force, torque"
     )
 
+    def simulated(self, rate: float) -> SimulatedArm | None:
+        """The arm that is simulated; None: it is beyond the topics of the adapter."""
+        return None
+
     def build(self, context: EngineContext) -> RobotSide:
         """The tool that leads the arm, at the servo rate.
 
@@ -68,8 +71,29 @@ class RobotParameters(EngineParameters):
         world = context.start
         if not isinstance(world, WorldSetup) or world.model.nv != 6 or world.planar:
             said = "must be one free body in space; use a scene of type world with one body of joint: free"
-            raise ParameterError([f"environment.engine = robot: its tool {said}"])
+            raise ParameterError([f"environment.engine = {self.type}: its tool {said}"])
         return RobotSide(self, world, context.rate)
+
+
+class RobotParameters(_RobotParameters):
+    """A simulated robot arm that the hand moves, and what keeps it safe."""
+
+    type: Literal["robot"] = "robot"
+    arm: SimulatedArmParameters = quantity(SimulatedArmParameters(), description="The arm that is simulated")
+
+    def simulated(self, rate: float) -> SimulatedArm:
+        """The arm that is simulated."""
+        return SimulatedArm(self.arm, self.adapter, rate)
+
+
+class RosRobotParameters(_RobotParameters):
+    """An arm that is commanded on topics of ROS, and what keeps it safe; in realtime only."""
+
+    LABEL: ClassVar[str] = "the arm"
+    OFFLINE: ClassVar[bool] = False
+    LINK: ClassVar[str] = "haptic_robot.nodes.link:RobotLink"
+
+    type: Literal["ros_robot"] = "ros_robot"
 
 
 class RobotSide:
@@ -81,7 +105,8 @@ class RobotSide:
         rate: of the servo [Hz].
 
     Attributes:
-        send: takes what the arm is commanded.
+        send: takes what the arm is commanded; None: nobody does.
+        incoming: messages of the arm (topic, frame_id, values), which another thread may append to.
         refused: messages of the arm that could not be used.
         problem: why the last of them was refused.
     """
@@ -89,8 +114,8 @@ class RobotSide:
     hands: tuple[()] = ()
     observe_body: None = None
 
-    def __init__(self, parameters: RobotParameters, world: WorldSetup, rate: float):
-        of = self._of = parameters
+    def __init__(self, parameters: _RobotParameters, world: WorldSetup, rate: float):
+        of = self.parameters = parameters
         self._rate, self._T = rate, 1.0 / rate
         self._sizes, self._names, self._fixed = world.tool_sizes(), tuple(world.moving), world.fixed_poses()
         self._mobility, self._inertia = world.hand_mobility(), np.linalg.inv(world.hand_mobility())
@@ -105,8 +130,9 @@ class RobotSide:
         self._felt, self._scale = np.zeros(6), np.repeat(of.force_scale, 3)
         self._impulse, self._energy = np.zeros(6), np.zeros(8)
         self.refused, self.problem = 0, ""
-        arm = self._arm = SimulatedArm(of.arm, of.adapter, rate)
-        self.send: Callable[[Sent], None] = lambda sent: arm.take(sent.topic, sent.frame, sent.values)
+        self.send: Callable[[Sent], None] | None = None
+        self.incoming: deque[tuple[str, str, np.ndarray]] = deque(maxlen=64)
+        self._arm = of.simulated(rate)
         self.observer = self
         self._listen()
 
@@ -126,7 +152,11 @@ class RobotSide:
         """There are no fields."""
 
     def prepare(self) -> None:
-        """Let a simulated arm go on to the next tick, and say how it is."""
+        """Nothing can be computed ahead."""
+
+    def hold(self) -> list[Sent]:
+        """Messages with which the arm stays where it is commanded, without a wrench."""
+        return self.adapter.command(self._follower.command, self._none, self._none, self._arm_state.pose)
 
     def receive(self, topic: str, frame: str, values: np.ndarray) -> None:
         """Take a message of the arm; what cannot be used is refused, and its pose grows older."""
@@ -147,6 +177,8 @@ class RobotSide:
     def step(self, command: ToolCommand, state: ToolState) -> None:
         """Answer the command of a tick: the arm is commanded where the tool is, and the tool moves on."""
         said, follower = self._arm_state, self._follower
+        while self.incoming:
+            self.receive(*self.incoming.popleft())
         if said.has >= _NEEDED:  # an arm whose force is silent is as little known as one whose place is
             follower.feed(said.pose)
             said.clear()
@@ -159,12 +191,15 @@ class RobotSide:
         state.contacts, state.contact_state = int(touches), RESTING if touches else FREE
         stamp_next(command.packed, state.packed, self._rate)
         self._fill(state)
-        self._arm.step()
+        if self._arm is not None:
+            self._arm.step()
         self._listen()
 
     def _listen(self) -> None:
-        for one in self._arm.said():
-            self.receive(one.topic, one.frame, one.values)
+        """Take what a simulated arm sends."""
+        if self._arm is not None:
+            for one in self._arm.said():
+                self.incoming.append((one.topic, one.frame, one.values))
 
     def _hand(self) -> np.ndarray:
         """Pose of the tool in the axes of the arm's base (7,)."""
@@ -185,7 +220,10 @@ class RobotSide:
             return
         pushed = follower.push(self._none)
         for one in self.adapter.command(follower.command, self._none, pushed, self._arm_state.pose):
-            self.send(one)
+            if self._arm is not None:
+                self._arm.take(one.topic, one.frame, one.values)
+            elif self.send is not None:
+                self.send(one)
 
     def _advance(self, wrench: np.ndarray) -> None:
         """Semi-implicit Euler of the leading body, with its damper implicit."""

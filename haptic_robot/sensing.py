@@ -31,7 +31,7 @@ class WallParameters(Parameters):
     normal: Annotated[tuple[float, float, float], AfterValidator(_direction)] = quantity(
         (-1.0, 0.0, 0.0), description="Normal of the wall, out of it; is scaled to a unit vector"
     )
-    stiffness: float = quantity(10000.0, unit="N/m", description="Stiffness of the wall", gt=0.0, le=1e7)
+    stiffness: float = quantity(0.0, unit="N/m", description="Stiffness of the wall; 0: there is none", ge=0.0, le=1e7)
     damping: float = quantity(50.0, unit="N s/m", description="Damping of the wall", ge=0.0, le=1e6)
 
 

@@ -35,7 +35,7 @@ class SimulatedArmParameters(Parameters):
     admittance: AdmittanceParameters = quantity(AdmittanceParameters(), description="What admittance control shows")
     friction: FrictionParameters = quantity(FrictionParameters(), description="Friction of its joints")
     sensor: SensorParameters = quantity(SensorParameters(), description="Force sensor of the simulated arm")
-    wall: WallParameters | None = quantity(None, description="Wall in front of the simulated arm; null: none")
+    wall: WallParameters = quantity(WallParameters(), description="Wall in front of the simulated arm")
     timeout: float = quantity(
         0.1, unit="s", description="Age of the last command beyond which no wrench is commanded", gt=0.0, le=10.0
     )
@@ -69,7 +69,7 @@ class SimulatedArm:
         self._impedance = ImpedanceController(parameters.impedance, self.arm)
         self._admittance = Admittance(parameters.admittance, self.arm.pose, rate)
         self._sensor = ForceSensor(parameters.sensor, rate, parameters.seed)
-        self._wall = None if parameters.wall is None else wall_array(parameters.wall)
+        self._wall = wall_array(parameters.wall) if parameters.wall.stiffness > 0.0 else None
         self.target, self._none = self.arm.pose.copy(), np.zeros(6)
         self._pushed, self._acting, self._age = np.zeros(6), np.zeros(6), math.inf
         self.refused = 0
