@@ -232,7 +232,9 @@ def test_a_wall_never_pulls() -> None:
     rng, force = np.random.default_rng(9), np.zeros(3)
     for _ in range(500):
         normal = rng.normal(size=3)
-        wall = wall_array(WallParameters(position=tuple(rng.normal(size=3)), normal=tuple(normal), stiffness=1e4, damping=100.0))
+        wall = wall_array(
+            WallParameters(position=tuple(rng.normal(size=3)), normal=tuple(normal), stiffness=1e4, damping=100.0)
+        )
         point = rng.normal(size=3)
         depth = wall_force(point, 10.0 * rng.normal(size=3), wall, force)
         assert force @ wall[3:6] >= 0.0 and (depth > 0.0 or not force.any())

@@ -13,7 +13,7 @@ from haptic_bench.analysis.base import analysis_of
 from haptic_bench.experiment import load, load_document
 from haptic_experiments.robot_wall import ANALYSIS, robot_of, series_stiffness, taken_damping
 from haptic_robot.adapters import AdapterParameters, CrispParameters, CrtkArmParameters, FziParameters, Quantity
-from haptic_robot.engine import RobotParameters, RobotSide
+from haptic_robot.engine import RobotParameters, RobotSide, RosRobotParameters
 from haptic_robot.following import Following
 from haptic_robot.simulated import SimulatedArm, SimulatedArmParameters
 from haptic_sim.messages import ToolCommand, ToolState
@@ -40,7 +40,7 @@ def side(**engine: Any) -> tuple[RobotSide, ToolState, ToolCommand]:
     (trial,) = load_document(DOCUMENT | {"environment": {"engine": {"type": "robot"} | engine}}, Path("led.yaml"))
     experiment = trial.experiment
     robot = experiment.environment.engine
-    assert isinstance(robot, RobotParameters)
+    assert isinstance(robot, RobotParameters | RosRobotParameters)
     context = EngineContext(build_start(experiment), experiment.contact, None, 2, None, None, RATE)  # type: ignore[arg-type]
     built = robot.build(context)
     return built, built.tool_state(), ToolCommand()

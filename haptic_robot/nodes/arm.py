@@ -29,6 +29,7 @@ def options_of(arguments: Sequence[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="arm", description="a simulated arm with the topics of an adapter")
     parser.add_argument("adapter", choices=tuple(ADAPTERS.entries()))
     parser.add_argument("--rate", type=float, default=1000.0, help="of its controller [Hz]; default: 1000")
+    parser.add_argument("--feedback", type=float, default=250.0, help="rate of its feedback [Hz]; default: 250")
     parser.add_argument("--model", choices=("six_axes", "seven_axes"), default="six_axes")
     parser.add_argument("--control", choices=("impedance", "admittance"), default="impedance")
     parser.add_argument("--wall", type=float, default=0.0, help="where a wall across x of its base begins [m]")
@@ -55,12 +56,15 @@ def main() -> int:
     callbacks = CallbackThread(executor, "executor")
     callbacks.thread.start()
     deadlines, step, refused = Deadlines(options.rate), 0, 0
+    every = max(1, round(options.rate / options.feedback))
     while not ended:
         while inbox:
             arm.take(*inbox.popleft())
         arm.step()
-        for one in arm.said():
-            opened.send(one)
+        said = arm.said()
+        if step % every == 0:
+            for one in said:
+                opened.send(one)
         if arm.refused > refused:
             node.get_logger().warning(f"refused: {arm.problem}", throttle_duration_sec=1.0)
             refused = arm.refused
