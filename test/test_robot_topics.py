@@ -34,10 +34,14 @@ def ros() -> Iterator[SimpleNamespace]:
     """A context of its own with an executor; `node(name)` makes a node in it, `until(condition)` serves them."""
     context = rclpy.Context()
     rclpy.init(context=context)
+    remote = rclpy.Context()  # as of another process: in one, a topic has one type
+    rclpy.init(context=remote)
     executor, nodes = SingleThreadedExecutor(context=context), []
 
-    def node(name: str) -> Node:
-        nodes.append(made := Node(name, context=context))
+    def node(name: str, elsewhere: bool = False) -> Node:
+        nodes.append(made := Node(name, context=remote if elsewhere else context))
+        if elsewhere:
+            return made
         made.realtime = True
         executor.add_node(made)
         return made
@@ -53,6 +57,7 @@ def ros() -> Iterator[SimpleNamespace]:
     for one in nodes:
         one.destroy_node()
     rclpy.try_shutdown(context=context)
+    rclpy.try_shutdown(context=remote)
 
 
 def test_values_are_those_of_the_message() -> None:
@@ -112,12 +117,12 @@ def test_an_arm_on_topics_is_led_as_one_in_this_process_and_stays_when_ticks_end
 
 def test_a_second_master_and_another_type_are_named_and_nothing_is_sent(ros: SimpleNamespace) -> None:
     led, _, _ = side(type="ros_robot", adapter="crtk")
-    link, node = RobotLink(ros.node("environment"), led), ros.node("other")
+    link, node = RobotLink(ros.node("environment"), led), ros.node("other", elsewhere=True)
     node.create_publisher(TwistStamped, "/measured_cp", RELIABLE)
     ros.until(lambda: any("is of type geometry_msgs/msg/TwistStamped" in one for one in link._topics.lacking()))
     assert any("/measured_cf: nobody publishes it" in one for one in link._topics.lacking())
     taken: list[Any] = []
-    node.create_subscription(PoseStamped, "/servo_cp", taken.append, RELIABLE)
+    ros.node("arm").create_subscription(PoseStamped, "/servo_cp", taken.append, RELIABLE)
     node.create_publisher(PoseStamped, "/servo_cp", RELIABLE)
     ros.until(lambda: link._topics.contested() == ["servo_cp"])
     link._report()
