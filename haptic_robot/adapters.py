@@ -247,7 +247,7 @@ class Adapter:
             for one in self.commands
         ]
 
-    def said(self, pose: np.ndarray, twist: np.ndarray, wrench: np.ndarray) -> list[Sent]:
+    def report(self, pose: np.ndarray, twist: np.ndarray, wrench: np.ndarray) -> list[Sent]:
         """The messages that an arm sends of its tool; the arguments as in `ArmState`."""
         values = {Quantity.POSE: pose, Quantity.TWIST: twist, Quantity.WRENCH: self._sign * wrench}
         return [

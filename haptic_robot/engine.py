@@ -70,8 +70,8 @@ class _RobotParameters(EngineParameters):
         """
         world = context.start
         if not isinstance(world, WorldSetup) or world.model.nv != 6 or world.planar:
-            said = "must be one free body in space; use a scene of type world with one body of joint: free"
-            raise ParameterError([f"environment.engine = {self.type}: its tool {said}"])
+            needed = "must be one free body in space; use a scene of type world with one body of joint: free"
+            raise ParameterError([f"environment.engine = {self.type}: its tool {needed}"])
         return RobotSide(self, world, context.rate)
 
 
@@ -176,14 +176,14 @@ class RobotSide:
 
     def step(self, command: ToolCommand, state: ToolState) -> None:
         """Answer the command of a tick: the arm is commanded where the tool is, and the tool moves on."""
-        said, follower = self._arm_state, self._follower
+        known, follower = self._arm_state, self._follower
         while self.incoming:
             self.receive(*self.incoming.popleft())
-        if said.has >= _NEEDED:  # an arm whose force is silent is as little known as one whose place is
-            follower.feed(said.pose)
-            said.clear()
+        if known.has >= _NEEDED:  # an arm whose force is silent is as little known as one whose place is
+            follower.feed(known.pose)
+            known.clear()
         follower.step(Hand(self._hand()))
-        self._feel(said.wrench)
+        self._feel(known.wrench)
         self._lead()
         self._advance(command.wrench)
         state.wrench[:] = self._felt
@@ -198,7 +198,7 @@ class RobotSide:
     def _listen(self) -> None:
         """Take what a simulated arm sends."""
         if self._arm is not None:
-            for one in self._arm.said():
+            for one in self._arm.report():
                 self.incoming.append((one.topic, one.frame, one.values))
 
     def _hand(self) -> np.ndarray:

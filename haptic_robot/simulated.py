@@ -90,10 +90,10 @@ class SimulatedArm:
             self._pushed[:] = self._adapter.in_base(found, values, self.arm.pose)
         self._age = 0.0
 
-    def said(self) -> list[Sent]:
+    def report(self) -> list[Sent]:
         """The messages of its feedback, as it is at the end of a period; once in each."""
         measured = self._sensor.measure(self.arm.pose, self._acting)
-        return self._adapter.said(self.arm.pose, self.arm.twist, self._sensor.in_base(measured, self.arm.pose))
+        return self._adapter.report(self.arm.pose, self.arm.twist, self._sensor.in_base(measured, self.arm.pose))
 
     def step(self) -> None:
         """Advance by a period."""

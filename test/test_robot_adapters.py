@@ -41,14 +41,14 @@ def sent_by(parameters: AdapterParameters) -> dict[str, np.ndarray]:
 
 
 def said_by(parameters: AdapterParameters) -> dict[str, np.ndarray]:
-    return {one.topic: one.values for one in parameters.build().said(POSE, TWIST, WRENCH)}
+    return {one.topic: one.values for one in parameters.build().report(POSE, TWIST, WRENCH)}
 
 
 @pytest.mark.parametrize("kind", ALL)
 def test_what_an_arm_says_is_what_is_taken(kind: type[AdapterParameters]) -> None:
     for reaction in (False, True):
         adapter, state = kind(reaction=reaction, **SENSOR).build(), ArmState()
-        for one in adapter.said(POSE, TWIST, WRENCH):
+        for one in adapter.report(POSE, TWIST, WRENCH):
             adapter.take(one.topic, one.frame, one.values, state)
         np.testing.assert_allclose(state.pose, POSE, atol=1e-15)
         np.testing.assert_allclose(state.wrench, WRENCH, atol=1e-13)
@@ -95,7 +95,7 @@ def test_crtk_arms_have_wrenches_below_body_or_spatial() -> None:
 @pytest.mark.parametrize("kind", ALL)
 def test_what_cannot_be_used_is_refused_and_changes_nothing(kind: type[AdapterParameters]) -> None:
     adapter = kind().build()
-    for one in adapter.said(POSE, TWIST, WRENCH):
+    for one in adapter.report(POSE, TWIST, WRENCH):
         state, broken = ArmState(), one.values.copy()
         broken[2] = np.nan
         strange = [("elsewhere", one.values, "frame_id is 'elsewhere'"), (one.frame, broken, "not finite")]

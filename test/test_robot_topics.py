@@ -90,7 +90,7 @@ def test_an_arm_on_topics_is_led_as_one_in_this_process_and_stays_when_ticks_end
     for timer in link._timers:
         timer.cancel()  # a stalled machine is no missing tick here
     for tick in range(40):
-        for one in arm.said():
+        for one in arm.report():
             opened.send(one)
         ros.until(lambda: len(led.incoming) >= len(topics.feedback))
         for built, of, asked in ((led, state, command), (alone, expected, other)):

@@ -61,9 +61,9 @@ def main() -> int:
         while inbox:
             arm.take(*inbox.popleft())
         arm.step()
-        said = arm.said()
+        messages = arm.report()
         if step % every == 0:
-            for one in said:
+            for one in messages:
                 opened.send(one)
         if arm.refused > refused:
             node.get_logger().warning(f"refused: {arm.problem}", throttle_duration_sec=1.0)
