@@ -12,6 +12,7 @@ PACKAGES = [
     "haptic_ros",
     "haptic_control",
     "haptic_drivers",
+    "haptic_robot",
     "haptic_view",
     "haptic_bench",
     "haptic_experiments",

@@ -100,7 +100,7 @@ class VirtualCoupling:
 
     def coordinate(self, device: DeviceState, tool: ToolState, command: ToolCommand) -> None:
         """Fill the tool's command of the device's tick from both states at t_k."""
-        _couple(
+        couple(
             device.pose,
             device.twist,
             tool.pose,
@@ -179,7 +179,7 @@ def _relative_rotation(tool, device, difference):
 
 
 @kernel
-def _couple(x_device, v_device, x_tool, v_tool, K, B, parts, on_device, on_tool):
+def couple(x_device, v_device, x_tool, v_tool, K, B, parts, on_device, on_tool):
     """Fill the wrenches of spring and damper on device and tool (6,), by the equations of the module."""
     q, m, n = parts[0], parts[1], parts[2]
     _relative_rotation(x_tool[3:], x_device[3:], q)

@@ -33,6 +33,7 @@ _OWN = {
     "haptic_ros",
     "haptic_control",
     "haptic_drivers",
+    "haptic_robot",
     "haptic_view",
     "haptic_bench",
     "haptic_experiments",

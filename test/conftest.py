@@ -42,6 +42,7 @@ PRODUCT = (
     "haptic_ros",
     "haptic_control",
     "haptic_drivers",
+    "haptic_robot",
     "haptic_view",
     "haptic_bench",
     "haptic_experiments",

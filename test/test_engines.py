@@ -50,7 +50,7 @@ def refusal(document: dict[str, Any], **changes: Any) -> str:
 def test_a_name_is_an_engine_with_its_defaults() -> None:
     for given in ("haptics", {"type": "haptics"}):
         assert EnvironmentParameters.model_validate({"engine": given}).engine == HapticsParameters()
-    assert set(ENGINES.entries()) == {"haptics", "mujoco", "external"}
+    assert set(ENGINES.entries()) == {"haptics", "mujoco", "external", "robot", "ros_robot"}
 
 
 def test_an_engine_of_another_package_moves_the_tool() -> None:
@@ -70,7 +70,7 @@ def test_an_engine_of_another_package_moves_the_tool() -> None:
         ({"environment": {"engine": {"type": POINT_MASS, "stifness": 3}}}, "stifness: unknown key; did you mean stiff"),
         (
             {"environment": {"engine": "haptic"}},
-            "environment.engine = haptic: must be one of 'haptics', 'mujoco', 'external'",
+            "environment.engine = haptic: must be one of 'haptics', 'mujoco', 'external', 'robot', 'ros_robot'",
         ),
         ({"environment": {"engine": 3}}, "environment.engine"),
         ({"environment": {"engine": "mujoco"}}, "the scene world is simulated by haptics; set environment.engine=hap"),

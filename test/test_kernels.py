@@ -410,6 +410,7 @@ def test_of_every_kernel_it_is_known_what_it_was_compiled_from() -> None:
         "haptic_ros",
         "haptic_control",
         "haptic_drivers",
+        "haptic_robot",
         "haptic_view",
         "haptic_bench",
         "haptic_experiments",

@@ -16,6 +16,7 @@ PACKAGES = (
     "haptic_ros",
     "haptic_control",
     "haptic_drivers",
+    "haptic_robot",
     "haptic_view",
     "haptic_bench",
     "haptic_experiments",
@@ -24,12 +25,13 @@ PACKAGES = (
     "benchmarks",
     "campaign",
 )
-CORES = ("haptic_sim", "haptic_control", "haptic_drivers")
+CORES = ("haptic_sim", "haptic_control", "haptic_drivers", "haptic_robot")
 MAY_IMPORT = {
     "haptic_sim": {"haptic_sim"},
     "haptic_ros": {"haptic_ros", "haptic_sim"},
     "haptic_control": {"haptic_control", "haptic_sim"},
     "haptic_drivers": {"haptic_drivers", "haptic_control", "haptic_sim"},
+    "haptic_robot": {"haptic_robot", "haptic_control", "haptic_sim"},
     "haptic_view": {*CORES, "haptic_view"},
     "haptic_bench": {*CORES, "haptic_ros", "haptic_view", "haptic_bench"},
     "haptic_experiments": {*CORES, "haptic_view", "haptic_bench", "haptic_experiments"},

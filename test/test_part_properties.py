@@ -48,7 +48,7 @@ KEYS = {
     "tangential": ("operator.amplitude=1", "operator.centre=[0,0.1]"),
 }
 WITH_FILES = ("file", "arm", "image", "triaxial")
-NOT_OFFLINE = ("none", "crtk", "external", "hardware")
+NOT_OFFLINE = ("none", "crtk", "external", "hardware", "ros_robot")
 PARTS = (
     *("controllers", "operators", "devices", "local_models", "contact_methods", "friction_models", "engines"),
     "fields",
@@ -58,7 +58,7 @@ OURS = [
     (kind, name)
     for kind in PARTS
     for name in groups()[kind].entries()
-    if name not in (*WITH_FILES, *NOT_OFFLINE, "mujoco")
+    if name not in (*WITH_FILES, *NOT_OFFLINE, "mujoco", "robot")  # Pinocchio's calls from Python allocate
 ]
 TICKS = 20
 

@@ -25,6 +25,7 @@ from haptic_bench.running.offline import simulate
 from haptic_control.parameters import CONTROLLERS, ControllerParameters
 from haptic_drivers.hardware import HardwareDeviceParameters
 from haptic_drivers.parameters import AnyDeviceParameters, DeviceContext
+from haptic_robot.adapters import ADAPTERS
 from haptic_sim import parts
 from haptic_sim.messages import FORCE, DeviceCommand
 from haptic_sim.parameters import ParameterError, Parameters
@@ -86,7 +87,7 @@ def problem(**changes: Any) -> str:
 
 
 def test_the_kinds_of_the_command_line_are_those_that_are_declared() -> None:
-    assert set(KINDS) == parts.groups().keys()
+    assert set(KINDS) == parts.groups().keys() | {ADAPTERS.name}
 
 
 def test_every_part_of_this_package_is_registered_and_can_be_loaded() -> None:

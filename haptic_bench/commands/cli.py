@@ -30,6 +30,7 @@ from haptic_bench.running import namespaces
 from haptic_bench.running.runner import Interruption
 from haptic_bench.running.viewing import Viewing
 from haptic_bench.trials import sweep, trial, workers
+from haptic_robot.adapters import ADAPTERS
 from haptic_sim import inputs
 from haptic_sim.kernels import progress
 from haptic_sim.parameters import ParameterError, listed
@@ -42,7 +43,7 @@ LISTED = 12  # runs of a sweep that are shown one by one
 def describe(options: argparse.Namespace) -> int:
     """`haptics list NAME [--json]`."""
     if options.experiment in KINDS:
-        group = groups()[options.experiment]
+        group = (groups() | {ADAPTERS.name: ADAPTERS})[options.experiment]  # no section declares it
         if options.json:
             print(json.dumps([reference.registered(entry) for entry in group.entries().values()], indent=2))
             return DONE

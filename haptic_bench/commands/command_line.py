@@ -25,7 +25,7 @@ MODES = ("offline", "lockstep", "realtime")
 DESCRIBE = "haptic_bench.commands.cli:describe"
 KINDS = (  # of parts
     *("controllers", "operators", "devices", "hardware", "scenes", "analyses"),
-    *("local_models", "engines", "friction_models", "contact_methods", "fields", "textures"),
+    *("local_models", "engines", "friction_models", "contact_methods", "fields", "textures", "robot_adapters"),
 )
 VIEW = "haptic_bench.commands.view:view"
 DOCTOR = "haptic_bench.commands.doctor:doctor"  # runs before the environment is prepared, which it looks at

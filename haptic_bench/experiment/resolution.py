@@ -199,6 +199,10 @@ class Trial:
             raise ParameterError(
                 [f"--mode {mode}: {names[0]} is hardware, which runs in real time only; add --mode realtime"]
             )
+        engine = experiment.environment.engine
+        if mode != "realtime" and engine.LINK:
+            why = f"{engine.LABEL or engine.type} moves in real time; add --mode realtime"
+            raise ParameterError([f"--mode {mode}: environment.engine = {engine.type}: {why}"])
         if mode == "offline" and experiment.external:
             why = "is a node of your own, which only the ROS graph has; add --mode lockstep"
             raise ParameterError([f"{_external_key(name)} = external: {why}" for name in experiment.external])

@@ -96,8 +96,9 @@ def resimulate(trial: Trial, messages: Mapping[str, Sequence[bytes]], *, whole: 
         if not each.experiment.standalone:
             _driver(each, own, f"{arrived}device_command", verdict)
     others = {hand: own for hand, (_, own) in of_hands.items() if hand}
-    if experiment.environment.engine.EXTERNAL:
-        verdict.unverified.append("environment: is a node of the user's own")
+    if not experiment.environment.engine.OFFLINE:
+        of = "is a node of the user's own" if experiment.environment.engine.EXTERNAL else "moves what is no simulation"
+        verdict.unverified.append(f"environment: {of}")
     else:
         live = (
             Live(experiment.contact, tool_side, "contact", events),

@@ -7,8 +7,11 @@ tool_state of its own; a tick is executed when the commands of all hands are the
 
 from __future__ import annotations
 
+import importlib
 from collections import OrderedDict
-from typing import ClassVar
+from typing import Any, ClassVar
+
+from rclpy.lifecycle import LifecycleState, TransitionCallbackReturn
 
 from haptic_ros.process import run
 from haptic_ros.realtime import Deadlines
@@ -25,6 +28,7 @@ class EnvironmentNode(ToolNode):
 
     NAME: ClassVar[str] = "environment"
 
+    _link: Any = None
     asynchronous: bool
     """Whether a local model answers the controller."""
 
@@ -45,6 +49,21 @@ class EnvironmentNode(ToolNode):
             self.start = start = build_start(config)
             self.open_tool(lambda: build_tool_side(config, config.device, config.rate, start=start))
             self._open_hands()
+            if engine := config.environment.engine.LINK:
+                module, name = engine.split(":")
+                self._link = getattr(importlib.import_module(module), name)(self, self.core)
+
+    def on_cleanup(self, state: LifecycleState) -> TransitionCallbackReturn:
+        """Close what connects an engine with other programs."""
+        if self._link is not None:
+            self._link.close()
+            self._link = None
+        return super().on_cleanup(state)
+
+    def release(self) -> None:
+        """Leave what other programs move at rest."""
+        if self._link is not None:
+            self._link.stay()
 
     def _open_hands(self) -> None:
         """Prepare to answer further hands."""

@@ -107,6 +107,9 @@ class EngineParameters(Part):
     TEXTURES: ClassVar[bool] = False
     """Whether the textures of shapes are felt in the worlds that it simulates."""
 
+    LINK: ClassVar[str] = ""
+    """MODULE:CLASS of what connects that with other programs, made by the environment's node and closed with it."""
+
     def build(self, context: EngineContext) -> ToolSide:
         """The tool among its surroundings, at the servo rate."""
         raise TypeError(f"{type(self).__name__}: does not answer at the servo rate")

@@ -1,0 +1,110 @@
+"""A simulated arm as other programs see one: it answers on the topics of an adapter, as strictly as a real
+controller.
+
+A command in another frame, one that is not finite, or one without an orientation is refused, and counted. A
+commanded wrench ends when nothing has been commanded for `timeout`; the last pose is held then.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Literal
+
+import numpy as np
+
+from haptic_robot.adapters import AdapterParameters, Quantity, Sent
+from haptic_robot.arm import Arm, FrictionParameters
+from haptic_robot.compliance import Admittance, AdmittanceParameters, ImpedanceController, ImpedanceParameters
+from haptic_robot.models import ARMS, READY, ArmModel, serial_arm
+from haptic_robot.sensing import ForceSensor, SensorParameters, WallParameters, wall_array, wall_force
+from haptic_sim.messages import MessageError
+from haptic_sim.parameters import Parameters, quantity
+
+
+class SimulatedArmParameters(Parameters):
+    """A simulated arm, its controller, its sensor, and a wall in front of it."""
+
+    model: Literal["six_axes", "seven_axes"] = quantity("six_axes", description="Arm of this package that is simulated")
+    control: Literal["impedance", "admittance"] = quantity(
+        "impedance",
+        description="How its tool is compliant: by the torques of its motors, or by what its sensor measures",
+    )
+    impedance: ImpedanceParameters = quantity(
+        ImpedanceParameters(), description="Spring and damper of the arm; of admittance control, how stiffly it follows"
+    )
+    admittance: AdmittanceParameters = quantity(AdmittanceParameters(), description="What admittance control shows")
+    friction: FrictionParameters = quantity(FrictionParameters(), description="Friction of its joints")
+    sensor: SensorParameters = quantity(SensorParameters(), description="Force sensor of the simulated arm")
+    wall: WallParameters = quantity(WallParameters(), description="Wall in front of the simulated arm")
+    timeout: float = quantity(
+        0.1, unit="s", description="Age of the last command beyond which no wrench is commanded", gt=0.0, le=10.0
+    )
+    seed: int = quantity(0, description="Seed of the noise of its sensor", ge=0)
+
+
+class SimulatedArm:
+    """Answers messages of an adapter's commands with those of its feedback.
+
+    Args:
+        parameters: validated.
+        adapter: whose topics it has.
+        rate: of its controller [Hz].
+        arm: its model and configuration at the start; None: that of the parameters.
+    """
+
+    def __init__(
+        self,
+        parameters: SimulatedArmParameters,
+        adapter: AdapterParameters,
+        rate: float,
+        arm: tuple[ArmModel, np.ndarray] | None = None,
+    ):
+        self._of, self._T = parameters, 1.0 / rate
+        placed = {"sensor_position": parameters.sensor.position, "sensor_orientation": parameters.sensor.orientation}
+        self._adapter = adapter.model_copy(
+            update=placed
+        ).build()  # it measures where its sensor is, whatever others think
+        model, q = arm or (serial_arm(ARMS[parameters.model]), np.array(READY[parameters.model]))
+        self.arm = Arm(model, q, rate, parameters.friction)
+        self._impedance = ImpedanceController(parameters.impedance, self.arm)
+        self._admittance = Admittance(parameters.admittance, self.arm.pose, rate)
+        self._sensor = ForceSensor(parameters.sensor, rate, parameters.seed)
+        self._wall = wall_array(parameters.wall) if parameters.wall.stiffness > 0.0 else None
+        self.target, self._none = self.arm.pose.copy(), np.zeros(6)
+        self._pushed, self._acting, self._age = np.zeros(6), np.zeros(6), math.inf
+        self.refused = 0
+        self.problem = ""
+        """Why the last message was refused."""
+
+    def take(self, topic: str, frame: str, values: np.ndarray) -> None:
+        """Take a message of a command; what cannot be used is refused."""
+        try:
+            found = self._adapter.checked(topic, frame, values)
+        except MessageError as error:
+            self.refused, self.problem = self.refused + 1, str(error)
+            return
+        if found.quantity is Quantity.POSE:
+            self.target[:] = values
+            self.target[3:] /= np.linalg.norm(values[3:])
+        elif found.quantity is Quantity.WRENCH:
+            self._pushed[:] = self._adapter.in_base(found, values, self.arm.pose)
+        self._age = 0.0
+
+    def report(self) -> list[Sent]:
+        """The messages of its feedback, as it is at the end of a period; once in each."""
+        measured = self._sensor.measure(self.arm.pose, self._acting)
+        return self._adapter.report(self.arm.pose, self.arm.twist, self._sensor.in_base(measured, self.arm.pose))
+
+    def step(self) -> None:
+        """Advance by a period."""
+        of, arm = self._of, self.arm
+        if self._age > of.timeout:
+            self._pushed[:] = 0.0
+        self._age += self._T
+        if self._wall is not None:
+            wall_force(arm.pose[:3], arm.twist[:3], self._wall, self._acting)
+        target, speed, pushed = self.target, self._none, self._pushed
+        if of.control == "admittance":
+            self._admittance.step(target, self._acting + pushed)
+            target, speed, pushed = self._admittance.pose, self._admittance.twist, self._none
+        arm.step(self._impedance.torque(target, speed, pushed), self._acting)
