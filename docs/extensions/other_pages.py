@@ -39,7 +39,7 @@ _PLACE = r"""
     | (?:figures?|Table|algorithm|Appendix|errata)\ [\w.]+
 """
 _CITATION = re.compile(rf"\b({'|'.join(SOURCES)})\b[ ,]*({_PLACE})?", re.X)
-_CODE = ("haptic_sim", "haptic_control", "haptic_drivers", "haptic_experiments", "haptic_bench")
+_CODE = ("haptic_sim", "haptic_control", "haptic_drivers", "haptic_robot", "haptic_experiments", "haptic_bench")
 
 
 def message_page(root: Path) -> str:

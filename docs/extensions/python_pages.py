@@ -16,6 +16,7 @@ PACKAGES = {
     "haptic_sim": "Worlds, contact, constraints, the local model",
     "haptic_control": "Controllers and passivity",
     "haptic_drivers": "Devices and operators",
+    "haptic_robot": "Robots in the place of the world",
     "haptic_bench": "Experiments, trials, reports",
     "haptic_study": "Studies with people",
     "haptic_view": "Pictures and the page in the browser",
