@@ -282,6 +282,8 @@ def _touch(scene, query, side):
         while end < count and due[end] < fields.last[c]:
             points = _take_due(scene, side, due[end], due[end] + shift, reach, points)
             end += 1
+        if points == 0:
+            continue
         _find_distances(scene, base, points)
         for i in range(begin, end):
             k, found = _visit(scene, side, base, due[i], due[i] + shift, reach, k, points, found)

@@ -41,6 +41,7 @@ BAND, FAR, FADE = 4.5, 2.0, 1.0  # [h] exact samples, where only coarse ones cou
 ABSENT = 2.0 * FAR  # [h] value of a fine grid where it has no block
 BLOCK_BYTES = 4 * PADDED**3
 LANES = 8  # points that `distances_at` takes together: numbers of doubles in the longest vectors of processors
+FEW = 2  # points from which on that is faster than one after the other
 _POINT, _INSIDE, _OFFSET, _VALUE, _GRADIENT, _SAMPLE = 0, 3, 6, 9, 10, 13  # first rows of its memory
 ROWS = _SAMPLE + 27
 
@@ -538,6 +539,11 @@ def distances_at(grids, n, points, count, found, lanes):
     h, origin, places, blocks = grids.spacing[n], grids.origin, grids.places, grids.blocks
     for begin in range(0, count, LANES):
         size = min(LANES, count - begin)
+        if size < FEW:
+            for m in range(begin, count):
+                f, g = distance_at(grids, n, triple(points, m))
+                found[m, 0], found[m, 1], found[m, 2], found[m, 3] = f, g[0], g[1], g[2]
+            return
         for d in range(3):
             for m in range(size):
                 lanes[(_POINT + d) * LANES + m] = points[begin + m, d]
@@ -592,7 +598,7 @@ def _column(lanes, row, m):
     return (lanes[row * LANES + m], lanes[(row + 1) * LANES + m], lanes[(row + 2) * LANES + m])
 
 
-@kernel(error_model="numpy")
+@kernel(error_model="numpy", inline="always")
 def _fade(grids, n, c, f, g):
     """Distance and gradient where the coarse grid has a part of them, from those of the fine one.
 
