@@ -11,7 +11,7 @@ from conftest import ROOT
 from field_scenes import pipe, torus, torus_distance
 
 from haptic_sim.geometry.collision.field_contacts import smooth_minimum
-from haptic_sim.geometry.fields.distances import FieldError, gather_grids
+from haptic_sim.geometry.fields.distances import LANES, ROWS, FieldError, distances_at, gather_grids
 from haptic_sim.geometry.fields.field import (
     SPACING,
     arrays_of,
@@ -103,6 +103,21 @@ def test_gradient_is_continuous_across_cells(ring):
     change = values(ring, points + step)[1] - values(ring, points)[1]
     rate = np.linalg.norm(change, axis=1) / np.linalg.norm(step, axis=1)
     assert rate.max() < 0.5 / (SPACING * ACCURACY)
+
+
+@pytest.mark.parametrize("count", [0, 1, LANES, 10 * LANES + 3])
+def test_distances_of_many_points_are_those_of_one(ring, count):
+    """In every bit: near the surface, where only the coarse grid has samples, and outside of the box."""
+    rng = np.random.default_rng(7)
+    points = rng.uniform(-0.09, 0.09, (count, 3)) * np.array([1.0, 1.0, 0.4])
+    u, v, r = *rng.uniform(0.0, 2.0 * np.pi, (2, count)), 0.02 + rng.normal(0.0, 4.0 * ACCURACY, count)
+    near = np.stack([(0.05 + r * np.cos(v)) * np.cos(u), (0.05 + r * np.cos(v)) * np.sin(u), r * np.sin(v)], axis=-1)
+    points[::2] = near[::2]
+    found, lanes = np.full((count + 1, 4), np.nan), rng.normal(size=ROWS * LANES)
+    distances_at(gather_grids([ring.grid]), 0, points, count, found, lanes)
+    distances, gradients = values(ring, points)
+    assert np.array_equal(found[:count], np.column_stack([distances, gradients]))
+    assert np.isnan(found[count]).all()  # and nothing else is written
 
 
 def test_signs_of_a_mesh_with_holes():

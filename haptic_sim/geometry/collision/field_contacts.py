@@ -60,7 +60,7 @@ from haptic_sim.geometry.collision.broad_phase import sort_by
 from haptic_sim.geometry.collision.features import CAPSULE, FACE, FEATURES, FIELD, HALFSPACE, SPHERE, VERTEX
 from haptic_sim.geometry.collision.sink import Query, put
 from haptic_sim.geometry.collision.textured import height_at
-from haptic_sim.geometry.fields.distances import distance_at
+from haptic_sim.geometry.fields.distances import LANES, ROWS, distance_at, distances_at
 from haptic_sim.geometry.fields.field import Fields, SolidField, gather
 from haptic_sim.kernels import kernel
 from haptic_sim.records import allocate, array, part, record, shared, value
@@ -123,6 +123,10 @@ class FieldMemory(NamedTuple):
     stack: np.ndarray = array("nodes that follow on the way through a tree", DEEPEST, dtype=np.int64)
     opened: np.ndarray = array("sets of leaves of which parts are visited", "most_nodes", dtype=np.int64)
     due: np.ndarray = array("leaves to visit", "most_nodes", dtype=np.int64)
+    visit: np.ndarray = array("points of a cell that are visited", "most_points", dtype=np.int64)
+    at: np.ndarray = array("where they are, in the axes of the field", "most_points", 3, unit="m")
+    found: np.ndarray = array("distance [m] and gradient there", "most_points", 4)
+    lanes: np.ndarray = array("memory of `distances_at`", ROWS * LANES)
     distance: np.ndarray = array("distances of the points of a cell", "most_points", unit="m")
     normal: np.ndarray = array("their normals, in the axes of the field", "most_points", 3)
     slope: np.ndarray = array("gradients of the height of the texture there", "most_points", 3)
@@ -285,12 +289,17 @@ def _touch(scene, query, side):
     m.held.known[side] = True
     m.new_count[0] = m.next_held[0] = 0
     m.visited[side] = count
-    i = 0
+    end = 0
     for c in range(fields.cells[own], fields.cells[own + 1]):
-        found = 0
-        while i < count and due[i] < fields.last[c]:
-            found = _visit(scene, side, base, due[i], due[i] + shift, reach, found)
-            i += 1
+        begin, points, found, k = end, 0, 0, 0
+        while end < count and due[end] < fields.last[c]:
+            points = _take_due(scene, side, due[end], due[end] + shift, reach, points)
+            end += 1
+        if points == 0:
+            continue
+        _find_distances(scene, base, points)
+        for i in range(begin, end):
+            k, found = _visit(scene, side, base, due[i], due[i] + shift, reach, k, points, found)
         if found > 0:
             _put_row(scene, query, base, c - fields.cells[own], found, delta)
     for i in range(opened - 1, -1, -1):  # parts come after the set
@@ -376,16 +385,62 @@ def sort_numbers(items, begin, end):
 
 
 @kernel(error_model="numpy")
-def _visit(scene, side, base, leaf, at, reach, found):
-    """Distances of the points of a leaf that are due; those within reach are appended to `found` ones of the cell.
+def _take_due(scene, side, leaf, at, reach, count):
+    """Append the points of a leaf that are due to those of its cell; enters when the others are.
 
     Args:
         leaf, at: number of the node, and its place in `node_due`.
         reach: distance of points that count [m].
-        found: points of this cell so far.
+        count: points of this cell so far.
 
     Returns:
         The same with those of this leaf.
+    """
+    m = scene.field_memory
+    fields, point_due, visit, place, points, pose = m.fields, m.point_due, m.visit, m.at, m.fields.points, m.relative
+    own = m.of_shape[m.shell[side]]
+    shift = m.first_point[side] - fields.parts[fields.nodes[own], 0]
+    last = _path(m, side, leaf) + reach
+    least = math.inf
+    for i in range(fields.parts[leaf, 0], fields.parts[leaf, 1]):
+        due = point_due[i + shift]
+        if due > last:
+            least = min(least, due)
+            continue
+        visit[count] = i
+        x, y, z = points[i, 0], points[i, 1], points[i, 2]
+        for k in range(3):  # `act`, of which a call takes as long as this loop
+            place[count, k] = pose[0, 9 + k] + pose[0, k] * x + pose[0, 3 + k] * y + pose[0, 6 + k] * z
+        count += 1
+    m.node_due[at] = least
+    return count
+
+
+@kernel(error_model="numpy")
+def _find_distances(scene, base, count):
+    """Fill `found` with the distances of the first `count` points in `at` from a shape, and their gradients."""
+    m = scene.field_memory
+    number, found = m.of_shape[base], m.found
+    if number >= 0 and m.fields.has_grid[number]:
+        distances_at(m.fields.grids, number, m.at, count, found, m.lanes)
+        return
+    for k in range(count):
+        s, g = _distance(scene, base, triple(m.at, k))
+        found[k, 0], found[k, 1], found[k, 2], found[k, 3] = s, g[0], g[1], g[2]
+
+
+@kernel(error_model="numpy")
+def _visit(scene, side, base, leaf, at, reach, begin, end, found):
+    """Judge the points of a leaf by their distances; those within reach are appended to `found` ones of the cell.
+
+    Args:
+        leaf, at: number of the node, and its place in `node_due`.
+        reach: distance of points that count [m].
+        begin, end: first point of the leaf in `visit`, and behind the last one of its cell.
+        found: points of this cell within reach so far.
+
+    Returns:
+        Behind the last point of the leaf in `visit`, and the number of points within reach with those of this leaf.
     """
     m = scene.field_memory
     fields = m.fields
@@ -394,14 +449,12 @@ def _visit(scene, side, base, leaf, at, reach, found):
     shift = m.first_point[side] - fields.parts[fields.nodes[own], 0]
     moved, tick = _path(m, side, leaf), m.tick[side]
     far = m.step[0] + m.step[1] * fields.node_arm[leaf]
-    least = math.inf
-    for i in range(fields.parts[leaf, 0], fields.parts[leaf, 1]):
+    least, behind, visit, place, result = m.node_due[at], fields.parts[leaf, 1], m.visit, m.at, m.found
+    while begin < end and visit[begin] < behind:
+        i, s, g = visit[begin], result[begin, 0], (result[begin, 1], result[begin, 2], result[begin, 3])
+        x = (place[begin, 0], place[begin, 1], place[begin, 2])
+        begin += 1
         j = i + shift
-        if m.point_due[j] > moved + reach:
-            least = min(least, m.point_due[j])
-            continue
-        x = act(m.relative, 0, triple(fields.points, i))
-        s, g = _distance(scene, base, x)
         due = moved + s
         # nothing is between two places whose distances add up to more than the path from one to the other
         clear = s >= far or (s >= 0.0 and m.point_tick[j] == tick - 1 and last[j, 0] >= 0.0 and last[j, 0] + s > far)
@@ -416,7 +469,7 @@ def _visit(scene, side, base, leaf, at, reach, found):
                 entry, outward = corner(held.entry, side, k), corner(held.outward, side, k)
                 separation, n = _follow_held(scene, base, i, x, s, g, n, entry, outward)
             elif not clear:
-                separation, n = _enter(scene, base, i, j, tick, x, s, g, n)
+                separation, n = _enter(scene, base, i, j, tick, far, x, s, g, n)
             if separation < reach:
                 m.distance[found] = separation
                 for k in range(3):
@@ -432,7 +485,7 @@ def _visit(scene, side, base, leaf, at, reach, found):
         m.point_due[j] = due
         least = min(least, due)
     m.node_due[at] = least
-    return found
+    return begin, found
 
 
 @kernel(error_model="numpy")
@@ -493,28 +546,30 @@ def _follow_held(scene, base, i, x, s, g, n, entry, outward):
 
 
 @kernel(error_model="numpy")
-def _enter(scene, base, i, at, tick, x, s, g, n):
+def _enter(scene, base, i, at, tick, far, x, s, g, n):
     """Distance and normal of a point that is not held; it is from now on if it has entered in this tick.
 
     at, tick: place of the point in `point_last`, and number of this tick.
+    far: path of the point in this tick at most, times STEEPEST [m].
     """
     m = scene.field_memory
-    if m.step[0] + m.step[1] > 0.0:
+    spacing, known = _spacing(scene, base), m.point_tick[at] == tick - 1
+    first, g0 = m.point_last[at, 0], (m.point_last[at, 1], m.point_last[at, 2], m.point_last[at, 3])
+    # a field has no part that is thinner than its spacing: along such a path whose normal stays, none is passed
+    stays = known and far < STEEPEST * spacing and dot(g0, g) > AGREE
+    if far > SHORT * spacing and not stays:
         before = act(m.previous, 0, triple(m.fields.points, i))
         path = length(minus(x, before))
-        spacing = _spacing(scene, base)
         if path > SHORT * spacing and s < STEEPEST * path:
-            first, g0 = m.point_last[at, 0], (m.point_last[at, 1], m.point_last[at, 2], m.point_last[at, 3])
-            if m.point_tick[at] != tick - 1:
+            if not known:
                 first, g0 = _distance(scene, base, before)
-            # a field has no part that is thinner than its spacing: along such a path whose normal stays, none is passed
             clear = first < 0.0 or first + s > STEEPEST * path or (path < spacing and dot(g0, g) > AGREE)
             place, entry, there = (-1.0, x, g) if clear else _trace(scene, base, before, x)
             if place > 0.0:
                 size = length(there)
                 outward = times(1.0 / size if size > 0.0 else 0.0, there)
                 return _follow_held(scene, base, i, x, s, g, n, entry, outward)
-    if s < 0.0:
+    if s < 0.0 and m.new_count[0] < HELD:
         entry, outward = _surface_below(x, s, n)
         _hold(scene, i, entry, outward)
     return s, n
@@ -595,11 +650,14 @@ def _put_row(scene, query, base, cell, count, delta):
     s = smooth_minimum(m.distance, part, count, delta)
     if not s < query.margin:
         return
-    x = (0.0, 0.0, 0.0)
-    f = (0.0, 0.0, 0.0)
+    point, normal = m.point, m.normal
+    x0 = x1 = x2 = f0 = f1 = f2 = 0.0
     for i in range(count):
-        x = along(x, part[i], triple(m.point, i))
-        f = along(f, part[i], triple(m.normal, i))
+        w = part[i]
+        if w > 0.0:
+            x0, x1, x2 = x0 + w * point[i, 0], x1 + w * point[i, 1], x2 + w * point[i, 2]
+            f0, f1, f2 = f0 + w * normal[i, 0], f1 + w * normal[i, 1], f2 + w * normal[i, 2]
+    x, f = (x0, x1, x2), (f0, f1, f2)
     size = smooth = length(f)
     if not size > FLAT:
         return
@@ -607,18 +665,19 @@ def _put_row(scene, query, base, cell, count, delta):
         for i in range(count):
             f = along(f, -part[i], triple(m.slope, i))
             for k in range(3):
-                m.normal[i, k] -= m.slope[i, k]
+                normal[i, k] -= m.slope[i, k]
         size = length(f)
         if not size > FLAT:
             return
-    moment = (0.0, 0.0, 0.0)
-    radius = 0.0
+    t0 = t1 = t2 = radius = 0.0
     for i in range(count):
-        if part[i] > 0.0:
-            d = minus(triple(m.point, i), x)
-            radius = max(radius, dot(d, d))
-            moment = along(moment, part[i], cross(d, triple(m.normal, i)))
-    shift = times(1.0 / (size * size), cross(f, moment))
+        w = part[i]
+        if w > 0.0:
+            d0, d1, d2 = point[i, 0] - x0, point[i, 1] - x1, point[i, 2] - x2
+            n0, n1, n2 = normal[i, 0], normal[i, 1], normal[i, 2]
+            radius = max(radius, d0 * d0 + d1 * d1 + d2 * d2)
+            t0, t1, t2 = t0 + w * (d1 * n2 - d2 * n1), t1 + w * (d2 * n0 - d0 * n2), t2 + w * (d0 * n1 - d1 * n0)
+    shift = times(1.0 / (size * size), cross(f, (t0, t1, t2)))
     far = dot(shift, shift)
     x = along(x, math.sqrt(radius / far) if far > radius else 1.0, shift)
     n = times(1.0 / size, f)
