@@ -142,7 +142,5 @@ def test_faces_are_counted_before_they_are_parsed(tmp_path: Path, name: str, mon
 def test_a_mesh_that_is_given_for_a_world_is_answered_with_what_to_write(tmp_path: Path) -> None:
     (tmp_path / "mug.stl").write_bytes(FACES["a.stl"])
     assert set(catalogue.MESHES) == set(mesh_files.KINDS)
-    with pytest.raises(
-        catalogue.NotThere, match="is a mesh, the shape of a body; write it into a world, as docs/shapes.md"
-    ):
+    with pytest.raises(catalogue.NotThere, match="is a mesh, the shape of a body; write it into a world, as docs/"):
         catalogue.find(str(tmp_path / "mug.stl"))
