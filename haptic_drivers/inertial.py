@@ -159,7 +159,7 @@ class InertialDevice:
         """Advance by `period` [s] under two wrenches (6,) [N, N m] that are held."""
         self._prepare(period)
         if self._advance is None:
-            advance = _step if self._pairs[1] is None else _step_exactly
+            advance = move if self._pairs[1] is None else move_exactly
             self._advance = bind(advance, self._packed, operator, rendered, period)
         self._advance(self._packed, operator, rendered, period)
 
@@ -178,7 +178,7 @@ class InertialDevice:
             free: to fill [m, rad]; compliance: to fill, 0 in directions that cannot move [m/N, rad/(N m)].
         """
         self._prepare(period)
-        _predict(self._packed, twist, operator, free, compliance)
+        predict_move(self._packed, twist, operator, free, compliance)
 
     def _prepare(self, period: float) -> None:
         """The coefficients of a step of this period."""
@@ -193,7 +193,7 @@ class InertialDevice:
 
 
 @kernel
-def _step(packed, operator, rendered, period):
+def move(packed, operator, rendered, period):
     a, twist = packed.arrays, packed.arrays.twist
     for axis in a.axes:
         twist[axis] += period * ((operator[axis] + rendered[axis]) / a.inertia[axis])
@@ -201,7 +201,7 @@ def _step(packed, operator, rendered, period):
 
 
 @kernel
-def _predict(packed, twist, operator, free, compliance):
+def predict_move(packed, twist, operator, free, compliance):
     held = packed.arrays.held
     for axis in packed.arrays.axes:
         free[axis] = held[2, axis] * twist[axis] + held[3, axis] * operator[axis]
@@ -209,7 +209,7 @@ def _predict(packed, twist, operator, free, compliance):
 
 
 @kernel
-def _step_exactly(packed, operator, rendered, period):
+def move_exactly(packed, operator, rendered, period):
     a, held, twist = packed.arrays, packed.arrays.held, packed.arrays.twist
     mean = np.zeros(6)
     for axis in a.axes:
