@@ -2,8 +2,8 @@
 
 Each trial has a random device (50 g to 5 kg, with or without damping and encoders), random limits and guard, a hand and
 a controller. Commands are what a controller with any fault may send: pumping with the motion or with the hand, walls
-of either sign that are late, noise, values that are huge, infinite or no number, or none for some ticks; readings of some
-ticks are no numbers. The hand is that of the probe `hands`, or noise.
+of either sign that are late, noise, values that are huge, infinite or no number, or none for some ticks; readings of
+some ticks are no numbers. The hand is that of the probe `hands`, or noise.
 
 The books are kept here once more, from the true motion of the device and the wrench that it held:
 
