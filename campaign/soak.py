@@ -155,7 +155,7 @@ def graph(name: str, mode: str, seconds: float, folder: Path) -> Outcome:
     lasted = time.monotonic() - begun
     after, recorded = _uses(lines), bag.stat().st_size - recorded
     program.send_signal(signal.SIGINT)
-    time.sleep(2.0)
+    time.sleep(max(2.0, 0.01 * lasted))  # for the bag to be closed
     if program.poll() is None:
         program.send_signal(signal.SIGINT)  # leaves samples and page to `haptics report`
     faults = [*faults_of(finish(program, folder), {130}), *left_over()]

@@ -27,6 +27,9 @@ The controller (PC) changes the command of the tick to come as little as is nece
 - *Admittance causality*. A commanded displacement dx has the work W = -F . dx on the hand. With W > E a part along F
   is added, the nearest displacement with W = E.
 
+The work of a tick whose reading was lost counts as it was predicted, and the next observation corrects it. Else the
+energy that there was before could be given once more in each such tick.
+
 A command with W <= E is not touched: its bits stay. Energy that is missing (E < 0: a limit of the device has cut what
 the controller added, or the displacement was not as predicted) is recovered in the ticks to come by at most the largest
 damping, or the largest mobility, and not below a floor of speed or of wrench, where no motion or wrench could take it.
