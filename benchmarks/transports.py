@@ -60,11 +60,7 @@ class Ros:
         from haptics import msg
         from rclpy.qos import QoSProfile, ReliabilityPolicy
 
-        from haptic_ros.inbox import (
-            Inbox,
-            ServoGroup,
-            subscribe,
-        )  # not for transports that run where ROS 2 is not installed
+        from haptic_ros.inbox import Inbox, ServoGroup, subscribe  # ROS 2 may be missing for other transports
         from haptic_sim.messages import TOPICS  # nor what is compiled
 
         rclpy.init()

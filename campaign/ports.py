@@ -10,7 +10,7 @@ The books are kept here once more, from the true motion of the device and the wr
     E(k+1) = E(k) - f(k) . (x(k+1) - x(k)),   E >= -allowed - BELOW
 
 where everything is measured exactly. Encoders, and readings that are lost, let a tick bring another displacement than
-the guard was told. Then each tick must keep within what that error costs, |f . (dx - dx of the prediction)|, which is
+the guard predicted. Then each tick must keep within what that error costs, |f . (dx - dx of the prediction)|, which is
 summed up (`excused`): the energy that was observed may be below zero by no more than that.
 """
 
@@ -168,8 +168,8 @@ def faults(trials: Trials, found: Found) -> list[str]:
     exact = (trials.resolution == 0.0).all(axis=1) & (trials.lost == 0.0)
     allowed = BELOW + trials.allowed.sum(axis=1)
     wrong = np.where(exact, found.given > allowed, found.observed > allowed + found.excused)
-    apart = exact & (trials.exchanges == 0)
-    wrong |= apart & (found.part > BELOW + trials.allowed).any(axis=1)
+    separate = exact & (trials.exchanges == 0)
+    wrong |= separate & (found.part > BELOW + trials.allowed).any(axis=1)
     wrong |= (found.beyond > 0) | ~np.isfinite(found.given)
     return [
         f"trial {n}: {HANDS[trials.hand[n]]} hand, command {COMMANDS[trials.command[n]]}: gave {found.given[n]:.3g} J, "
@@ -198,7 +198,7 @@ def run_trials(device, packed_port, motion, state, packed_trials, packed_found, 
     port, m = packed_port.arrays, motion.arrays
     hand, command, side, before = np.zeros(6), np.zeros(6), np.zeros(6), np.zeros(7)
     start, encoder, twist, turned, aside = np.zeros(7), np.zeros(7), np.zeros(6), np.zeros(3), np.zeros(6)
-    measured, told, ahead, fastest = np.zeros(7), np.zeros(6), np.zeros(6), np.full(2, np.inf)
+    measured, rendered, ahead, fastest = np.zeros(7), np.zeros(6), np.zeros(6), np.full(2, np.inf)
     poses, energy = np.zeros((LAG, 7)), np.zeros(2)
     for n in range(t.seed.shape[0]):
         period, seed = t.period[n], t.seed[n]
@@ -227,14 +227,14 @@ def run_trials(device, packed_port, motion, state, packed_trials, packed_found, 
                 for part in range(2):
                     error = 0.0
                     for i in range(3 * part, 3 * part + 3):
-                        predicted = port.free[i] + port.compliance[i] * told[i] if told[i] != 0.0 else 0.0
+                        predicted = port.free[i] + port.compliance[i] * rendered[i] if rendered[i] != 0.0 else 0.0
                         if lost:
-                            observed -= told[i] * predicted
+                            observed -= rendered[i] * predicted
                             ahead[i] += predicted
                         else:
                             moved = (s.pose[i] - measured[i] if i < 3 else turned[i - 3]) - ahead[i]
-                            observed -= told[i] * moved
-                            error += told[i] * (moved - predicted)
+                            observed -= rendered[i] * moved
+                            error += rendered[i] * (moved - predicted)
                     found.excused[n] += abs(error)
                 found.observed[n] = max(found.observed[n], -observed)
             if not lost:
@@ -246,7 +246,7 @@ def run_trials(device, packed_port, motion, state, packed_trials, packed_found, 
             predict_move(motion, port.twist, port.operator, port.free, port.compliance)
             if dead or t.missing[n] > uniform(seed, 8 * k + 1) or render_wrench(device, command, period) < 0:
                 release_wrench(device)
-            told[:] = a.rendered
+            rendered[:] = a.rendered
             before[:] = m.pose
             if t.damped[n]:
                 move_exactly(motion, hand, a.rendered, period)
