@@ -19,7 +19,7 @@ import rclpy
 from haptics import msg
 from rclpy.qos import QoSProfile, ReliabilityPolicy
 
-from haptic_ros.inbox import Inbox
+from haptic_ros.inbox import Inbox, ServoGroup, subscribe
 from haptic_ros.realtime import Deadlines, Stopwatch, prioritise, without_collector
 from haptic_sim.messages import TOPICS
 
@@ -50,12 +50,8 @@ def main() -> None:
         for topic in published
     }
     subscriptions = {
-        topic: node.create_subscription(
-            _type(topic),
-            topic,
-            lambda _: None,
-            QoSProfile(depth=depth, reliability=ReliabilityPolicy.BEST_EFFORT),
-            raw=True,
+        topic: subscribe(
+            node, _type(topic), topic, QoSProfile(depth=depth, reliability=ReliabilityPolicy.BEST_EFFORT), ServoGroup()
         )
         for topic in topics
     }

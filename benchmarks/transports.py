@@ -60,7 +60,7 @@ class Ros:
         from haptics import msg
         from rclpy.qos import QoSProfile, ReliabilityPolicy
 
-        from haptic_ros.inbox import Inbox  # not for transports that run where ROS 2 is not installed
+        from haptic_ros.inbox import Inbox, ServoGroup, subscribe  # ROS 2 may be missing for other transports
         from haptic_sim.messages import TOPICS  # nor what is compiled
 
         rclpy.init()
@@ -70,9 +70,7 @@ class Ros:
         self._publishers = {
             topic: node.create_publisher(kind[topic], topic, qos) for topic in SIZES if SOURCE[topic] == role
         }
-        topics = {
-            topic: node.create_subscription(kind[topic], topic, lambda _: None, qos, raw=True) for topic in HOPS[role]
-        }
+        topics = {topic: subscribe(node, kind[topic], topic, qos, ServoGroup()) for topic in HOPS[role]}
         self._node, self._inbox = node, Inbox(node.context, topics)
 
     def send(self, topic: str, data: bytes) -> None:

@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from haptic_bench.set_up.failures import hold_signals
 from haptic_ros.middleware.fast_dds import SHARED, remove, segments, stale_segments
 
 DEADLINE = 240.0  # [s] that a program may take: it decides nothing but a hang
@@ -51,11 +52,20 @@ def start(
     before: Callable[[], object] | None = None,
     variables: Mapping[str, str] | None = None,
 ) -> subprocess.Popen[str]:
-    """Start `haptics ARGUMENTS` in a folder, with more environment variables; `before` is called in the new process."""
+    """Start `haptics ARGUMENTS` in a folder, with more environment variables; `before` is called in the new process.
+
+    Signals wait until the program takes them, as where ./haptics starts it.
+    """
+
+    def prepare() -> None:
+        hold_signals()
+        if before is not None:
+            before()
+
     environment = {**os.environ, **(variables or {})}
     with (folder / "out.txt").open("w") as out, (folder / "err.txt").open("w") as err:
         return subprocess.Popen(
-            [*COMMAND, *arguments], cwd=folder, env=environment, stdout=out, stderr=err, text=True, preexec_fn=before
+            [*COMMAND, *arguments], cwd=folder, env=environment, stdout=out, stderr=err, text=True, preexec_fn=prepare
         )
 
 

@@ -13,11 +13,13 @@ import rclpy
 from builtin_interfaces.msg import Time
 from rosgraph_msgs.msg import Clock
 
+from haptic_ros.middleware.context import initialise
+
 
 def main(number: int) -> None:
     """Publish leaping times."""
     rng = np.random.default_rng([8, number])
-    rclpy.init()
+    initialise(())
     publisher = rclpy.create_node("leaps").create_publisher(Clock, "/clock", 10)
     while True:
         publisher.publish(Clock(clock=Time(sec=int(rng.integers(0, 1 << 31)), nanosec=int(rng.integers(0, 10**9)))))

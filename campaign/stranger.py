@@ -22,6 +22,7 @@ from rclpy.qos import DurabilityPolicy, QoSProfile, ReliabilityPolicy
 from std_msgs.msg import String
 
 from campaign.inputs import damaged
+from haptic_ros.middleware.context import initialise
 from haptic_sim.messages import TOPICS
 
 NODES = ("driver", "controller", "environment", "local_model", "recorder")
@@ -32,7 +33,7 @@ NAMES = ("contact.stiffness", "device.massss", "use_sim_time", "rate", "", "cont
 def main(namespace: str, number: int) -> None:
     """Disturb a trial."""
     rng = np.random.default_rng([5, number])
-    rclpy.init()
+    initialise(())
     node = rclpy.create_node("stranger", namespace=namespace)
     early, storm = rng.uniform() < 0.2, rng.choice([0.0, 0.2, 1.0])  # how often it sets a parameter
     while not early and not node.count_publishers("device_command"):

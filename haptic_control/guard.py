@@ -27,6 +27,9 @@ The controller (PC) changes the command of the tick to come as little as is nece
 - *Admittance causality*. A commanded displacement dx has the work W = -F . dx on the hand. With W > E a part along F
   is added, the nearest displacement with W = E.
 
+The work of a tick whose reading was lost counts as it was predicted, and the next observation corrects it. Else the
+energy that there was before could be given once more in each such tick.
+
 A command with W <= E is not touched: its bits stay. Energy that is missing (E < 0: a limit of the device has cut what
 the controller added, or the displacement was not as predicted) is recovered in the ticks to come by at most the largest
 damping, or the largest mobility, and not below a floor of speed or of wrench, where no motion or wrench could take it.
@@ -125,6 +128,7 @@ class Port(NamedTuple):
     takes: np.ndarray = array("work that the largest damping or mobility would take from the hand", 2, unit="J")
     budget: np.ndarray = array("work that is allowed", 2, unit="J")
     turned: np.ndarray = array("rotation over the last tick", 3, unit="rad")
+    ahead: np.ndarray = array("displacement of ticks whose reading was lost, as predicted", 6, unit="m, rad")
     asked: np.ndarray = array("wrench, or displacement, before the controller changed it", 6, unit="N, N m or m, rad")
 
     @classmethod
@@ -172,6 +176,7 @@ def reset_port(port):
     for part in range(2):
         port.energy[part] = port.dissipated[part] = 0.0
         port.acted[part] = 0
+    port.ahead[:] = 0.0
 
 
 @kernel
@@ -188,15 +193,36 @@ def observe_port(port, pose, twist, operator, rendered):
         rotation_difference(pose[3:], port.pose[3:], port.turned)
         for i in range(3):
             if port.mode[0] == FORCE:
-                port.energy[0] -= rendered[i] * (pose[i] - port.pose[i])
-                port.energy[1] -= rendered[3 + i] * port.turned[i]
+                port.energy[0] -= rendered[i] * (pose[i] - port.pose[i] - port.ahead[i])
+                port.energy[1] -= rendered[3 + i] * (port.turned[i] - port.ahead[3 + i])
             else:
                 port.energy[0] += port.operator[i] * (pose[i] - port.pose[i])
                 port.energy[1] += port.operator[3 + i] * port.turned[i]
+    port.ahead[:] = 0.0
     port.observed[0] += 1
     port.pose[:] = pose
     port.twist[:] = twist
     port.operator[:] = operator
+
+
+@kernel
+def bridge_port(port, rendered):
+    """Count the work of the last tick as it was predicted, where the reading of its end was lost.
+
+    The next observation counts the rest of the displacement. Without this the energy that there was before the reading
+    was lost could be given once more in each tick until the next one.
+
+    Args:
+        port: a Port.
+        rendered: wrench that the device has held in the last tick (6,) [N, N m].
+    """
+    if port.mode[0] != FORCE:
+        return
+    for i in range(6):
+        if rendered[i] != 0.0:
+            moved = port.free[i] + port.compliance[i] * rendered[i]
+            port.energy[i // 3] -= rendered[i] * moved
+            port.ahead[i] += moved
 
 
 @kernel
@@ -252,6 +278,20 @@ def _divide(port):
         else:
             port.budget[part] += left * (port.takes[part] / takes if takes > 0.0 else 0.5)
     return True
+
+
+@kernel
+def keeps_passive(port, wrench):
+    """Whether a wrench (6,) gives the hand no more energy in the tick to come than there is, as zero force does."""
+    for part in range(2):
+        port.work[part] = _work_of_wrench(wrench, 3 * part, port.free, port.compliance)
+    if port.exchanges[0]:
+        there = port.energy[0] + port.energy[1] + port.allowed[0] + port.allowed[1]
+        return port.work[0] + port.work[1] <= max(0.0, there + ROUNDING)
+    passive = True
+    for part in range(2):
+        passive &= port.work[part] <= max(0.0, port.energy[part] + port.allowed[part] + ROUNDING)
+    return passive
 
 
 @kernel

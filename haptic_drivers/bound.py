@@ -133,6 +133,11 @@ def bound_wrench(bound, wrench, twist, period):
     """Bound what is about to be rendered for a `period` [s], in place; `twist` of the device as measured (6,).
 
     `bound.cut` says whether that changed it. `bound.before` is left to the caller, who may change the wrench once more.
+    What remains of a wrench that would drive the device on may be larger in a single direction than it was, and without
+    a part that would have taken energy: the caller sees to its own limits, and to its guard.
+
+    Returns:
+        Whether a part was taken away that would drive the device on.
     """
     finite = True
     for i in range(6):
@@ -146,11 +151,13 @@ def bound_wrench(bound, wrench, twist, period):
             allowed = min(max(allowed, bound.before[i] - step), bound.before[i] + step)
         cut |= allowed != wanted
         wrench[i] = allowed
+    held_back = False
     for part in range(2):
         if hold_back(wrench, twist, 3 * part, bound.velocity[part]):
-            cut = True
+            cut = held_back = True
             shrink_wrench(wrench, 3 * part, bound.wrench)
     bound.cut[0] = cut
+    return held_back
 
 
 @kernel

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from haptic_control.guard import GuardParameters, observe_port, reset_port
+from haptic_control.guard import GuardParameters, bridge_port, observe_port, reset_port
 from haptic_drivers.bound import JUMP
 from haptic_drivers.devices.link import Source, Still
 from haptic_drivers.events import Events
@@ -166,7 +166,7 @@ class Driver:
         """Fill the state at t_k, stamped with `time` [ns] (None: k T), and what the device knows of the operator's.
 
         Of a reading that the device cannot have measured (`haptic_drivers.readings`) the last good one is taken in
-        place. After REJECTED in a row there is a `fault`.
+        place. After REJECTED in a row there is a `fault`, and of hardware where the last good one is too old.
         """
         device, hardware = self._device, self._hardware
         self._tick = tick
@@ -199,7 +199,7 @@ class Driver:
         elapsed = (self._doubtful + 1) * self._period
         given = self._port, state.packed, wrong, self._fastest, elapsed, self._period, good, self._command_tick
         if self._accept is None:
-            self._accept = bind(_accept, *given)
+            self._accept = bind(accept_state, *given)
         wrong = self._accept(*given)
         if not wrong:
             self._reading_tick, self._doubtful = tick, 0
@@ -208,7 +208,8 @@ class Driver:
             return
         self.rejected += 1
         self._doubtful += 1
-        if self._doubtful >= REJECTED or not self._device.port.observed[0]:
+        late = self._hardware is not None and self._hardware.has_old_reading
+        if late or self._doubtful >= REJECTED or not self._device.port.observed[0]:
             fault = f"device: readings rejected from tick {good + 1} to {tick}, the last was "
             if self._hardware is None:
                 self.fault = fault + WRONG[wrong]
@@ -318,7 +319,7 @@ def build_driver(
 
 
 @kernel
-def _accept(packed_port, packed_state, wrong, fastest, elapsed, period, good, followed):
+def accept_state(packed_port, packed_state, wrong, fastest, elapsed, period, good, followed):
     """Observe the port in a state that was read, or put the last good reading in its place.
 
     Fills in the energies, and of which ticks the reading and the command are.
@@ -342,6 +343,8 @@ def _accept(packed_port, packed_state, wrong, fastest, elapsed, period, good, fo
         state.pose[:] = port.pose
         state.twist[:] = port.twist
         state.operator_wrench[:] = port.operator
+        if tick != good:
+            bridge_port(port, state.rendered_wrench)
     elif tick != good:
         observe_port(port, state.pose, state.twist, state.operator_wrench, state.rendered_wrench)
     state.port_energy[:] = port.energy

@@ -88,14 +88,14 @@ class Encoder:
 
     def read(self, state: DeviceState) -> None:
         """Change pose and twist of a state; once in each tick."""
-        _round(self._resolution, self._start, state.pose)
+        round_pose(self._resolution, self._start, state.pose)
         if self._differentiates:
             differentiate(self._rate, self._part, self._pose, self._twist, state.pose)
             state.twist[:] = self._twist
 
 
 @kernel
-def _round(resolution, start, pose):
+def round_pose(resolution, start, pose):
     """Round the displacement and the rotation from the start."""
     if resolution[0] > 0.0:
         for i in range(3):

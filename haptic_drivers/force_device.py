@@ -9,7 +9,7 @@ from typing import Annotated, ClassVar, NamedTuple, Protocol, TypeVar
 import numpy as np
 from pydantic import AfterValidator, ValidationError
 
-from haptic_control.guard import Port, count_wrench, guard_wrench
+from haptic_control.guard import Port, count_wrench, guard_wrench, keeps_passive
 from haptic_drivers.bound import Bound, bound_passive, bound_wrench, shrink_wrench, start_softly
 from haptic_drivers.noise import SensorNoise, SensorParameters, noise_quantity
 from haptic_drivers.parameters import (
@@ -108,7 +108,7 @@ class ForceDevice:
             self._body.predict(port.twist, port.operator, period, port.free, port.compliance)
         wrench = self._body.drive_wrench(command.wrench, port.operator, port.twist, period)
         if self._render is None:
-            self._render = bind(_render, self._packed, wrench, period)
+            self._render = bind(render_wrench, self._packed, wrench, period)
         clipped = self._render(self._packed, wrench, period)
         if clipped >= 0:
             self._body.step(operator, self.rendered, period)
@@ -116,12 +116,12 @@ class ForceDevice:
 
     def idle(self, operator: np.ndarray, period: float) -> None:
         """Advance by `period` [s] without a command: the drive renders no force."""
-        _release(self._packed)
+        release_wrench(self._packed)
         self._body.step(operator, self.rendered, period)
 
     def release(self) -> None:
         """Let the drive render no force: nothing will be commanded any more."""
-        _release(self._packed)
+        release_wrench(self._packed)
 
 
 def _two_or_three(values: tuple[float, ...]) -> tuple[float, ...]:
@@ -203,7 +203,7 @@ def with_inertia_of_tool(device: D, start: DeviceStart) -> D:
 
 
 @kernel
-def _render(packed, wrench, period):
+def render_wrench(packed, wrench, period):
     """Clip each direction to its limit, then bound it; returns 1 if any was clipped, 0 if none, -1 if not finite.
 
     Where that would not be passive the guard changes it, in proportion within the limits: what does no more work than
@@ -219,7 +219,9 @@ def _render(packed, wrench, period):
             clipped = 1
     clipped |= _keep_within(drive, rendered)
     clipped |= start_softly(bound, rendered)
-    bound_wrench(bound, rendered, port.twist, period)
+    if bound_wrench(bound, rendered, port.twist, period):
+        for first in (0, 3):
+            shrink_wrench(rendered, first, limit)
     _keep_within(drive, rendered)
     if port.acts[0] and guard_wrench(port, rendered, period):
         cut = bound.cut[0]
@@ -228,8 +230,13 @@ def _render(packed, wrench, period):
             shrink_wrench(rendered, first, bound.wrench)
             if bound.starting[0]:
                 shrink_wrench(rendered, first, bound.start)
-        bound_wrench(bound, rendered, port.twist, period)
+        held_back = bound_wrench(bound, rendered, port.twist, period)
         bound.cut[0] |= cut
+        if held_back:
+            for first in (0, 3):
+                shrink_wrench(rendered, first, limit)
+            if not keeps_passive(port, rendered):
+                rendered[:] = 0.0
         _keep_within(drive, rendered)
         count_wrench(port, rendered)
     bound.before[:] = rendered
@@ -253,7 +260,7 @@ def _keep_within(drive, wrench):
 
 
 @kernel
-def _release(packed):
+def release_wrench(packed):
     """Zero force."""
     rendered, bound = packed.arrays.rendered, packed.arrays.bound
     for i in range(6):

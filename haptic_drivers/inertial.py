@@ -160,7 +160,7 @@ class InertialDevice:
         """Advance by `period` [s] under two wrenches (6,) [N, N m] that are held."""
         self._prepare(period)
         if self._advance is None:
-            advance = _step if self._pairs[1] is None else _step_exactly
+            advance = move if self._pairs[1] is None else move_exactly
             self._advance = bind(advance, self._packed, operator, rendered, period)
         self._advance(self._packed, operator, rendered, period)
 
@@ -181,7 +181,7 @@ class InertialDevice:
         self._prepare(period)
         given = self._packed, twist, operator, free, compliance
         if self._foresee is None:
-            self._foresee = bind(_predict, *given)
+            self._foresee = bind(predict_move, *given)
         self._foresee(*given)
 
     def _prepare(self, period: float) -> None:
@@ -197,7 +197,7 @@ class InertialDevice:
 
 
 @kernel
-def _step(packed, operator, rendered, period):
+def move(packed, operator, rendered, period):
     a, twist = packed.arrays, packed.arrays.twist
     for axis in a.axes:
         twist[axis] += period * ((operator[axis] + rendered[axis]) / a.inertia[axis])
@@ -205,7 +205,7 @@ def _step(packed, operator, rendered, period):
 
 
 @kernel
-def _predict(packed, twist, operator, free, compliance):
+def predict_move(packed, twist, operator, free, compliance):
     held = packed.arrays.held
     for axis in packed.arrays.axes:
         free[axis] = held[2, axis] * twist[axis] + held[3, axis] * operator[axis]
@@ -213,7 +213,7 @@ def _predict(packed, twist, operator, free, compliance):
 
 
 @kernel
-def _step_exactly(packed, operator, rendered, period):
+def move_exactly(packed, operator, rendered, period):
     a, held, twist = packed.arrays, packed.arrays.held, packed.arrays.twist
     mean = np.zeros(6)
     for axis in a.axes:

@@ -90,6 +90,10 @@ class Readings(NamedTuple):
             pose=np.array([0.0, 0, 0, 0, 0, 0, 1]),
         )
 
+    def age_at(self, time: int) -> float:
+        """Age at a time [ns] of the last reading that was believed [s]."""
+        return 1e-9 * (time - int(self.stamp[0])) + float(self.age[0])
+
     def problem(self, wrong: int, pose: np.ndarray, twist: np.ndarray) -> str:
         """What is wrong with the last reading, which `judge` rejected, in words."""
         if wrong == NOT_FINITE:

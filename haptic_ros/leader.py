@@ -272,7 +272,7 @@ class LeaderNode(ServoNode):
             **self.counts(),
         }
         try:
-            np.savez_compressed(
+            np.savez(  # compressed, those of an hour would take longer than an interrupted trial may
                 folder / "timing.npz",
                 begun=watch.begun[:ticks],
                 round_trip=watch.round_trip[:ticks],

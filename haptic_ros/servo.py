@@ -90,7 +90,7 @@ class ServoNode(LifecycleNode):
         self._standard: StandardTopics | None = None
         self._diagnosis: Diagnosis | None = None
         self._reporting: progress.Report | None = None
-        self.refused = 0
+        self.refused = self._unusable = 0  # of which no foreign publisher is to blame for the second
         self.scheduler = ""
 
     # What derived classes provide
@@ -208,9 +208,12 @@ class ServoNode(LifecycleNode):
             self.refuse(error)
 
     def refuse(self, error: MessageError) -> None:
-        """Count and say that a message cannot be used."""
+        """Count that a message cannot be used, and say so of the first, second, fourth, ..., with their number."""
         self.refused += 1
-        self.get_logger().warning(f"refused: {error}", throttle_duration_sec=1.0)
+        self._unusable += 1
+        if not self._unusable & (self._unusable - 1):
+            so_far = f" ({self._unusable} messages so far)" if self._unusable > 1 else ""
+            self.get_logger().warning(f"refused: {error}{so_far}")
 
     def apply_changes(self) -> None:
         """Take parameters that were changed; called between two messages, or two ticks."""

@@ -13,10 +13,14 @@ import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from threading import Thread
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from conftest import ROOT, answer
 
+from haptic_bench.running.runner import Process
 from haptic_bench.set_up import finding, machine, middleware, packages, peripherals, prepare
 from haptic_bench.set_up.finding import Check, Finding, examine
 from haptic_bench.set_up.programs import Program, this_environment
@@ -239,3 +243,15 @@ def test_cores_as_the_kernel_lists_them() -> None:
 @pytest.mark.parametrize(("count", "text"), [(0, "0 B"), (1536, "2 KB"), (64 * 2**20, "64.0 MB"), (3e12, "2.7 TB")])
 def test_sizes(count: float, text: str) -> None:
     assert machine.size(count) == text
+
+
+@pytest.mark.parametrize("status", [None, 0, 1, -9])
+def test_segments_of_a_node_that_has_ended_are_removed(tmp_path: Path, status: int | None) -> None:
+    """Without memory one fails on its own way out, and leaves them: found by the campaign."""
+    files = [tmp_path / "fastrtps_aa", tmp_path / "fastrtps_aa_el"]
+    for file in files:
+        file.touch()
+    node: Any = object.__new__(Process)
+    node._reader, node._process, node._segments = Thread(), SimpleNamespace(exitcode=status), {str(files[0])}
+    node.finish()
+    assert [file.exists() for file in files] == [status is None] * 2

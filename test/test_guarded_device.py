@@ -259,8 +259,8 @@ class Faulty:
             getattr(state, self.field)[1] = self.value
 
 
-def faulty(sensors: Faulty, **keys: Any) -> Run:
-    driver = inertial({"type": "passivity"}, **keys)
+def faulty(sensors: Faulty, operator: Any = PUSH, **keys: Any) -> Run:
+    driver = inertial({"type": "passivity"}, operator, **keys)
     driver._noise = sensors  # type: ignore[assignment]
     return Run(driver)
 
@@ -286,6 +286,21 @@ def test_a_reading_that_is_not_finite_is_replaced_by_the_last_good_one(field: st
         assert np.array_equal(run.states[8][name], run.states[6][name])
         assert not np.array_equal(run.states[9][name], run.states[6][name])
     assert run.state.is_finite()
+
+
+def test_what_a_lost_reading_hides_is_booked_as_it_was_predicted() -> None:
+    """Found by the campaign: the energy that there was could be given once more in each tick without a reading."""
+    lost = [k for k in range(1, 400) if k % 4]
+    run = faulty(Faulty(*lost), operator=SineParameters(amplitude=(1.0, 0, 0, 0, 0, 0), frequency=5.0))
+    device, energy, least = run.driver._device, 0.0, 0.0
+    before = device.pose.copy()
+    for k in range(400):
+        run.sense(k)
+        run.actuate(k, (5.0 * math.copysign(1.0, run.state.twist[0]), 0, 0, 0, 0, 0))
+        energy -= float(device.rendered[:3] @ (device.pose[:3] - before[:3]))
+        least, before = min(least, energy), device.pose.copy()
+    assert run.driver.rejected == len(lost)
+    assert least >= -1e-4, f"gave {-least:.3g} J"
 
 
 def test_a_jump_is_rejected() -> None:
@@ -380,6 +395,18 @@ def test_beyond_its_limit_of_speed_a_device_is_not_driven_on() -> None:
     run.sense(400)
     run.actuate(400, (1.0, 2.0, 0.0, 0.0, 0.0, 0.0))
     assert run.driver._device.rendered[:3] == pytest.approx([0.0, 2.0, 0.0])
+
+
+@pytest.mark.parametrize("guard", ["none", "passivity"])
+def test_what_the_limit_of_speed_leaves_is_within_the_limit_of_the_wrench(guard: str) -> None:
+    """Found by the campaign: without its part along the motion, a wrench may be larger along another axis."""
+    run = Run(inertial({"type": guard}, wrench_limit=[2.0] * 6, bound={"velocity": [0.25, 1.0]}))
+    run.driver._device.twist[:3] = 0.8, -0.6, 0.0
+    run.sense(0)
+    run.actuate(0, (2.0, 1.9, 0.0, 0.0, 0.0, 0.0))
+    rendered = run.driver._device.rendered[:3]
+    assert rendered.any() and np.abs(rendered).max() <= 2.0
+    assert rendered @ [0.8, -0.6, 0.0] <= 1e-12
 
 
 @pytest.mark.parametrize("build", [inertial, admittance])

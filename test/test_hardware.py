@@ -650,13 +650,30 @@ REQUESTS = [Request.ENABLE, Request.DISABLE, Request.PAUSE, Request.RESUME, Requ
 FAULTS = ["silent", "broken", "nan", "jump", "fault", "away", "unhomed", "good"]
 
 
+@pytest.mark.parametrize("silent", [0, 1, 4])
+def test_silence_and_then_readings_that_are_wrong_have_one_limit(silent: int) -> None:
+    """The age of the last reading that was believed counts, whatever came after it; then there is a fault as well."""
+    bench = Bench()
+    bench.step(PUSH, 3)
+    bench.fake.silent = True
+    bench.step(PUSH, silent)
+    bench.fake.silent, bench.fake.pose[1] = False, np.nan
+    forces = []
+    for _ in range(10):
+        state = bench.step(PUSH)
+        forces.append(bench.fake.force.any())
+    assert not any(forces[5 - silent :])
+    assert (state.state, bench.driver.rejected) == (FAULT, 10)
+    bench.replay()
+
+
 @given(st.lists(st.tuples(st.integers(1, 9), st.sampled_from([*REQUESTS, *FAULTS])), min_size=1, max_size=25))
 @settings(max_examples=40, deadline=None)
 def test_whatever_is_asked_and_goes_wrong_the_force_is_zero_and_the_device_can_be_used_again(script: Any) -> None:
     bench = Bench(presence="sensor")
     fake = bench.fake
     fake.present = 1
-    wrong, since, kinds = False, 0, 0
+    wrong, since = False, 0
     for ticks, what in script:
         if isinstance(what, Request):
             stopped, state = bench.link.life.stopped, bench.link.life.state
@@ -669,8 +686,7 @@ def test_whatever_is_asked_and_goes_wrong_the_force_is_zero_and_the_device_can_b
             if what == Request.RESET and state != DISABLED:
                 assert refused and bench.link.life.stopped == stopped
         else:
-            since, kinds = (0, 0) if what not in ("good", "jump") and not wrong else (since, kinds)
-            kinds += 1
+            since = 0 if what not in ("good", "jump") and not wrong else since
             wrong = what not in ("good", "jump")  # after a jump, which the driver rejects, it is where it is
             fake.silent, fake.broken = what == "silent", what == "broken"
             fake.fault, fake.homed = "too hot" if what == "fault" else "", what != "unhomed"
@@ -683,8 +699,7 @@ def test_whatever_is_asked_and_goes_wrong_the_force_is_zero_and_the_device_can_b
             life = bench.link.life
             if fake.force.any():
                 assert life.state == ENABLED and not life.stopped
-                # a device that falls silent, and then is wrong, has both limits
-                assert not wrong or since <= (5 if kinds == 1 else 9)
+                assert not wrong or since <= 5  # also where one fault follows another
             assert np.isfinite(bench.state.pose).all()
     fake.silent = fake.broken = False
     fake.fault, fake.homed, fake.present = "", True, 1

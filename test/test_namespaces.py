@@ -70,3 +70,19 @@ def test_both_sides_of_a_system_share_a_namespace(sides: tuple[str, str]) -> Non
             for again in (side, ""):
                 with pytest.raises(ParameterError, match=f"namespace /{NAME}: is taken"):
                     namespaces.claim(NAME, exactly=True, side=again).__enter__()
+
+
+@pytest.mark.parametrize("domain", ["abc", "-5", "233", "1e1", "\u0663", "9" * 5000])
+def test_a_domain_that_ros_does_not_have_is_refused(domain: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ROS_DOMAIN_ID", domain)
+    refused = f"ROS_DOMAIN_ID = {domain[:40]}: must be an integer from 0 to 232"
+    with pytest.raises(ParameterError, match=refused), namespaces.claim(NAME):
+        pass
+
+
+def test_an_empty_domain_is_the_default(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ROS_DOMAIN_ID", "")
+    with namespaces.claim(NAME) as first:
+        monkeypatch.delenv("ROS_DOMAIN_ID")
+        with namespaces.claim(NAME) as second:
+            assert [first, second] == [f"/{NAME}", f"/{NAME}_2"]

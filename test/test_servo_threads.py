@@ -22,6 +22,7 @@ from rclpy.qos import DurabilityPolicy, QoSProfile, ReliabilityPolicy  # noqa: E
 from haptic_ros.inbox import Inbox, ServoGroup, subscribe  # noqa: E402
 from haptic_ros.leader import RESEND, LeaderNode  # noqa: E402
 from haptic_ros.servo import ServoNode  # noqa: E402
+from haptic_sim.messages import MessageError  # noqa: E402
 
 EFFORT = QoSProfile(depth=1, reliability=ReliabilityPolicy.BEST_EFFORT)
 KEPT = QoSProfile(depth=1, reliability=ReliabilityPolicy.RELIABLE, durability=DurabilityPolicy.TRANSIENT_LOCAL)
@@ -89,3 +90,12 @@ def test_a_servo_thread_that_cannot_be_started_is_not_waited_for(monkeypatch: py
         ServoNode.on_activate(node, None)  # type: ignore[arg-type]
     ServoNode.stop_servo(node)  # type: ignore[arg-type]
     assert node._stopping
+
+
+def test_messages_that_cannot_be_used_are_counted_in_few_lines() -> None:
+    said: list[str] = []
+    node: Any = SimpleNamespace(refused=5, _unusable=0, get_logger=lambda: SimpleNamespace(warning=said.append))
+    for _ in range(1000):
+        ServoNode.refuse(node, MessageError("tick 7: nan"))
+    assert (node.refused, len(said)) == (1005, 10)
+    assert said[0] == "refused: tick 7: nan" and said[-1] == "refused: tick 7: nan (512 messages so far)"

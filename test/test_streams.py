@@ -3,6 +3,7 @@ status."""
 
 from __future__ import annotations
 
+import builtins
 import json
 import os
 import resource
@@ -10,6 +11,7 @@ import subprocess
 import sys
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 from conftest import DEADLINE, PACKAGES, answer, python
@@ -71,6 +73,25 @@ def test_an_error_is_said_without_details_where_these_need_memory(monkeypatch: p
     monkeypatch.setattr(failures, "memory_limit", lambda: "")
     said = "MemoryError: much; no memory is left; no details could be written"
     assert failures.report(MemoryError("much")) == said
+
+
+@pytest.mark.parametrize("kind", [MemoryError, TypeError])
+def test_an_error_is_said_where_no_module_can_be_imported(
+    kind: type[Exception], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Python itself says "'frame' object is not callable" there: found by the campaign."""
+    importing = builtins.__import__
+
+    def without_memory(name: str, *rest: Any) -> Any:
+        if name in ("platform", "tempfile", "time", "traceback"):
+            raise kind("'frame' object is not callable")
+        return importing(name, *rest)
+
+    monkeypatch.setattr(builtins, "__import__", without_memory)
+    monkeypatch.setattr(failures, "memory_limit", lambda: "")
+    said = failures.report(MemoryError("much"))
+    monkeypatch.undo()
+    assert said == "MemoryError: much; no memory is left; no details could be written"
 
 
 @pytest.mark.parametrize("limit", [150_000, 400_000])  # [KiB] without which Python starts, and the libraries do not

@@ -462,7 +462,7 @@ def _add_commands(commands: Any) -> None:
     command = commands.add_parser(
         "campaign", help="search for faults: kills, hostile files, full disks, strangers (docs/reliability.md)"
     )
-    command.add_argument("only", nargs="*", metavar="PROBE", help="inputs, kills, variants, disks, strangers, soak")
+    command.add_argument("only", nargs="*", metavar="PROBE", help="such as kills; default: all of docs/reliability.md")
     command.add_argument("--minutes", default="5", metavar="N", help="how long; default: %(default)s")
     command.add_argument("--first", default="0", metavar="N", help="number of the first case; default: %(default)s")
     command.add_argument("--cases", metavar="N", help="cases of each probe at most; default: as the time allows")

@@ -16,6 +16,7 @@ _PATTERN = re.compile(r"/?[A-Za-z_][A-Za-z0-9_]*(/[A-Za-z_][A-Za-z0-9_]*)*")
 _LONGEST = 80  # characters; a socket's address has room for 107 bytes
 _SOCKET_ADDRESS = 107  # bytes of such an address
 _MOST = 1000  # trials of one name at once
+_LAST_DOMAIN = 232  # whose ports are those of UDP; Fast DDS takes no other
 _BEHIND = ("dynamics", "world")  # sides of a system or a relay that have no device, beside the side that has it
 
 
@@ -35,9 +36,21 @@ def checked(name: str) -> str:
     return name.removeprefix("/")
 
 
+def _domain() -> int:
+    """The ROS domain, of ROS_DOMAIN_ID.
+
+    Raises:
+        ParameterError: it is none.
+    """
+    text = os.environ.get("ROS_DOMAIN_ID") or "0"
+    if not (text.isascii() and text.isdigit() and len(text) < 10 and int(text) <= _LAST_DOMAIN):
+        raise ParameterError([f"ROS_DOMAIN_ID = {text[:40]}: must be an integer from 0 to {_LAST_DOMAIN}"])
+    return int(text)
+
+
 def _bind(held: socket.socket, name: str) -> bool:
     """Reserve a name as that of a socket; whether it was free."""
-    place = f"haptics {os.environ.get('ROS_DOMAIN_ID', '0')[:3]} {name}"
+    place = f"haptics {_domain()} {name}"
     try:
         held.bind(
             "\0" + (place if len(place) < _SOCKET_ADDRESS else f"haptics {hashlib.sha256(place.encode()).hexdigest()}")
@@ -53,7 +66,7 @@ def claimed() -> list[str]:
     Those of further hands, which are in that of their trial, are left out.
     """
     lines = Path("/proc/net/unix").read_text(errors="replace").splitlines()
-    begin = f"@haptics {os.environ.get('ROS_DOMAIN_ID', '0')[:3]} "
+    begin = f"@haptics {_domain()} "
     names = (line.partition(begin)[2].partition(" ")[0] for line in lines if begin in line)  # a side has its own
     found = set(filter(_PATTERN.fullmatch, names))
     return sorted(name for name in found if not any(name.startswith(f"{other}/") for other in found))

@@ -191,7 +191,7 @@ class Process:
         """Read what is left of the output of a process that has ended."""
         if self._reader.ident is not None:
             self._reader.join(timeout=1.0)
-        if self.status is not None and self.status < 0:  # killed
+        if self.status is not None:  # killed, or without the memory that its own way out needs
             fast_dds.remove(self._segments)
 
     def describe(self, *, short: bool = False) -> str:

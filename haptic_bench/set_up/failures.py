@@ -117,35 +117,43 @@ def memory_limit(below: float = math.inf) -> str:
 
 def report(error: BaseException, arguments: Any = ()) -> str:
     """Write the details of an error that should not have been to a file; the line that tells the user."""
+    kind = type(error).__name__
+    reason = " ".join(f"{kind}: {error}".rstrip(": ").split())[:300]
+    reason = "".join(c if c.isprintable() else "?" for c in reason).encode("utf-8", "replace").decode()
+    try:
+        path = _write_details(error, arguments)
+    except OSError as full:
+        last = error.__traceback__
+        while last is not None and last.tb_next is not None:
+            last = last.tb_next
+        place = "" if last is None else f" in {last.tb_frame.f_code.co_filename}, line {last.tb_lineno}"
+        return f"{reason}{place}; no file of details could be written: {full.strerror}"
+    except Exception:  # without memory no module can be imported, and what fails then may be anything
+        return f"{reason}; {memory_limit() or 'no memory is left'}; no details could be written"
+    return f"{reason}; {memory_limit() or 'an error of haptics, not of yours'}; details: {path}"
+
+
+def _write_details(error: BaseException, arguments: Any) -> str:
+    """Write a file with the details of an error; its path."""
     import platform
     import tempfile
     import time
     import traceback
 
-    kind = type(error).__name__
-    reason = " ".join(f"{kind}: {error}".rstrip(": ").split())[:300]
-    reason = "".join(c if c.isprintable() else "?" for c in reason).encode("utf-8", "replace").decode()
     try:
         frames = traceback.format_exception(type(error), error, error.__traceback__, limit=-40)
     except MemoryError:  # it reads the sources
         frames = []
-    try:
-        details = [
-            f"time: {time.strftime('%Y-%m-%d %H:%M:%S %z')}",
-            f"arguments: {[str(argument)[:1000] for argument in list(arguments)[:100]]!r}",
-            f"python: {sys.version} ({sys.executable})",
-            f"system: {platform.platform()}",
-            "",
-            *(frame.rstrip()[:4000] for frame in frames),
-            "",
-        ]
-        handle, path = tempfile.mkstemp(prefix="haptics-error-", suffix=".txt")
-        with open(handle, "w", encoding="utf-8", errors="backslashreplace") as file:
-            file.write("\n".join(details))
-    except MemoryError:  # the system's name is that of a program
-        return f"{reason}; {memory_limit() or 'no memory is left'}; no details could be written"
-    except OSError as full:
-        last = traceback.extract_tb(error.__traceback__)[-1:]
-        place = f" in {last[0].filename}, line {last[0].lineno}" if last else ""
-        return f"{reason}{place}; no file of details could be written: {full.strerror}"
-    return f"{reason}; {memory_limit() or 'an error of haptics, not of yours'}; details: {path}"
+    details = [
+        f"time: {time.strftime('%Y-%m-%d %H:%M:%S %z')}",
+        f"arguments: {[str(argument)[:1000] for argument in list(arguments)[:100]]!r}",
+        f"python: {sys.version} ({sys.executable})",
+        f"system: {platform.platform()}",
+        "",
+        *(frame.rstrip()[:4000] for frame in frames),
+        "",
+    ]
+    handle, path = tempfile.mkstemp(prefix="haptics-error-", suffix=".txt")
+    with open(handle, "w", encoding="utf-8", errors="backslashreplace") as file:
+        file.write("\n".join(details))
+    return path

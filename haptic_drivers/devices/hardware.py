@@ -111,7 +111,7 @@ class HardwareDevice:
         start: np.ndarray,
         period: float,
     ):
-        self._source, self._placed = source, device.aligned == "mount"
+        self._source, self._placed, self._patience = source, device.aligned == "mount", device.reading_watchdog
         self.reading = DeviceReading()
         self.reading.pose[6] = 1.0
         self._readings = readings = Readings.of(bound, period)
@@ -167,6 +167,11 @@ class HardwareDevice:
         self._scale = 0.0 if self.reason == Reason.CLUTCHED or not self._placed else measured.motion_scale
         _locate(self._packed, self._scale, measured.force_scale)
         return self.lets_through and not before
+
+    @property
+    def has_old_reading(self) -> bool:
+        """Whether the last reading that was believed is older than the device's limit, whatever was read since."""
+        return not self._readings.age_at(self.reading.nanoseconds) <= self._patience
 
     def accept(self) -> None:
         """What was read is good: from there the scale of the tick to come acts, and the clutch."""
