@@ -21,10 +21,9 @@ from haptic_bench.running.runner import Outcome
 from haptic_bench.trials.trial import close, open_bag
 from haptic_drivers.devices.interface import DeviceError
 from haptic_drivers.devices.link import Source
-from haptic_drivers.events import Events
 from haptic_ros.realtime import Deadlines, Stopwatch, prioritise, without_collector
 from haptic_sim.dynamics.energy import UnstableError
-from haptic_sim.messages import OperatorEvent
+from haptic_sim.messages import DeviceReading, OperatorEvent
 from haptic_sim.parameters import ParameterError
 
 WARM = 3  # ticks in which every kernel of a tick is called
@@ -77,9 +76,9 @@ class PacedTrial:
         return self._watch.missed(0, self.ticks) + self._watch.skipped
 
     @property
-    def events(self) -> Events | None:
-        """Of an operator that is a pointer; None of others."""
-        return self._loop.events
+    def reading(self) -> DeviceReading:
+        """What the hardware of the first hand has told in this tick."""
+        return self._loop.hands[0].driver.reading
 
     def offer(self, data: bytes) -> None:
         """Take a serialised event of a pointer, which acts in one of the next ticks; one that is none lets go."""
