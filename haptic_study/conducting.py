@@ -420,7 +420,8 @@ class Conductor:
             JournalError: it cannot be recorded.
         """
         number = getattr(report, "number", None)
-        if number is not None and number not in (0, self.number):
+        of_all = isinstance(report, Failed) and number == 0
+        if number is not None and number != self.number and not of_all:
             return
         step, course = self.step, self._course
         match report, step:
@@ -433,7 +434,7 @@ class Conductor:
                 self._pause(self.problem)
             case Failed(problem=problem), _:
                 self._pause(problem)
-                if number == 0:
+                if of_all:
                     self.problem = problem
             case Ready(), Trial(begun=False) as trial:
                 self._gap = None if self._freed is None else 1e-9 * (self._clock() - self._freed)

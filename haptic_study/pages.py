@@ -29,6 +29,7 @@ Later = Callable[[Callable[[Conductor], object]], object]
 
 WIDTH, ALONE = 430, 620  # of the panel, beside a scene and without one
 NONE = "-"  # of a question that is not answered
+FIRST = -1000.0  # order on the page of what comes first, above what a pointer adds
 REDRAWN = 0.25  # [s] between two texts of the experimenter's page
 BUTTONS = (
     ("pause", "Pause"),
@@ -131,7 +132,7 @@ class ParticipantPage:
             gui.set_panel_label(title[:60])
             gui.main_panel.dock_right()
             gui.main_panel.set_width(WIDTH)
-        self._progress = gui.add_progress_bar(0.0)
+        self._progress = gui.add_progress_bar(0.0, order=FIRST)
         self._handles: list[Any] = []
         self._fields: dict[str, Any] = {}
         self._serial = -1
@@ -154,15 +155,22 @@ class ParticipantPage:
                 handle.remove()
             self._handles, self._fields, self._serial = [], {}, serial
             self._progress.value = 100.0 * screen.progress
-            self._keep(gui.add_markdown(screen.text))
+            self._keep(gui.add_markdown(screen.text, order=self._order))
             for name, item in screen.items:
                 self._add_item(name, item, entered.get(name))
             if screen.asks_number:
-                self._fields["number"] = self._keep(gui.add_text("number", entered.get("number", "")))
+                self._fields["number"] = self._keep(
+                    gui.add_text("number", entered.get("number", ""), order=self._order)
+                )
             for problem in screen.problems:
-                self._keep(gui.add_markdown(f"**{problem}**"))
+                self._keep(gui.add_markdown(f"**{problem}**", order=self._order))
             for choice in screen.choices:
                 self._add_choice(choice, screen)
+
+    @property
+    def _order(self) -> float:
+        """Place of the next element on the page."""
+        return FIRST + 1.0 + len(self._handles)
 
     def _keep(self, handle: Any) -> Any:
         self._handles.append(handle)
@@ -175,19 +183,19 @@ class ParticipantPage:
             if item.type == "scale" and item.choices
             else ""
         )
-        self._keep(gui.add_markdown(item.question + ends))
+        self._keep(gui.add_markdown(item.question + ends, order=self._order))
         if item.type in ("choice", "scale"):
             options = item.choices if item.type == "choice" else tuple(str(i + 1) for i in range(item.points))
-            field = gui.add_dropdown(name, (NONE, *options), initial_value=before or NONE)
+            field = gui.add_dropdown(name, (NONE, *options), initial_value=before or NONE, order=self._order)
         else:
-            field = gui.add_text(f"{name} [{item.unit}]" if item.unit else name, before or "")
+            field = gui.add_text(f"{name} [{item.unit}]" if item.unit else name, before or "", order=self._order)
         self._fields[name] = self._keep(field)
 
     def _add_choice(self, choice: Choice, screen: Screen) -> None:
         gui, serial = self.server.gui, self._serial
         shown = {"space": "space bar", "enter": "Enter"}.get(choice.key, choice.key)
         label = f"{choice.label}  ({shown})" if choice.key and choice.key != choice.label else choice.label
-        button = self._keep(gui.add_button(label))
+        button = self._keep(gui.add_button(label, order=self._order))
 
         async def press(_: Any) -> None:
             clock = time.monotonic_ns()

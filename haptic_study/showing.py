@@ -184,7 +184,6 @@ def experimenter_text(session: Session, step: Step, state: State, *, blind: bool
     seen = "" if state.present else " — **the participant's page is not open**"
     gap = "-" if state.gap is None else f"{state.gap:.2f} s"
     lines = [
-        f"**{session.study.parameters.title or session.study.name}**",
         f"participant **{session.participant}**, session {session.number}",
         "",
         f"**{state.doing}**{seen}",

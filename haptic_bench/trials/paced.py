@@ -102,9 +102,11 @@ class PacedTrial:
             for driver in drivers:
                 driver.enable()
             with without_collector():
-                # Kernels are bound to their arrays in the first tick, which takes several periods: the clock starts
-                # after it, at one period from the beginning of the trial.
+                # Kernels are bound to their arrays in the first tick, which takes several periods, and the system may
+                # let a thread whose priority has just changed sleep for 20 ms: the clock starts after both, at one
+                # period from the beginning of the trial.
                 self._loop.step()
+                time.sleep(1.0 / rate)
                 watch.begun[0] = watch.round_trip[0] = watch.command_age[0] = 0
                 deadlines, period = Deadlines(rate, 1), round(1e9 / rate)
                 self.begun = time.monotonic_ns() - period
