@@ -258,6 +258,14 @@ class Conductor:
         )
         self._show(showing.before(trial, is_ready=False, feedback=self._feedback))
 
+    def _begin_if_due(self) -> None:
+        """Begin a trial that is ready and waits for nobody's start, if there is a participant."""
+        trial, waits = self.step, self._person.start == "press"
+        if not isinstance(trial, Trial) or trial.begun or not self._course.is_ready or not self.present:
+            return
+        if trial.presentation > 1 or not waits:
+            self._begin(trial)
+
     def _begin(self, trial: Trial) -> None:
         more = {} if self._gap is None else {"gap": round(self._gap, 6)}
         self._apply({**trial.beginning, **more})
@@ -357,8 +365,13 @@ class Conductor:
             self._conclude()
 
     def join(self) -> None:
-        """A browser shows the participant's page."""
+        """A browser shows the participant's page.
+
+        Raises:
+            JournalError: it cannot be recorded.
+        """
         self.present += 1
+        self._begin_if_due()
 
     def leave(self) -> None:
         """A browser does so no more; without any a trial ends, and the session is paused.
@@ -439,10 +452,8 @@ class Conductor:
             case Ready(), Trial(begun=False) as trial:
                 self._gap = None if self._freed is None else 1e-9 * (self._clock() - self._freed)
                 course.is_ready = True
-                if self._person.start == "automatic" or trial.presentation > 1:
-                    self._begin(trial)
-                else:
-                    self._show(showing.before(trial, is_ready=True, feedback=self._feedback))
+                self._show(showing.before(trial, is_ready=True, feedback=self._feedback))
+                self._begin_if_due()
             case Begun(interval=interval, time=clock), Trial(begun=True) as trial:
                 course.begun.append(clock)
                 self._publish(trial, {"event": "interval", "number": interval + 1, "time": self._time(clock)})

@@ -403,18 +403,18 @@ class _Attention:
         presenter, paced, order = self._presenter, self._paced, self._order
         if tick == 1:
             presenter._report(Begun(order.number, self._interval, paced.begun))
-        ends = False
+        ends = aborted = False
         for message in presenter._messages(None):
-            if isinstance(message, bytes):
-                paced.offer(message)
-            elif isinstance(message, _Prepare):
-                presenter._next = message
-                raise _Aborted
-            elif message == "abort":
-                raise _Aborted
-            else:
-                ends = ends or message == "enough"
-        if presenter._closed:
+            match message:
+                case bytes():
+                    paced.offer(message)
+                case _Prepare():
+                    presenter._next, aborted = message, True
+                case "abort":
+                    aborted = True
+                case "enough":
+                    ends = True
+        if aborted or presenter._closed:
             raise _Aborted
         if presenter._link is not None:
             presenter._note_buttons(paced.reading)

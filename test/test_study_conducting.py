@@ -263,6 +263,16 @@ def test_a_trial_that_fails_pauses_the_session(tmp_path: Path) -> None:
     assert isinstance(front.conductor.step, Paused) and "has ended; resume" in front.conductor.problem
 
 
+def test_a_trial_that_begins_by_itself_waits_for_a_participant(tmp_path: Path) -> None:
+    front = begin(tmp_path, small(person__start="automatic"))
+    front.to_trial()
+    front.conductor.leave()
+    front.conductor.receive(Ready(front.presented.number, 0.1))
+    assert front.presented.asked == ["prepare"]
+    front.conductor.join()
+    assert front.presented.asked == ["prepare", "start"]
+
+
 def test_buttons_of_the_device_start_and_answer(tmp_path: Path) -> None:
     front = begin(tmp_path, small(person__buttons=["continue", "2"]))
     front.to_trial()

@@ -121,13 +121,13 @@ class PacedTrial:
                     watch.round_trip[tick], watch.command_age[tick] = self.ended - began, 0
                     if attend(tick):
                         break
+            self._loop.conclude()
         except (UnstableError, DeviceError) as error:
             self.problem = str(error)
         finally:
             for driver in drivers:
                 driver.release()
             _give_back()
-        self._loop.conclude()
 
     def write(self, directory: Path) -> None:
         """Write the trial into an empty directory: experiment, bag, timing, and the summary without samples and page.
