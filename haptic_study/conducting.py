@@ -353,7 +353,8 @@ class Conductor:
         try:
             self._apply({"event": "form", "answers": dict(answers)}, clock)
         except ParameterError as error:
-            self._show(Screen(**{**vars(self.screen), "problems": tuple(error.problems)}))
+            problems = tuple(one.removeprefix(f"{self.step.name}.") for one in error.problems)
+            self._show(Screen(**{**vars(self.screen), "problems": problems}))
             return
         self._enter()
 

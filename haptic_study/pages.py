@@ -200,7 +200,9 @@ class ParticipantPage:
         async def press(_: Any) -> None:
             clock = time.monotonic_ns()
             if screen.items:
-                answers = {name: None if field.value == NONE else field.value for name, field in self._fields.items()}
+                answers = {
+                    name: None if field.value in (NONE, "") else field.value for name, field in self._fields.items()
+                }
                 self._later(lambda conductor: conductor.fill(answers, clock, serial=serial))
             elif screen.asks_number and choice.value == showing.NUMBER:
                 text = str(self._fields["number"].value)

@@ -173,7 +173,7 @@ def test_a_wrong_form_is_shown_again_with_what_is_wrong(tmp_path: Path) -> None:
     front = begin(tmp_path, small())
     conductor = front.conductor
     conductor.fill({"age": "old", "hand": "left"}, front.clock)
-    assert conductor.screen.problems == ("person.age = old: must be a number",)
+    assert conductor.screen.problems == ("age = old: must be a number",)
     conductor.fill({"age": "31", "hand": "left"}, front.clock)
     assert not conductor.screen.problems and not conductor.screen.items
 

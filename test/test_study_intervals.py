@@ -24,7 +24,7 @@ from haptic_bench.trials.trial import read_samples
 from haptic_drivers.pointing import Sender
 from haptic_sim.parameters import ParameterError
 from haptic_study.file import Study
-from haptic_study.intervals import Begun, Ended, Failed, Frame, Gone, Intervals, Ready, Report, Stored
+from haptic_study.intervals import Begun, Ended, Failed, Frame, Gone, Intervals, Noted, Ready, Report, Stored
 
 PATIENCE = 60.0  # [s] for a report
 SHORT = {"duration": 0.3}
@@ -94,7 +94,10 @@ class Reports:
 
     def next(self) -> Report:
         """The next report that is no frame."""
-        while isinstance(found := self._queue.get(timeout=PATIENCE), Frame):
+        while isinstance(found := self._queue.get(timeout=PATIENCE), Frame | Noted):
+            if isinstance(found, Noted):
+                print(found.text)
+                continue
             self.frames += 1
             assert "tool_state" in found.messages
         return found
@@ -162,7 +165,7 @@ PLANE: dict[str, Any] = {
 
 def on_board(port: str) -> Study:
     """A study on a device of hardware."""
-    device = {"type": "hardware", "name": "haply_2diy", "soft_start": 0.0, "watchdog": 1.0, "reading_watchdog": 0.5}
+    device = {"type": "hardware", "name": "haply_2diy", "soft_start": 0.0, "watchdog": 1.0, "reading_watchdog": 2.0}
     device |= {"connection": {"port": port}, "wall": [0.0, 0.0]}
     return small(experiment=PLANE | {"device": device}, person__view=False)
 
