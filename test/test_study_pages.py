@@ -15,7 +15,7 @@ from typing import Any
 import browser
 import pytest
 import yaml
-from conftest import wait_until
+from conftest import answer, wait_until
 from starting import die_with_parent
 from study_sessions import document
 from test_view_page import status
@@ -119,12 +119,12 @@ def test_a_person_from_consent_to_end(tmp_path: Path) -> None:
         page.sees("Feel it until it ends")
         process.kill()
         process.wait()
-    refused = subprocess.run([sys.executable, "-m", "haptic_bench", "study", *run], capture_output=True, text=True)
-    assert refused.returncode == 2 and "participant 01: session 1 exists" in refused.stderr
+    refused = answer("study", *run)
+    assert refused.status == 2 and "participant 01: session 1 exists" in refused.err
     resume = ["resume", str(out)]
     with session(out, *resume) as (process, address, other), Shown(other, tmp_path / "b") as experimenter:
-        again = subprocess.run([sys.executable, "-m", "haptic_bench", "study", *resume], capture_output=True, text=True)
-        assert again.returncode == 1 and f"another experimenter (process {process.pid})" in again.stderr
+        again = answer("study", *resume)
+        assert again.status == 1 and f"another experimenter (process {process.pid})" in again.err
         with Shown(address, tmp_path / "a") as page:
             experimenter.sees("trial 2 was cut and is presented again")
             page.press("Start")
