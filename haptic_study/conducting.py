@@ -325,7 +325,7 @@ class Conductor:
                 self._begin(trial)
             case Trial() if value == showing.ENOUGH:
                 self._presenter.enough()
-            case Trial() if value in self.step.answers:
+            case Trial() as trial if value in trial.answers:
                 self._answer(value, clock, by)
 
     def enter_number(self, text: str, clock: int, *, serial: int | None = None) -> None:
@@ -459,12 +459,12 @@ class Conductor:
                 course.begun.append(clock)
                 self._publish(trial, {"event": "interval", "number": interval + 1, "time": self._time(clock)})
                 self._show(showing.during(trial, interval, may_end=self._person.early))
-            case Ended(interval=interval), Trial(begun=True) as trial:
-                course.ended.append(report)
-                self._last = report
+            case Ended(interval=interval) as ended, Trial(begun=True) as trial:
+                course.ended.append(ended)
+                self._last = ended
                 self._after(trial, interval)
-            case Stored(), Trial(begun=True) as trial:
-                course.stored = report
+            case Stored() as stored, Trial(begun=True) as trial:
+                course.stored = stored
                 self._measure(trial)
                 self._conclude()
 

@@ -258,7 +258,6 @@ class _Presenter:
         self._study, self._socket = study, end
         self._link: Link | None = None
         self._reading, self._pressed = DeviceReading(), 0
-        self._number = 0
         self._trials: dict[str, Trial] = {}
         self._next: _Prepare | None = None
         self._closed = False
@@ -268,7 +267,7 @@ class _Presenter:
         device = first.experiment.device
         try:
             if first.experiment.hardware_hands:
-                self._link = device.connect(first.experiment.rate, lambda text: self._report(Noted(text)))  # type: ignore[union-attr]
+                self._link = device.connect(first.experiment.rate, lambda text: self._report(Noted(text)))
             self._serve()
         except HapticsError as error:
             self._report(Failed(0, str(error)))
@@ -281,7 +280,7 @@ class _Presenter:
             if (order := self._next) is None:
                 self._idle(IDLE if self._link is not None else 1.0)
                 continue
-            self._next, self._number = None, order.number
+            self._next = None
             try:
                 self._present(order)
             except _Aborted:
