@@ -29,7 +29,7 @@ pytest.importorskip("viser", reason="viser is not installed (pip install 'haptic
 
 SMALL: dict[str, Any] = {
     "consent": "# Consent\n\nYou may stop at any time.",
-    "person": {"settings": {"duration": 0.4}, "between": 0.1},
+    "person": {"settings": {"duration": 4.0}, "between": 0.1},
     "rest": {"every": 1, "duration": 0.5},
     "tasks__discrimination__method": {"type": "constant_stimuli", "levels": [200.0, 400.0], "repetitions": 1},
     "tasks__discrimination__practice": [450.0],
