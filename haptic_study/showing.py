@@ -13,7 +13,6 @@ from haptic_study.session import End, Form, Page, Paused, Rest, Row, Session, St
 from haptic_study.tasks import (
     ForcedChoiceParameters,
     FreeParameters,
-    MagnitudeEstimationParameters,
     SameDifferentParameters,
     StimulusTask,
     YesNoParameters,
@@ -239,8 +238,3 @@ def _answers(rows: Sequence[Row], *, blind: bool) -> list[str]:
         cells = (answer, took) if blind else (f"{row.trial.level:g}", answer, outcome, took)
         lines.append("| " + " | ".join((str(row.trial.number), *cells)) + " |")
     return lines
-
-
-def expects_number(trial: Trial, study: Study) -> bool:
-    """Whether a trial is answered by a number."""
-    return isinstance(study.parameters.tasks[trial.task], MagnitudeEstimationParameters)
