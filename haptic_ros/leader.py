@@ -11,7 +11,6 @@ import time
 from pathlib import Path
 from typing import Any, ClassVar
 
-import numpy as np
 from haptics.msg import TrialEvent
 from rclpy.clock import ROSClock
 from rclpy.lifecycle import LifecycleState, TransitionCallbackReturn
@@ -262,23 +261,10 @@ class LeaderNode(ServoNode):
 
     def _save_timing(self, ticks: int) -> None:
         """Leave what was measured beside the bag."""
-        watch = self._watch
         folder = Path(self.config.directory)
-        figures = watch.summary(ticks) | {
-            "executed": ticks,
-            **self._lacking,
-            "scheduler": self.scheduler,
-            "refused": self.refused,
-            **self.counts(),
-        }
+        more = {**self._lacking, "scheduler": self.scheduler, "refused": self.refused, **self.counts()}
         try:
-            np.savez(  # compressed, those of an hour would take longer than an interrupted trial may
-                folder / "timing.npz",
-                begun=watch.begun[:ticks],
-                round_trip=watch.round_trip[:ticks],
-                command_age=watch.command_age[:ticks],
-            )
-            (folder / "timing.json").write_text(json.dumps(figures, allow_nan=False), encoding="utf-8")
+            self._watch.save(folder, ticks, more)
         except OSError as error:  # a full disk, say
             self.get_logger().error(f"the timing cannot be recorded: {error.filename or folder}: {error.strerror}")
 

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import contextlib
 import gc
+import json
 import math
 import os
 import threading
 import time
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -156,6 +158,17 @@ class Stopwatch:
             "missed": self.missed(0, done),
             "skipped_periods": self.skipped,
         }
+
+    def save(self, folder: Path, done: int, more: Mapping[str, Any]) -> None:
+        """Write what was measured of the ticks done as `timing.npz`, and its summary with `more` as `timing.json`.
+
+        Raises:
+            OSError: the disk is full, say.
+        """
+        ticks = {name: getattr(self, name)[:done] for name in ("begun", "round_trip", "command_age")}
+        np.savez(folder / "timing.npz", **ticks)  # compressed, an hour's would take longer than an interruption may
+        figures = self.summary(done) | {"executed": done, **more}
+        (folder / "timing.json").write_text(json.dumps(figures, allow_nan=False), encoding="utf-8")
 
     def periods(self, first: int, end: int) -> tuple[float | None, float | None]:
         """The 50th and the 99th percentile of the periods between some ticks [s]; None where there are none."""

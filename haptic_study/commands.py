@@ -6,6 +6,7 @@ import argparse
 import json
 import sys
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import wraps
 from pathlib import Path
 from typing import Any
@@ -20,13 +21,14 @@ from haptic_bench.trials.trial import new_directory
 from haptic_sim import inputs
 from haptic_sim.kernels import progress
 from haptic_sim.parameters import ParameterError, listed
-from haptic_study import file, page, repetition, sharing, tables
+from haptic_study import file, page, repetition, running, sharing, tables
 from haptic_study.analysis import estimates_of, groups, name_of, recoveries
-from haptic_study.dataset import SOURCE, Dataset
+from haptic_study.dataset import SOURCE, Dataset, Recording
 from haptic_study.journal import JournalError, write_durably
 from haptic_study.observers import ObserverParameters, observer_of
 from haptic_study.plan import check_felt, plan
 from haptic_study.presenting import PresentationError, present
+from haptic_study.session import End
 from haptic_study.simulation import observer_of_session, run_session
 
 SIMULATION = "simulation.json"
@@ -155,22 +157,89 @@ def _prepare(study: file.Study, observer: ObserverParameters) -> None:
 
 
 @_in_words
+def run(options: argparse.Namespace) -> int:
+    """`haptics study run STUDY --participant CODE`."""
+    study = file.load(options.study)
+    if options.seed is not None:
+        study = replace(study, parameters=study.parameters.model_copy(update={"seed": whole("--seed", options.seed)}))
+    session = whole("--session", options.session) or 1
+    running.device_settings(study, options.device)
+    foreseen = plan(study)
+    directory = Path(options.out or Path("trials") / study.name)
+    if (directory / SOURCE).exists():
+        dataset = Dataset.open(directory)
+        dataset.check_same(study)
+    else:
+        dataset = Dataset.create(new_directory(str(directory), study.name), study, file.find_study(options.study))
+    by = {"kind": "person", "device": options.device, "began": running.began()}
+    with dataset.held():
+        print(f"{study.name}: {foreseen}", file=sys.stderr)
+        with dataset.begin(options.participant, session, by) as recording:
+            return _conduct(dataset, recording, options, foreseen.trials[1])
+
+
+def _conduct(dataset: Dataset, recording: Recording, options: argparse.Namespace, expected: int) -> int:
+    """Conduct a session with a person, and write tables and page."""
+    ports = [
+        None if one is None else whole(name, one)
+        for name, one in (("--port", options.port), ("--experimenter-port", options.experimenter_port))
+    ]
+    progress.report = progress.Progress(lambda text: print(f"haptics: {text}", file=sys.stderr))
+    device = recording.first["by"].get("device")
+    with Interruption() as interruption:
+        problem = running.conduct(recording, device, interruption, ports=ports, expected=expected)
+    if problem:
+        print(f"haptics: {problem}", file=sys.stderr)
+    if not recording.ended:
+        print(f"haptics: haptics study resume {dataset.directory}", file=sys.stderr)
+    done = _conclude(dataset)
+    return FAILED if problem else interruption.status if interruption and not recording.ended else done
+
+
+def _open_session(dataset: Dataset, options: argparse.Namespace) -> tuple[str, int] | None:
+    """The session with a person that is to be resumed; None: there is none.
+
+    Raises:
+        ParameterError: several can be, and none is named.
+    """
+    open_ones = []
+    for participant, number in dataset.sessions():
+        if options.participant in (None, participant) and options.session in (None, str(number)):
+            session, first = dataset.replayed(participant, number)
+            if first.get("by", {}).get("kind") == "person" and not isinstance(session.step, End):
+                open_ones.append((participant, number))
+    if len(open_ones) > 1:
+        known = listed([f"{code}, session {number}" for code, number in open_ones], 12)
+        raise ParameterError([f"{dataset.directory}: sessions of {known} have not ended; add --participant CODE"])
+    return open_ones[0] if open_ones else None
+
+
+@_in_words
 def resume(options: argparse.Namespace) -> int:
     """`haptics study resume DIR`."""
     dataset = Dataset.open(Path(options.study))
     with dataset.held():
+        if (found := _open_session(dataset, options)) is not None:
+            with dataset.resume(*found) as recording:
+                _say_where(recording)
+                return _conduct(dataset, recording, options, plan(dataset.study).trials[1])
         path = dataset.directory / SOURCE / SIMULATION
         if not path.is_file():
-            raise ParameterError([f"{dataset.directory}: has no simulated participants, who alone can be resumed"])
+            raise ParameterError([f"{dataset.directory}: has no session that could be resumed"])
         wanted = inputs.read_json(inputs.read_text(path))
         for participant, number in dataset.sessions():
             with dataset.resume(participant, number) as recording:
-                if recording.ended:
-                    continue
-                answered = sum(row.status == "answered" for row in recording.session.rows)
-                cut = "" if recording.cut is None else f"; trial {recording.cut.number} was cut and is presented again"
-                print(f"participant {participant}, session {number}: {answered} trials answered{cut}")
+                if not recording.ended:
+                    _say_where(recording)
         return _simulate(dataset, wanted)
+
+
+def _say_where(recording: Recording) -> None:
+    """Say how far a session has come that is resumed."""
+    session = recording.session
+    answered = sum(row.status == "answered" for row in session.rows)
+    cut = "" if recording.cut is None else f"; trial {recording.cut.number} was cut and is presented again"
+    print(f"participant {session.participant}, session {session.number}: {answered} trials answered{cut}")
 
 
 def _simulate(dataset: Dataset, wanted: dict[str, Any], jobs: int = 0, scheduler: str = "") -> int:

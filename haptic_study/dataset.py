@@ -260,6 +260,16 @@ class Recording:
         return self._journal.path.parent
 
     @property
+    def root(self) -> Path:
+        """Directory of the study."""
+        return self.folder.parents[2]
+
+    @property
+    def entries(self) -> list[dict[str, Any]]:
+        """The journal's entries."""
+        return self._journal.entries
+
+    @property
     def ended(self) -> bool:
         """Whether the session has ended."""
         return isinstance(self.session.step, End)

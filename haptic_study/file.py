@@ -154,6 +154,28 @@ class TimeParameters(Parameters):
     page: float = quantity(60.0, unit="s", description="Expected time of a page or a questionnaire", ge=0.0, le=7200.0)
 
 
+class PersonParameters(Parameters):
+    """How the study is presented to a person; a simulated observer needs none of it."""
+
+    settings: dict[str, Any] = quantity(
+        {},
+        description="Keys of the experiment that differ for a person, as its duration: the time limit of an interval",
+    )
+    view: bool = quantity(True, description="Whether the participant sees the scene; a pointer needs it")
+    start: Literal["press", "automatic"] = quantity(
+        "press", description="Whether the participant starts each trial, or it begins as soon as it is ready"
+    )
+    early: bool = quantity(True, description="Whether the participant may end an interval before its time limit")
+    between: float = quantity(1.0, unit="s", description="Time between two intervals", ge=0.0, le=60.0)
+    feedback: bool = quantity(True, description="Whether the participant is told after practice what was right")
+    double_blind: bool = quantity(
+        False, description="Whether the experimenter's page, too, says nothing of condition, level and outcome"
+    )
+    buttons: tuple[str, ...] = quantity(
+        (), description="Answers by the buttons of the device, in their order; `continue` for pages and starts"
+    )
+
+
 class StudyParameters(Parameters):
     """A study."""
 
@@ -183,6 +205,7 @@ class StudyParameters(Parameters):
     )
     rest: RestParameters = quantity(RestParameters(), description="Rests")
     times: TimeParameters = quantity(TimeParameters(), description="Expected times")
+    person: PersonParameters = quantity(PersonParameters(), description="How the study is presented to a person")
     seed: int = quantity(0, description="Seed of orders and of the methods", ge=0)
     codes: dict[str, int] = quantity(
         {}, description="Codes of events for other recorders, by EVENT or EVENT LABEL, from 1 to 255; 0: not sent"

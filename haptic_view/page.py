@@ -72,6 +72,15 @@ FOLDED = """<style>
   body:not(:has(#controls[open])) .mantine-Tabs-root { display: none }
 }
 </style><details id="controls"><summary>controls</summary></details>"""
+KINDS = (
+    ("device", "hand of the device"),
+    ("contacts", "contacts"),
+    ("constraints", "constraints of the local model"),
+    ("forces", "forces"),
+    ("torques", "torques"),
+    ("trails", "trails"),
+    ("axes", "axes of the tool"),
+)  # of what can be shown or not
 CAMERA = ("motion", "x", "y", "z")  # along which one can look: across the motion, or along an axis
 
 
@@ -122,6 +131,8 @@ class Page:
         host, port: where it is served; the port is free.
         greatest: force that has the longest arrow [N]; it grows with greater ones.
         away: unit vector towards the eye at the start; None: from above in the plane, from the side in space.
+        panels: whether there are controls, charts and a legend beside the scene; without them neither forces nor
+            contacts, trails and axes are drawn, and what is beside the scene is left to who makes the page.
 
     Attributes:
         server: viser's, behind a gate.
@@ -139,6 +150,8 @@ class Page:
         port: int = PORT,
         greatest: float = 1.0,
         away: np.ndarray | None = None,
+        *,
+        panels: bool = True,
     ):
         require_viser()
         from haptic_view.guarded_server import GuardedServer  # imports viser
@@ -147,23 +160,35 @@ class Page:
         with contextlib.redirect_stdout(io.StringIO()):  # it says where it is; so do we
             self.server: Any = GuardedServer(host, port)
         self.address = f"http://{f'[{host}]' if ':' in host else host}:{port}/{self.server.token}"
-        self._above = np.array([0.0, 0.0, ABOVE * scene.size if scene.planar else 0.0])
         self._greatest, self._factor = greatest, 1.0
-        self._frame: Frame | None = None
         self._last_drawn = 0.0
         self._trails: dict[tuple[str, str], deque[np.ndarray]] = {}
         self._strips: deque[Frame] = deque()
-        self._shown: dict[str, bool] = {}
-        self._poses = np.full((len(scene.bodies), 7), np.nan)
+        self._shown: dict[str, bool] = {kind: panels for kind, _ in KINDS} | {"device": True}
+        self._charts: dict[str, Any] = {}
+        self._panels = panels
+        self.trial: Any = contextlib.nullcontext()
+        self.view: Any = contextlib.nullcontext()
         self._add_scene()
         self._point_cameras(towards_eye(scene, []) if away is None else away)
-        self._add_panels()
-        self.show_state("")
+        if panels:
+            self._add_panels()
+            self.show_state("")
 
     # What is drawn once
 
+    def change(self, scene: Scene) -> None:
+        """Draw another scene from now on; handles of bodies, tools and meshes are new ones."""
+        self.server.scene.reset()
+        self.scene = scene
+        self.restart()
+        self._add_scene()
+
     def _add_scene(self) -> None:
         scene, viewed = self.scene, self.server.scene
+        self._above = np.array([0.0, 0.0, ABOVE * scene.size if scene.planar else 0.0])
+        self._poses = np.full((len(scene.bodies), 7), np.nan)
+        self._frame: Frame | None = None
         self.server.gui.configure_theme(show_logo=False, show_share_button=False, brand_color=BLUE)
         viewed.set_up_direction("+y" if scene.planar else "+z")
         viewed.configure_default_lights(cast_shadow=not scene.planar)
@@ -282,17 +307,8 @@ class Page:
         self.trial = tabs.add_tab("Trial")
         self.view = tabs.add_tab("View")
         with self.view:
-            for kind, text, on in (
-                ("device", "hand of the device", True),
-                ("contacts", "contacts", True),
-                ("constraints", "constraints of the local model", True),
-                ("forces", "forces", True),
-                ("torques", "torques", True),
-                ("trails", "trails", True),
-                ("axes", "axes of the tool", True),
-            ):
-                box = gui.add_checkbox(text, on)
-                self._shown[kind] = on
+            for kind, text in KINDS:
+                box = gui.add_checkbox(text, True)
                 box.on_update(self._switch(kind, box))
             length = gui.add_slider("length of arrows", 0.2, 5.0, 0.1, 1.0)
 
@@ -310,7 +326,6 @@ class Page:
 
             fields = ((FIELD, "\u25a8", "field"),) if self.scene.fields else ()
             gui.add_html("".join(_legend(*one) for one in (*LEGEND, *fields)))
-        self._charts: dict[str, Any] = {}
         self._numbers: dict[str, Any] = {}
         self._spans: dict[str, tuple[str, tuple[float, float]]] = {}
         if not self.scene.charts:
@@ -379,7 +394,8 @@ class Page:
                 self._draw_trails()
         if slow:
             self._last_drawn = now
-            self._draw_charts(frame)
+            if self._panels:
+                self._draw_charts(frame)
 
     def _again(self) -> None:
         """Draw the last frame again, as something else is to be shown of it."""

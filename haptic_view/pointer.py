@@ -66,6 +66,16 @@ class Pointer:
         with page.trial, server.gui.add_folder("Pointer"):
             self._oriented = server.gui.add_checkbox("hold the orientation", oriented)
             server.gui.add_markdown(HELP.format(what="anything that moves" if bodies else "the hand"))
+        self.attach(bodies)
+        for (key, modifier), (label, axes, turns) in KEYS.items():
+            command = server.gui.add_command(label, hotkey=key, modifier=modifier)
+            command.on_trigger(self._step_of(np.array(axes, float), turns))
+        server.gui.add_command("hand: let go", hotkey="escape").on_trigger(self._escape)
+        server.on_client_disconnect(self._leave)
+
+    def attach(self, bodies: Bodies = MappingProxyType({})) -> None:
+        """Let the bodies be dragged that the page shows now: at first, and after it has changed its scene."""
+        page, server = self._page, self._page.server
         self._line = server.scene.add_line_segments(
             "/pointer", np.zeros((1, 2, 3)), SPRING, thickness=0.01 * page.scene.size, visible=False
         )
@@ -80,11 +90,6 @@ class Pointer:
             if place in places:
                 for modifier in (None, "shift", "cmd/ctrl"):
                     mesh.on_drag("left", modifier=modifier)(self._drag_of(*places[place]))
-        for (key, modifier), (label, axes, turns) in KEYS.items():
-            command = server.gui.add_command(label, hotkey=key, modifier=modifier)
-            command.on_trigger(self._step_of(np.array(axes, float), turns))
-        server.gui.add_command("hand: let go", hotkey="escape").on_trigger(self._escape)
-        server.on_client_disconnect(self._leave)
 
     def _drag_of(self, handle: Any, body: int) -> Any:
         """What follows a drag of a body, whose axes viser has under a handle."""
@@ -96,7 +101,7 @@ class Pointer:
                 if event.phase == "update":
                     self._follow(event)
                 else:
-                    self._let_go()
+                    self.let_go()
 
         return drag
 
@@ -155,13 +160,14 @@ class Pointer:
 
     async def _escape(self, event: Any) -> None:
         if event.client_id == self._client:
-            self._let_go()
+            self.let_go()
 
     async def _leave(self, client: Any) -> None:
         if client.client_id == self._client:
-            self._let_go()
+            self.let_go()
 
-    def _let_go(self) -> None:
+    def let_go(self) -> None:
+        """Let go, whoever holds."""
         self._client, self._key = -1, -math.inf
         self._line.visible = False
         self._sender.release()
@@ -170,7 +176,7 @@ class Pointer:
         """A sign of whoever holds; to be called often."""
         now = time.monotonic()
         if self._key > -math.inf and now > self._key + KEYS_LEFT:
-            self._let_go()
+            self.let_go()
         elif now > self._sign + REPEATED:
             self._sign = now
             self._sender.repeat()

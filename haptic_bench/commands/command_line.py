@@ -527,7 +527,7 @@ def _add_start(commands: Any) -> None:
 
 def _add_study(commands: Any) -> None:
     command = commands.add_parser("study", help="studies with people, and with simulated observers (docs/studies.md)")
-    kinds = command.add_subparsers(metavar="list|validate|simulate|resume|exclude|report", required=True)
+    kinds = command.add_subparsers(metavar="list|validate|simulate|run|resume|exclude|report", required=True)
     named = ("study", "STUDY", "name of a study in config/studies, or path of a .yaml file")
     recorded = ("study", "DIR", "directory of a study")
 
@@ -557,7 +557,21 @@ def _add_study(commands: Any) -> None:
     kind.add_argument("--jobs", metavar="N", help="N processes, by Dask; default: a fork for each core")
     kind.add_argument("--scheduler", metavar="ADDRESS", default="", help="of Dask workers elsewhere, or its file")
     kind.add_argument("--out", metavar="DIR", help="directory of the study, new or empty; default: under ./trials/")
-    add("resume", "continue the sessions that were cut", recorded)
+    kind = add("run", "run a session with a person, who has a page in the browser, as the experimenter has", named)
+    kind.add_argument(
+        "--participant", metavar="CODE", required=True, help="letters and digits with a number at the end"
+    )
+    kind.add_argument("--session", metavar="N", default="1", help="number of the session; default: %(default)s")
+    kind.add_argument("--device", metavar="NAME", help="pointer, or a device; default: that of the experiment")
+    kind.add_argument("--seed", metavar="N", help="seed of the orders; default: that of the study")
+    kind.add_argument(
+        "--out", metavar="DIR", help="directory of the study, with all its sessions; default: trials/STUDY"
+    )
+    _add_ports(kind)
+    kind = add("resume", "continue the sessions that were cut", recorded)
+    kind.add_argument("--participant", metavar="CODE", help="whose session, where several people's have not ended")
+    kind.add_argument("--session", metavar="N", help="number of that session")
+    _add_ports(kind)
     kind = add("exclude", "leave an answered trial out of the analysis, for a reason that the tables show", recorded)
     kind.add_argument("participant", metavar="PARTICIPANT", help="code of the participant")
     kind.add_argument("trial", metavar="TRIAL", help="number of the trial in the session")
@@ -565,6 +579,13 @@ def _add_study(commands: Any) -> None:
     kind.add_argument("--reason", metavar="TEXT", required=True, help="why it does not count")
     kind = add("report", "write tables and page of a study again", recorded)
     kind.add_argument("--figures", metavar="KINDS", help="write each figure as these too: pdf, png, or pdf,png")
+
+
+def _add_ports(command: argparse.ArgumentParser) -> None:
+    command.add_argument(
+        "--port", metavar="N", help="port of the participant's page; default: the first free from 8080"
+    )
+    command.add_argument("--experimenter-port", metavar="N", help="port of the experimenter's page; default: the same")
 
 
 def _add_passivity(commands: Any) -> None:

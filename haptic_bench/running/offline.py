@@ -11,6 +11,8 @@ from typing import Protocol
 from haptic_bench.experiment import Experiment, Trial
 from haptic_control.relay.ends import DeviceEnd, WorldEnd
 from haptic_drivers.devices.interface import DeviceError
+from haptic_drivers.devices.link import Source
+from haptic_drivers.events import Events
 from haptic_drivers.tool_operator import ToolOperator
 from haptic_sim.messages import (
     TOPICS,
@@ -39,11 +41,13 @@ class Loop(Protocol):
         ticks: done so far.
         tool_state: of the tool that the first hand holds, after the last tick.
         hands: the messages of each hand that holds a device, the first one first.
+        events: of an operator that is a pointer, None of other operators.
     """
 
     ticks: int
     tool_state: ToolState
     hands: list[HandLoop]
+    events: Events | None
 
     def step(self) -> None:
         """Advance by a tick.
@@ -56,9 +60,9 @@ class Loop(Protocol):
         """Give the sink what comes after the last tick."""
 
 
-def build_loop(trial: Trial, sink: Sink) -> Loop:
-    """The loop of a trial; `sink` takes (topic, tick, bytes) of every message."""
-    return _StandaloneLoop(trial, sink) if trial.experiment.standalone else LoopOfHands(trial, sink)
+def build_loop(trial: Trial, sink: Sink, source: Source | None = None) -> Loop:
+    """The loop of a trial; `sink` takes (topic, tick, bytes) of every message, `source` is of hardware's readings."""
+    return _StandaloneLoop(trial, sink) if trial.experiment.standalone else LoopOfHands(trial, sink, source)
 
 
 def simulate(
@@ -93,7 +97,7 @@ def simulate(
 class LoopOfHands:
     """The loop of devices, controllers and the tool's side; see `Loop`."""
 
-    def __init__(self, trial: Trial, sink: Sink):
+    def __init__(self, trial: Trial, sink: Sink, source: Source | None = None):
         experiment = trial.experiment
         self.ticks = 0
         tool_side: ToolSide
@@ -105,7 +109,9 @@ class LoopOfHands:
         else:
             tool_side = trial.tool_side()
         self._tool_side = tool_side
-        first, *others = self.hands = [HandLoop(name, each, sink) for name, each in trial.hands.items()]
+        self.hands = [HandLoop(name, each, sink, None if name else source) for name, each in trial.hands.items()]
+        first, *others = self.hands
+        self.events = first.driver.events
         first.tool_command, first.tool_state = ToolCommand(), tool_side.tool_state()
         for hand, held in zip(others, tool_side.hands, strict=True):
             hand.tool_command, hand.tool_state = held.command, held.state
@@ -141,11 +147,12 @@ class HandLoop:
     device_state: DeviceState
     device_command: DeviceCommand
 
-    def __init__(self, name: str, trial: Trial, sink: Sink):
+    def __init__(self, name: str, trial: Trial, sink: Sink, source: Source | None = None):
         experiment = trial.experiment
         self._sink = sink
         self._topics = {topic: topic_of(name, topic) for topic in TOPICS}
-        self._driver = trial.driver()
+        self.driver = trial.driver(source)
+        self._reads = source is not None
         self._controller = experiment.controller.build(experiment.rate)
         self.device_state, self.device_command = DeviceState(), DeviceCommand()
         self._relay = _Relay(trial, sink) if experiment.relayed else None
@@ -156,17 +163,19 @@ class HandLoop:
 
     def sense(self, tick: int) -> None:
         """The device at the beginning of a tick."""
-        self._driver.sense(tick, self.device_state)
-        if (event := self._driver.event(tick)) is not None:
+        self.driver.sense(tick, self.device_state)
+        if (event := self.driver.event(tick)) is not None:
             event.stamp(tick, self.device_state.nanoseconds)
             self.put("operator_events", tick, event)
         self.put("device_state", tick, self.device_state)
+        if self._reads:
+            self.put("device_reading", tick, self.driver.reading)
 
     def ask(self, tick: int) -> None:
         """Begin a tick: find the command to the tool."""
         self.sense(tick)
-        if self._driver.fault:
-            raise DeviceError(self._driver.fault)
+        if self.driver.fault:
+            raise DeviceError(self.driver.fault)
         arrived = self.device_state if self._relay is None else self._relay.forward(self.device_state)
         self._controller.coordinate(arrived, self.tool_state, self.tool_command)
         self.put("tool_command", tick, self.tool_command)
@@ -176,7 +185,11 @@ class HandLoop:
         self.put("tool_state", tick, self.tool_state)
         self._controller.command(self.tool_state, self.device_command)
         self.put("device_command", tick, self.device_command)
-        self._driver.actuate(self.device_command if self._relay is None else self._relay.back(self.device_command))
+        command = self.device_command if self._relay is None else self._relay.back(self.device_command)
+        if self._reads:  # hardware has the clock of the world: a command after a gap begins softly
+            self.driver.follow(command)
+        else:
+            self.driver.actuate(command)
 
 
 class _StandaloneLoop:
@@ -190,7 +203,7 @@ class _StandaloneLoop:
         self._operator = ToolOperator(
             experiment.operator, trial.table, experiment.seed, experiment.rate, trial.start, environment
         )
-        self.tool_state = self._operator.state
+        self.tool_state, self.events = self._operator.state, self._operator.events
         self._worlds = _world_states(environment, experiment, sink)
         sink("tool_state", -1, self.tool_state.to_bytes())
 

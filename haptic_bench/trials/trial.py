@@ -21,7 +21,7 @@ import numpy as np
 from haptic_bench.analysis.base import analysis_of
 from haptic_bench.analysis.claims import Findings
 from haptic_bench.analysis.health import Missed
-from haptic_bench.experiment import Trial, write_resolved
+from haptic_bench.experiment import Experiment, Trial, write_resolved
 from haptic_bench.recording import bag
 from haptic_bench.recording.samples import Samples, complete_ticks
 from haptic_bench.recording.summary import write_summary
@@ -206,21 +206,10 @@ def run_offline(
 ) -> Outcome:
     """Run and record a trial in this process; arguments as for `run_trial`."""
     experiment = write_resolved(trial.in_mode("offline"), directory).experiment
-    schedule = experiment.environment.schedule(experiment.rate) if experiment.asynchronous else None
     analysis = analysis_of(experiment)
     called = time.monotonic()
     namespace = namespace or experiment.namespace
-    book = TrialBag(
-        directory,
-        namespace,
-        experiment.rate,
-        schedule,
-        standalone=experiment.standalone,
-        relayed=experiment.relayed,
-        world_every=analysis.world_every(experiment),
-        hands=experiment.hand_names,
-        pointed=experiment.operator.EVENTS,
-    )
+    book = open_bag(experiment, directory, namespace)
     started = time.monotonic()
     finished, reason = False, ""
     try:
@@ -235,6 +224,22 @@ def run_offline(
         reason = cannot_record(error, directory / "bag")
     status = "failed" if reason else "done" if finished else "interrupted"
     return Outcome(status, reason, started - called, time.monotonic() - started, f"/{namespace}")
+
+
+def open_bag(experiment: Experiment, directory: Path, namespace: str) -> TrialBag:
+    """The bag of a trial whose ticks follow each other in one process, in a directory with its `experiment.yaml`."""
+    return TrialBag(
+        directory,
+        namespace,
+        experiment.rate,
+        experiment.environment.schedule(experiment.rate) if experiment.asynchronous else None,
+        standalone=experiment.standalone,
+        relayed=experiment.relayed,
+        world_every=analysis_of(experiment).world_every(experiment),
+        hands=experiment.hand_names,
+        pointed=experiment.operator.EVENTS,
+        hardware=experiment.hardware_hands,
+    )
 
 
 def conclude(
