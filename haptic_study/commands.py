@@ -26,6 +26,7 @@ from haptic_study.analysis import estimates_of, groups, name_of, recoveries
 from haptic_study.dataset import SOURCE, Dataset, Recording
 from haptic_study.journal import JournalError, write_durably
 from haptic_study.observers import ObserverParameters, observer_of
+from haptic_study.outlets import mark_of, open_outlets, send
 from haptic_study.plan import check_felt, plan
 from haptic_study.presenting import PresentationError, present
 from haptic_study.session import End
@@ -185,9 +186,16 @@ def _conduct(dataset: Dataset, recording: Recording, options: argparse.Namespace
         for name, one in (("--port", options.port), ("--experimenter-port", options.experimenter_port))
     ]
     progress.report = progress.Progress(lambda text: print(f"haptics: {text}", file=sys.stderr))
-    device = recording.first["by"].get("device")
-    with Interruption() as interruption:
-        problem = running.conduct(recording, device, interruption, ports=ports, expected=expected)
+    device, study = recording.first["by"].get("device"), dataset.study
+    with Interruption() as interruption, open_outlets(options.outlet, study.parameters.codes) as outlets:
+        problem = running.conduct(
+            recording,
+            device,
+            interruption,
+            ports=ports,
+            expected=expected,
+            subscribers=[lambda step, event: send(outlets, mark_of(study, step, event))],
+        )
     if problem:
         print(f"haptics: {problem}", file=sys.stderr)
     if not recording.ended:

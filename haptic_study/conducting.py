@@ -27,6 +27,7 @@ from haptic_sim.parameters import ParameterError
 from haptic_study import showing
 from haptic_study.dataset import Recording
 from haptic_study.intervals import Begun, Ended, Failed, Gone, Noted, Pressed, Ready, Report, Stored
+from haptic_study.outlets import OutletError
 from haptic_study.session import End, Form, Page, Paused, Rest, Step, Trial
 from haptic_study.showing import Screen, State
 from haptic_study.tasks import FreeParameters
@@ -37,8 +38,9 @@ CONTROLS = ("pause", "resume", "repeat", "drop", "stop")
 """What an experimenter can do; `repeat` and `drop` are of the trial that is presented."""
 
 Subscriber = Callable[[Step, Mapping[str, Any]], object]
-"""Called with the step at which an event of the session is applied, and the event, which has its time [s]; and, with
-the event `interval` and its `number` from 1 on, at the beginning of each interval, and with `end` at the end."""
+"""Called with the step at which an event of the session is applied, and the event, which has its time [s]; also with
+`open` at the beginning, with `interval` and its `number` from 1 on as each interval begins, and with `end` at the end.
+An answer is told when it is given, before it is recorded. After an OutletError the session is paused."""
 
 
 class Presenter(Protocol):
@@ -116,9 +118,11 @@ class Conductor:
         self._freed: int | None = None  # when the last trial was answered [ns]
         self._last: Ended | None = None
         self._rest_until, self._paused = 0, "interrupted"  # why the trial was cut that is presented again
+        self._unsent = ""  # what subscribers could not send
         self.screen, self.serial, self.present, self.problem = Screen(""), 0, 0, ""
         if recording.cut is not None:
             self._note(f"trial {recording.cut.number} was cut and is presented again")
+        self._publish(self.step, {"event": "open", "time": recording.time})
         self._enter()
 
     # The state
@@ -204,13 +208,18 @@ class Conductor:
         """
         step, timed = self.step, {**event, "time": self._time(clock)}
         self._recording.apply(timed)
-        self._publish(step, timed)
+        if event["event"] != "answer":  # it was told when it was given
+            self._publish(step, timed)
         if self.ended and event["event"] != "exclude":
             self._publish(self.step, {"event": "end", "time": timed["time"]})
 
     def _publish(self, step: Step, event: Mapping[str, Any]) -> None:
         for subscriber in self._subscribers:
-            subscriber(step, event)
+            try:
+                subscriber(step, event)
+            except OutletError as error:
+                self._unsent = str(error)
+                self._note(self._unsent)
 
     # Steps
 
@@ -362,6 +371,7 @@ class Conductor:
         course = self._course
         if isinstance(self.step, Trial) and len(course.ended) == self.step.intervals and course.answer is None:
             course.answer, course.answered, course.by = answer, clock, by
+            self._tell_answer(self.step)
             self._show(showing.storing(self.step))
             self._conclude()
 
@@ -387,6 +397,9 @@ class Conductor:
 
     def wait(self) -> None:
         """Time has passed."""
+        unsent, self._unsent = self._unsent, ""
+        if unsent and not isinstance(self.step, Paused | End):
+            self._pause(unsent)
         if isinstance(self.step, Rest):
             self._show(showing.of_rest(max(0.0, 1e-9 * (self._rest_until - self._clock()))))
 
@@ -481,8 +494,13 @@ class Conductor:
         """The answer of a free manipulation, which is measured."""
         task, course = self._session.study.parameters.tasks[trial.task], self._course
         if isinstance(task, FreeParameters) and course.stored is not None:
-            course.answer = "success" if task.success.holds(course.stored.metrics) else "failure"
+            course.answer = task.answer_to(course.stored.metrics)
             course.answered = course.ended[-1].time
+            self._tell_answer(trial)
+
+    def _tell_answer(self, trial: Trial) -> None:
+        given = {"trial": trial.number, "answer": self._course.answer, "time": self._time(self._course.answered)}
+        self._publish(trial, {"event": "answer"} | given)
 
     def _press_button(self, button: int, clock: int) -> None:
         """A button of the device: an answer, or what goes on."""

@@ -277,7 +277,13 @@ def open_outlets(texts: Sequence[str], codes: Mapping[str, int] | None = None) -
 
 
 def mark_of(study: Study, step: Step, event: Event) -> Mark:
-    """An event as other recorders have it, applied at a step of the session."""
+    """An event as other recorders have it, at a step of the session.
+
+    Args:
+        study: with the codes.
+        step: at which the event is applied.
+        event: of the session; or `open`, `interval` with its `number` from 1 on, or `end`, which no journal has.
+    """
     name, labels = str(event.get("event")), list[str]()
     match name, step:
         case ("continue", Page(name=label)) | ("form", Form(name=label)):
@@ -286,20 +292,12 @@ def mark_of(study: Study, step: Step, event: Event) -> Mark:
             labels = [str(event.get("answer"))]
         case (("begin" | "repeat" | "drop"), Trial()):
             labels = [step.condition.label, step.task]
+        case "interval", Trial():
+            labels = [str(event["number"]), step.condition.label, step.task]
     given = code_of(study.parameters.codes, name, labels)
-    shown = f"{name} {labels[0]}" if name in ("answer", "form") else name
-    return Mark(float(event.get("time", float("nan"))), given, shown, int(event.get("trial") or 0))
-
-
-def end_of(study: Study, time: float) -> Mark:
-    """The end of a session."""
-    return Mark(time, code_of(study.parameters.codes, "end"), "end")
-
-
-def interval_of(study: Study, trial: Trial, number: int, time: float) -> Mark:
-    """The beginning of an interval of a trial, with its number from 1 on; a front end sends it, no journal has it."""
-    given = code_of(study.parameters.codes, "interval", [str(number), trial.condition.label, trial.task])
-    return Mark(time, given, f"interval {number}", trial.number)
+    shown = f"{name} {labels[0]}" if name in ("answer", "form", "interval") else name
+    trial = step.number if name == "interval" and isinstance(step, Trial) else int(event.get("trial") or 0)
+    return Mark(float(event.get("time", float("nan"))), given, shown, trial)
 
 
 def send(outlets: Sequence[Outlet], mark: Mark) -> None:

@@ -24,7 +24,7 @@ from haptic_study.codes import Mark, code_of
 from haptic_study.dataset import Dataset
 from haptic_study.file import SESSION, ItemParameters
 from haptic_study.journal import write_durably
-from haptic_study.outlets import end_of, mark_of
+from haptic_study.outlets import mark_of
 from haptic_study.session import End, Row, Session
 
 NONE = "n/a"
@@ -158,7 +158,7 @@ def marked(dataset: Dataset, participant: str, number: int) -> tuple[Session, di
     )
     if isinstance(session.step, End):  # after which a trial may have been excluded
         last = max(i for i, mark in enumerate(marks) if mark.name != "exclude")
-        marks.insert(last + 1, end_of(study, marks[last].time))
+        marks.insert(last + 1, mark_of(study, session.step, {"event": "end", "time": marks[last].time}))
     return session, first, marks
 
 

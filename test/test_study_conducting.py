@@ -14,7 +14,8 @@ from haptic_study.conducting import CLOSED, Conductor
 from haptic_study.dataset import Dataset, Recording
 from haptic_study.file import Study
 from haptic_study.intervals import Begun, Ended, Failed, Gone, Pressed, Ready, Stored
-from haptic_study.session import End, Paused, Trial
+from haptic_study.outlets import OutletError, mark_of
+from haptic_study.session import End, Paused, Step, Trial
 from haptic_study.tables import events
 
 PERSON = {"kind": "person", "device": "pointer"}
@@ -130,7 +131,32 @@ def test_a_session_from_consent_to_end(tmp_path: Path) -> None:
     answered = [one for one in entries if one["event"] == "answer"]
     assert all(one["missed"] == [3, 3] and one["by"] == "key" for one in answered)
     assert conductor.screen.progress == 1.0 and "Thank you" in conductor.screen.text
-    assert told[-1] == "end" and told.count("interval") == 24 and told.count("answer") == 12
+    assert told[0] == "open" and told[-1] == "end" and told.count("interval") == 24 and told.count("answer") == 12
+
+
+def test_codes_are_sent_when_things_happen_and_a_session_is_paused_when_they_cannot_be(tmp_path: Path) -> None:
+    sent: list[str] = []
+    study = small()
+
+    def send(step: Step, event: Mapping[str, Any]) -> None:
+        mark = mark_of(study, step, event)
+        if len(sent) == 5:
+            raise OutletError("serial port /dev/x: code 20 of answer 1 was not sent: gone")
+        sent.append(f"{mark.name}: {mark.code}, trial {mark.trial}")
+
+    front = begin(tmp_path, study, subscribers=[send])
+    front.to_trial()
+    before = len(sent)
+    sent[:] = sent[:0]
+    front.present(stored=False)
+    assert sent == ["begin: 10, trial 1", "interval 1: 11, trial 1", "interval 2: 11, trial 1"] and before
+    front.press("1")
+    assert sent[3:] == ["answer 1: 20, trial 1"], "before it is recorded"
+    front.conductor.receive(Stored(front.presented.number, {}))
+    assert sent[3:] == ["answer 1: 20, trial 1"], "not twice"
+    front.present(stored=False)
+    front.conductor.wait()
+    assert isinstance(front.conductor.step, Paused) and "was not sent: gone" in front.conductor.step.reason
 
 
 def test_an_answer_waits_until_the_trial_is_on_the_disk(tmp_path: Path) -> None:

@@ -567,11 +567,11 @@ def _add_study(commands: Any) -> None:
     kind.add_argument(
         "--out", metavar="DIR", help="directory of the study, with all its sessions; default: trials/STUDY"
     )
-    _add_ports(kind)
+    _add_presentation(kind)
     kind = add("resume", "continue the sessions that were cut", recorded)
     kind.add_argument("--participant", metavar="CODE", help="whose session, where several people's have not ended")
     kind.add_argument("--session", metavar="N", help="number of that session")
-    _add_ports(kind)
+    _add_presentation(kind)
     kind = add("exclude", "leave an answered trial out of the analysis, for a reason that the tables show", recorded)
     kind.add_argument("participant", metavar="PARTICIPANT", help="code of the participant")
     kind.add_argument("trial", metavar="TRIAL", help="number of the trial in the session")
@@ -581,7 +581,14 @@ def _add_study(commands: Any) -> None:
     kind.add_argument("--figures", metavar="KINDS", help="write each figure as these too: pdf, png, or pdf,png")
 
 
-def _add_ports(command: argparse.ArgumentParser) -> None:
+def _add_presentation(command: argparse.ArgumentParser) -> None:
+    command.add_argument(
+        "--outlet",
+        metavar="OUTLET",
+        action="append",
+        default=[],
+        help="send codes of events to other recorders: ros, serial:PORT, parallel:PORT or lsl; may be repeated",
+    )
     command.add_argument(
         "--port", metavar="N", help="port of the participant's page; default: the first free from 8080"
     )
