@@ -11,10 +11,11 @@ The tables beside `sourcedata` follow from these (`tables`). One program at a ti
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import json
 import re
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -60,6 +61,7 @@ class Dataset:
         journal.write_durably(source / "study.yaml", text)
         about = {
             "digest": study.digest,
+            "file_digest": _digest(text),
             "folder": str(study.folder),
             "file": None if file is None else str(file.resolve()),
             "versions": versions(),
@@ -77,19 +79,20 @@ class Dataset:
         source = directory / SOURCE
         try:
             about = inputs.read_json(inputs.read_text(source / "study.json"))
-            digest, folder = about["digest"], Path(about["folder"])
+            digest, written, folder = about["digest"], about["file_digest"], Path(about["folder"])
+            text = inputs.read_text(source / "study.yaml")
         except (inputs.InputError, KeyError, TypeError) as error:
-            problem = f"{directory}: is not the directory of a study ({SOURCE}/study.json is missing or damaged)"
+            problem = f"{directory}: is not the directory of a study (files in {SOURCE} are missing or damaged)"
             raise ParameterError([problem]) from error
-        study = study_of(inputs.read_mapping(source / "study.yaml"), folder)
-        if study.digest != digest:
+        if (found := _digest(text)) != written:
             raise ParameterError(
                 [
-                    f"{source / 'study.yaml'}: was changed after the study began (digest {study.digest[:12]}, "
-                    f"{digest[:12]} expected): restore it, or begin another study with --out"
+                    f"{source / 'study.yaml'}: was changed after the study began (digest {found[:12]}, "
+                    f"{written[:12]} expected): restore it, or begin another study with --out"
                 ]
             )
-        return cls(directory, study)
+        study = study_of(inputs.read_mapping(source / "study.yaml"), folder)
+        return cls(directory, replace(study, begun=digest))  # keys that came later have their defaults
 
     def check_same(self, study: Study) -> None:
         """Refuse to continue with a study whose file has changed since it began.
@@ -97,8 +100,8 @@ class Dataset:
         Raises:
             ParameterError: it has; the text names the keys.
         """
-        if study.digest != self.study.digest:
-            before, now = self.study.document, study.document
+        before, now = self.study.document, study.document
+        if before != now:
             changed = list(_changed(before, now))
             problem = f"study {study.name}: has changed since it began in {self.directory}: {listed(changed, 5)}"
             raise ParameterError([f"{problem}; restore the file, or begin another study with --out"])
@@ -293,6 +296,10 @@ class Recording:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()
 
 
 def _changed(before: Any, now: Any, key: str = "") -> Iterator[str]:

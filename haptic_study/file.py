@@ -312,11 +312,13 @@ class Study:
         parameters: its keys.
         experiment: content of the experiment's file.
         folder: in which other files of the experiment are looked for.
+        begun: digest that a recorded study had when it began; empty: that of what it says now.
     """
 
     parameters: StudyParameters
     experiment: Mapping[str, Any]
     folder: Path
+    begun: str = ""
 
     @property
     def name(self) -> str:
@@ -332,6 +334,8 @@ class Study:
     @property
     def digest(self) -> str:
         """Digest of `document`, which changes with any key of study or experiment."""
+        if self.begun:
+            return self.begun
         text = json.dumps(self.document, sort_keys=True, ensure_ascii=False, separators=(",", ":"))
         return hashlib.sha256(text.encode()).hexdigest()
 

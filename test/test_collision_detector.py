@@ -215,7 +215,7 @@ def test_what_has_no_contacts_is_refused() -> None:
         Scene(floor(), floor(1.0), pairs=[(0, 1)])
     with pytest.raises(ValueError, match=r"cluster = -1 m: must be finite and >= 0"):
         Scene(floor(), coal.Box(*CUBE), cluster=-1.0)
-    with pytest.raises(ValueError, match=r"friction \(1, 1\): must be \(1,\) and \(1, 2\)"):
+    with pytest.raises(ValueError, match=r"friction \(1, 1\) and resistance \(1, 2\): must be \(1,\), \(1, 2\)"):
         Scene(floor(), coal.Box(*CUBE), friction=np.zeros((1, 1)))
 
 

@@ -152,7 +152,7 @@ def test_a_value_of_several_types_is_said_once() -> None:
 
 
 def test_a_part_that_is_named_is_said_by_the_key_that_holds_the_name() -> None:
-    names = "must be one of 'haptics', 'mujoco', 'external'"
+    names = "must be one of 'haptics', 'mujoco', 'external', 'robot', 'ros_robot'"
     expected = {
         "environment.engine = x: " + names: "x",
         "environment.engine.type = x: " + names: {"type": "x"},

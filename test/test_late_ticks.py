@@ -20,7 +20,7 @@ def record(name: str, first: int, settings: dict[str, object], ticks: int = 60) 
     loop.ticks = first
     (hand,) = loop.hands
     hand.tool_state.tick = first - 1  # by which a tool counts its steps
-    hand._driver.activate(first)
+    hand.driver.activate(first)
     found = []
     for tick in range(first, first + ticks):
         loop.step()

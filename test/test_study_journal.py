@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import errno
+import hashlib
+import json
 import os
 import signal
 import sys
@@ -13,6 +15,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import yaml
 from study_sessions import BY, event_of, small
 
 from haptic_sim.parameters import ParameterError
@@ -133,6 +136,24 @@ def test_a_study_that_changed_is_refused(tmp_path: Path) -> None:
         Dataset.open(tmp_path)
     with pytest.raises(ParameterError, match="is not the directory of a study"):
         Dataset.open(tmp_path / "nothing")
+
+
+def test_a_study_that_began_before_there_was_a_key_goes_on(tmp_path: Path) -> None:
+    dataset = begun(tmp_path)
+    with dataset.begin("01", 1, BY):
+        pass
+    digest, source = dataset.study.digest, tmp_path / "sourcedata"
+    document = yaml.safe_load((source / "study.yaml").read_text())
+    del document["codes"]
+    text = yaml.safe_dump(document)
+    (source / "study.yaml").write_text(text)
+    about = json.loads((source / "study.json").read_text())
+    (source / "study.json").write_text(json.dumps(about | {"file_digest": hashlib.sha256(text.encode()).hexdigest()}))
+    again = Dataset.open(tmp_path)
+    assert again.study.digest == digest
+    again.check_same(small())
+    with again.resume("01", 1) as recording:
+        assert recording.session.number == 1
 
 
 def test_a_session_that_was_cut_goes_on_with_the_same_trial(tmp_path: Path) -> None:

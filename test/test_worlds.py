@@ -694,8 +694,8 @@ NOT_A_BODY = "the greatest of its principal moments (1, 1, 3 kg m^2) must be at 
         (
             ball(masss=1),
             "scene.bodies.ball.masss: unknown key; did you mean mass? (known: restitution, friction_static, "
-            "friction_kinetic, shapes, mass, density, gravity_compensation, inertia, centre_of_mass, position, "
-            "rotation, joint, velocity, damping, turn_damping)",
+            "friction_kinetic, friction_rolling, friction_torsional, shapes, mass, density, gravity_compensation, "
+            "inertia, centre_of_mass, position, rotation, joint, velocity, damping, turn_damping)",
         ),
         (
             ball(shapes=[{"type": "plane"}]),

@@ -13,8 +13,7 @@ from __future__ import annotations
 import struct
 import zlib
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
-from itertools import chain
+from dataclasses import dataclass
 
 from mcap.data_stream import RecordBuilder
 from mcap.opcode import Opcode
@@ -43,19 +42,19 @@ Entry = tuple[int, int, bytes, int]
 """A message: channel, log time [ns], data, publish time [ns]."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Part:
-    """A part of a file, as the index has to know it.
+    """A part of a file, as the index has to know it; these stay in memory, so they are small.
 
     Attributes:
         end: where it ends in the file [B].
         index: of a chunk or of metadata; None of the head.
-        counts: number of messages by channel, in the order in which the channels have their first message.
+        counts: of a chunk: number of messages of each channel, in the order of `index.message_index_offsets`.
     """
 
     end: int
     index: ChunkIndex | MetadataIndex | None = None
-    counts: Mapping[int, int] = field(default_factory=dict)
+    counts: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -116,7 +115,7 @@ class McapLayout:
             at += FRAME.size + len(index)
         length = at - begin - len(chunk)
         found = ChunkIndex(len(chunk), begin, "", len(content), end, length, offsets, start, len(content))
-        counts = {channel: len(entries) // 2 for channel, entries in indexes.items()}
+        counts = tuple(len(entries) // 2 for entries in indexes.values())
         return b"".join(behind), Part(at, found, counts)
 
     def metadata(self, name: str, values: Mapping[str, str], parts: Sequence[Part]) -> tuple[bytes, Part]:
@@ -176,11 +175,12 @@ class McapLayout:
 
 def contents(parts: Iterable[Part]) -> Contents:
     """What some parts hold together."""
-    chunks = [part for part in parts if isinstance(part.index, ChunkIndex)]
+    chunks = [(part.index, part.counts) for part in parts if isinstance(part.index, ChunkIndex)]
     counts: dict[int, int] = {}
-    for channel, count in chain.from_iterable(part.counts.items() for part in chunks):
-        counts[channel] = counts.get(channel, 0) + count
-    indexes = [part.index for part in chunks if isinstance(part.index, ChunkIndex)]
+    for index, found in chunks:
+        for channel, count in zip(index.message_index_offsets, found, strict=True):
+            counts[channel] = counts.get(channel, 0) + count
+    indexes = [index for index, _ in chunks]
     start = min((index.message_start_time for index in indexes), default=None)
     return Contents(counts, start, max((index.message_end_time for index in indexes), default=0))
 
