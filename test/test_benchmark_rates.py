@@ -41,6 +41,7 @@ def test_a_wall_at_the_servo_rate_is_entered_by_less_than_a_tick(cells: dict[tup
     assert cells["held", 1000].penetration < 3.0 * speed / rates.SERVO
 
 
+@pytest.mark.exhaustive
 def test_what_each_of_them_is_for_shows(cells: dict[tuple[str, int], Cell]) -> None:
     full, predicted, jumps, held = (cells[name, 20] for name in list(rates.CONTENDERS) if (name, 20) in cells)
     assert predicted.penetration < 0.1 * full.penetration < full.penetration < 2 * 0.131 * 2 / 20
@@ -73,6 +74,7 @@ def test_a_step_is_between_ticks_without_collisions() -> None:
     assert rates.largest_step(samples) < 2.0 * 8000.0 * 1.3e-4
 
 
+@pytest.mark.exhaustive
 @pytest.mark.drawn
 def test_the_page_has_all_cells(cells: dict[tuple[str, int], Cell], tmp_path: Path) -> None:
     page = rates.write(list(cells.values()), tmp_path / "new")

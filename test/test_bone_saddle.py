@@ -22,6 +22,7 @@ def test_the_claims_hold(run: Run) -> None:
     assert bone["as"] == "field" and bone["triangles"] > 200_000 and bone["error"] <= 0.00025
 
 
+@pytest.mark.exhaustive
 def test_claims_fail_for_other_trials(run: Run) -> None:
     samples, at = run.samples, len(run.samples) // 2
     assert run.holds(samples.with_columns({"env_fy": samples["env_fy"] + 0.3}))["normal"] is False
@@ -49,6 +50,7 @@ def test_it_needs_bone_and_probe() -> None:
         load("rolling_touch", "analysis=bone_saddle")
 
 
+@pytest.mark.exhaustive
 def test_figures_are_drawn(run: Run) -> None:
     findings = run.analysis.analyse(run.trial, run.samples)
     figure = run.analysis.figures(run.trial, run.samples, findings)[0]

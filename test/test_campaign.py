@@ -47,6 +47,7 @@ def test_a_process_that_is_left_is_found_and_ended() -> None:
     assert done.returncode == 0, done.stderr
 
 
+@pytest.mark.exhaustive
 def test_a_case_of_files_refuses_them_all_and_repeats(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(inputs, "BATCH", 4)
     for number in range(6):

@@ -41,6 +41,7 @@ def test_all_claims_hold(default: tuple[Trial, Samples, Findings]) -> None:
     assert [statement.name for statement in analysis.CLAIMS] == names
 
 
+@pytest.mark.exhaustive
 def test_the_steepest_slope_goes_to_a_limit(default: tuple[Trial, Samples, Findings]) -> None:
     (claim,) = [claim for claim in default[2].claims if claim.name == "no_jump"]
     assert set(claim.measured) == {
@@ -50,6 +51,7 @@ def test_the_steepest_slope_goes_to_a_limit(default: tuple[Trial, Samples, Findi
         assert ratio == pytest.approx(1.0, abs=0.05)
 
 
+@pytest.mark.exhaustive
 def test_constraints_are_met_from_the_end_of_their_fade_on(default: tuple[Trial, Samples, Findings]) -> None:
     _, samples, _ = default
     time = samples["time"]
@@ -61,6 +63,7 @@ def test_constraints_are_met_from_the_end_of_their_fade_on(default: tuple[Trial,
     assert samples["residual_holonomic"].max() < 1e-12
 
 
+@pytest.mark.exhaustive
 def test_forces_begin_and_end_at_zero(default: tuple[Trial, Samples, Findings]) -> None:
     _, samples, _ = default
     time = samples["time"]
@@ -82,6 +85,7 @@ def test_constraints_hold_with_every_method(method: str) -> None:
     assert {claim.name: claim.holds for claim in found.claims}["no_jump"] is None
 
 
+@pytest.mark.exhaustive
 def test_switched_at_once_it_jumps(default: tuple[Trial, Samples, Findings]) -> None:
     chosen, _, findings = default
     abrupt = analysis.variant(chosen, analysis.ABRUPT)

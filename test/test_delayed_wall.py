@@ -51,6 +51,7 @@ def test_a_run_of_any_guard_is_compared_with_the_same_runs(guard: str) -> None:
         assert found == other.experiment
 
 
+@pytest.mark.exhaustive
 def test_without_delay_the_hand_feels_wall_and_coupling_in_series(runs: Runs) -> None:
     own, found = runs
     expected = 1.0 / (1.0 / 8000.0 + 1.0 / 1000.0)
@@ -76,6 +77,7 @@ def test_waves_that_are_held_do_not_feel_jitter() -> None:
     assert free["hand_px"].max() > constant["hand_px"].max() + 1e-3
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize(
     ("claim", "run", "wrong"),
     [
@@ -98,6 +100,7 @@ def test_what_is_otherwise_fails(claim: str, run: str, wrong: Callable[[Samples]
     assert verdicts(own, found | {run: wrong(found[run])})[claim] is False
 
 
+@pytest.mark.exhaustive
 def test_claims_are_open_without_the_other_runs(runs: Runs) -> None:
     own, found = runs
     findings = ANALYSIS.analyse(own, found[label("wave", 0.025)], compare=False)

@@ -139,6 +139,7 @@ def test_claims_hold_and_each_has_a_wrong_trial(name: str) -> None:
     assert {claim for of, claim, _ in WRONG if of == name} | by_reference == set(NAMES[name])
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("row", range(len(WRONG)))
 def test_a_wrong_trial_fails(row: int) -> None:
     name, claim, mutation = WRONG[row]

@@ -196,6 +196,7 @@ def test_each_claim_has_a_mutation_and_is_what_is_known_of_it(name: str, analyse
     assert found == {claim: claim not in FAIL.get(name, []) for claim in declared}
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize(("analysis", "claim", "row"), ROWS)
 def test_a_run_that_is_wrong_turns_the_claim(
     analysis: str, claim: str, row: int, analyses: dict[str, Compared]

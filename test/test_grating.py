@@ -39,6 +39,7 @@ def test_all_claims_hold(run: Run, references: Mapping[str, Samples]) -> None:
     assert judged(run, references) == dict.fromkeys(names(grating.ANALYSIS.CLAIMS), True)
 
 
+@pytest.mark.exhaustive
 def test_each_claim_can_fail(run: Run, references: Mapping[str, Samples]) -> None:
     def altered(kind: str, **factors: float) -> dict[str, Samples]:
         return {
@@ -87,6 +88,7 @@ def test_damping_and_stiffness_of_a_step_are_at_the_limit_together() -> None:
             assert bool(np.abs(np.linalg.eigvals(step)).max() < 1.0) is stable
 
 
+@pytest.mark.exhaustive
 def test_the_motion_is_that_of_an_independent_integration(run: Run) -> None:
     """A point under held forces of the closed-form potential, along the arm's path of half a cosine."""
     trial = grating.variants_of(run.trial)["inside, 0.2 mm, 1 kHz"]
@@ -110,6 +112,7 @@ def test_the_motion_is_that_of_an_independent_integration(run: Run) -> None:
         x, v = x + T * v + 0.5 * T * T * a, v + T * a
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("label", ["inside, 0.05 mm, 1 kHz", "inside, 0.2 mm, 5 kHz", "inside, 1 mm, 10 kHz"])
 def test_the_sum_of_energies_never_grows_while_the_hand_rests(
     run: Run, references: Mapping[str, Samples], label: str
@@ -125,6 +128,7 @@ def test_the_sum_of_energies_never_grows_while_the_hand_rests(
     assert total[rests][0] - total[rests][-1] > 1e-7  # and it does fall
 
 
+@pytest.mark.exhaustive
 def test_what_the_hold_generates_is_the_numerical_energy_of_the_tool(
     run: Run, references: Mapping[str, Samples]
 ) -> None:
@@ -134,6 +138,7 @@ def test_what_the_hold_generates_is_the_numerical_energy_of_the_tool(
         np.testing.assert_allclose(numerical[:-1], stroke.generated[: len(numerical) - 1], atol=1e-12)
 
 
+@pytest.mark.exhaustive
 def test_the_groove_of_the_claim_is_too_sharp_for_the_force_at_rest(
     run: Run, references: Mapping[str, Samples]
 ) -> None:
@@ -159,6 +164,7 @@ def test_what_the_analysis_needs_is_named() -> None:
             load("grating", *settings)
 
 
+@pytest.mark.exhaustive
 def test_another_grating_of_the_trial_is_none_of_those_that_are_compared(run: Run) -> None:
     assert run.analysis.label(run.trial) == "images, 1 kHz"
     other = grating.variant(run.trial, RATES[0], 2.0 * SHALLOW, 500.0)

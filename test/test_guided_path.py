@@ -34,6 +34,7 @@ def test_the_guide_leads_past_the_ball_and_the_energies_are_those_of_closed_form
     assert run.holds(compare=True) == dict.fromkeys(names(guided_path.ANALYSIS.CLAIMS), True)
 
 
+@pytest.mark.exhaustive
 def test_claims_fail_for_other_trials(run: Run) -> None:
     samples = run.samples
     straight = samples.with_columns({"tool_py": 0.0 * samples["tool_py"], "tool_pz": 0.0 * samples["tool_pz"]})
@@ -56,6 +57,7 @@ def test_unknown_fields_are_not_switched() -> None:
         Run("guided_path", "environment.fields={guide: 2}")
 
 
+@pytest.mark.exhaustive
 def test_a_local_model_lets_the_fields_of_the_tool_act_at_the_servo_rate(run: Run) -> None:
     """Among no other bodies it is the world itself: the same motion, but for the representation of its inertia."""
     settings = ("analysis=trial", "local_model={type: full, dynamics: current}", "environment.rate=60")
@@ -64,6 +66,7 @@ def test_a_local_model_lets_the_fields_of_the_tool_act_at_the_servo_rate(run: Ru
         assert np.abs(local[name] - run.samples[name]).max() < 1e-6 + 1e-6 * np.abs(run.samples[name]).max()
 
 
+@pytest.mark.exhaustive
 def test_fields_are_drawn(run: Run) -> None:
     scene = build_scene(run.trial)
     assert {name for name, _ in scene.fields} == {"guide", "oil", "ball"}

@@ -52,6 +52,7 @@ def momenta(environment: Environment) -> tuple[np.ndarray, np.ndarray]:
     return linear, angular
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("method", ["penalty", "impulse_augmented", "frictional_impulses", "constraint", "hybrid"])
 def test_momentum_is_what_the_hands_give(method: Method) -> None:
     """Two tools press a third body between them, off its middle: contacts change no momentum of the whole."""

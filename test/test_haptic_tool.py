@@ -51,6 +51,7 @@ def test_it_feels_what_it_presses_on() -> None:
     assert sum(forces) == pytest.approx(2.0 * 9.81 + 3.0, rel=0.02)
 
 
+@pytest.mark.exhaustive
 def test_the_hand_may_have_a_thread_of_its_own() -> None:
     model, data, tool = opened()
     done = threading.Event()

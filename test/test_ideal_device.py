@@ -31,6 +31,7 @@ def test_without_motors_limits_friction_and_encoders_nothing_changes_but_the_int
     assert found["at_limit"] == {"device": 0.0, "ideal": None}
 
 
+@pytest.mark.exhaustive
 def test_the_report_shows_what_the_device_changes(tmp_path: Path) -> None:
     trial = run("corner_peg", PANTOGRAPH, duration=0.3, out=tmp_path / "trial")
     found = read_summary(tmp_path / "trial")["ideal_device"]

@@ -262,6 +262,7 @@ def test_each_claim_has_a_mutation_and_is_what_is_known_of_it(name: str, analyse
     assert analyses[name].holds(unaltered) == {claim: published(name, claim) for claim in declared}
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize(("analysis", "claim", "row"), ROWS)
 def test_a_trial_that_is_wrong_turns_the_claim(
     analysis: str, claim: str, row: int, analyses: dict[str, Compared]

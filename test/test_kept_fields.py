@@ -39,6 +39,7 @@ def test_the_second_field_is_the_first_one(cache: Path) -> None:
     assert "kept from before" in second.summary and "signed distance field" in second.summary
 
 
+@pytest.mark.exhaustive
 def test_automatic_takes_a_field_where_there_are_too_many_triangles(
     cache: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

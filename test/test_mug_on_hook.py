@@ -25,11 +25,13 @@ def test_the_hull_has_no_opening() -> None:
     assert holds["through"] is False and holds["passive"] is True  # where it rests is within the error of the hull
 
 
+@pytest.mark.exhaustive
 def test_a_mug_that_rests_elsewhere_is_found(run: Run) -> None:
     lower = run.samples.with_columns({"tool_pz": run.samples["tool_pz"] - 0.003 * (run.samples["time"] > 2.5)})
     assert run.holds(lower)["hangs"] is False
 
 
+@pytest.mark.exhaustive
 def test_mass_is_that_of_the_mug_and_not_of_its_hull(run: Run) -> None:
     """Its centre of mass is on the side of the handle, and below the middle, where the bottom is."""
     world = run.trial.world
@@ -45,6 +47,7 @@ def test_it_needs_mug_and_hook() -> None:
         load("rolling_touch", "analysis=mug_on_hook")
 
 
+@pytest.mark.exhaustive
 def test_figures_are_drawn(run: Run) -> None:
     findings = run.analysis.analyse(run.trial, run.samples)
     figure = run.analysis.figures(run.trial, run.samples, findings)[0]

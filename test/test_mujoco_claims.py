@@ -49,6 +49,7 @@ def test_claims_fail_where_the_hand_feels_it_wrong(name: str, settings: str, fai
     assert {claim for claim, holds in found.items() if holds is False} == fails
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("name", CLAIMS)
 def test_a_hand_that_gains_work_is_noticed(runs: dict[str, Run], name: str) -> None:
     run = runs[name]
@@ -56,6 +57,7 @@ def test_a_hand_that_gains_work_is_noticed(runs: dict[str, Run], name: str) -> N
     assert run.holds(run.samples.with_columns(turned))["passive"] is False
 
 
+@pytest.mark.exhaustive
 def test_walls_that_are_felt_elsewhere_are_noticed(runs: dict[str, Run]) -> None:
     run = runs["mujoco_peg"]
     stretched = {f"hand_p{axis}": 1.5 * run.samples[f"hand_p{axis}"] for axis in "xy"}
@@ -71,6 +73,7 @@ def test_the_hole_and_the_drawer_are_those_of_the_files() -> None:
     assert law(experiment.load("mujoco_drawer")[0].experiment) == (3.0, 10.0)
 
 
+@pytest.mark.exhaustive
 def test_the_work_of_mujocos_contacts_is_force_by_way(runs: dict[str, Run]) -> None:
     """Of the drawer: dry friction and damping over the way that it is pushed, at a mean speed of 35 mm/s."""
     samples = runs["mujoco_drawer"].samples

@@ -461,6 +461,7 @@ def test_a_list_of_parameters_has_gains_by_section_and_all_else_below_one_name(b
     assert said == [("changed", 0, 'mark="here"')]
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("name", ["rattleback", "peaucellier"])  # a coordinate y; no velocities
 def test_a_node_reads_formulas(bench: Bench, name: str) -> None:
     node = configured(bench.node("environment", change={"local_model": {"type": "none"}}, of=name))

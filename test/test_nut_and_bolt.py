@@ -74,6 +74,7 @@ def test_figures_are_drawn(run: Run) -> None:
     assert not any(panel.empty for panel in figure.panels)
 
 
+@pytest.mark.exhaustive
 def test_of_a_trial_that_ends_early_nothing_is_claimed() -> None:
     """The nut has not been turned yet."""
     early = Run("nut_and_bolt", "duration=0.02")

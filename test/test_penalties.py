@@ -283,6 +283,7 @@ def robot(stiffness: float, damping: float, method: str = "penalty", rate: float
     )
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("damping", sampled([60.0, 600.0], 600.0))
 def test_a_robot_pushed_onto_a_table_by_its_hand_gains_nothing(damping: float) -> None:
     """Its fingers weigh 15 g: the damping is far beyond what is stable at 1 kHz, and gave it 16 J in a tick.

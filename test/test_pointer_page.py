@@ -73,6 +73,7 @@ class Screen:
                 time.sleep(0.05)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.long
 def test_drags_and_keys_are_events_of_the_hand(tmp_path: Path) -> None:
     """A drag to the right, one that turns, and a key; who closes the browser lets go."""

@@ -192,6 +192,7 @@ def test_no_port_gives_energy_that_it_does_not_have(block: int) -> None:
     assert worst.min() >= -1e-9, dict(zip(GUARDED, worst, strict=True))
 
 
+@pytest.mark.exhaustive
 def test_without_a_guard_ports_give_energy() -> None:
     (worst,) = np.min([least_energies(("none",), seed) for seed in range(20)], axis=0)
     assert worst[0].max() < -1e-3, worst

@@ -64,6 +64,7 @@ def test_the_claims_hold(default):
     assert samples["distance"][5001] == pytest.approx(0.6 + 0.05 * math.exp(-0.01), abs=1e-12)
 
 
+@pytest.mark.exhaustive
 def test_without_a_rate_contact_is_lost_for_good(default):
     _, _, findings = default
     free = findings.references[spheres.UNSTABILISED]

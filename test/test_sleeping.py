@@ -84,6 +84,7 @@ def test_what_falls_asleep_loses_its_kinetic_energy_alone(method: str) -> None:
     assert sum(c.force[2] for c in contacts if c.bodies[0] == "floor") == pytest.approx(3.0, rel=1e-3)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("method", METHODS)
 def test_a_tower_that_is_struck_goes_on_as_one_that_was_awake(method: str) -> None:
     """The ball is thrown at the middle box after the tower has been asleep for a while."""

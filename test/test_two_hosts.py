@@ -58,6 +58,7 @@ def wrong(newtons: float) -> Callable[[Samples], Samples]:
     return lambda samples: samples.with_columns({"surveyed_fx": samples["env_fx"] + newtons})
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize(
     ("claim", "run", "altered"),
     [
@@ -79,6 +80,7 @@ def test_a_claim_fails(runs: Runs, claim: str, run: str, altered: Callable[[Samp
     assert verdicts(own, found | {run: altered(found[run])})[claim] is False
 
 
+@pytest.mark.exhaustive
 def test_without_its_runs_a_claim_is_undecided(runs: Runs) -> None:
     own, found = runs
     assert {claim.holds for claim in ANALYSIS.judge(own, found[SYNCHRONOUS], {}).claims} == {None}

@@ -472,6 +472,7 @@ def test_the_page_shows_a_recorded_trial_where_its_samples_say(recorded: Path, t
         assert outside == []  # nothing but the loopback
 
 
+@pytest.mark.exhaustive
 @pytest.mark.graph
 def test_a_running_trial_starts_pauses_and_takes_gains(tmp_path: Path) -> None:
     require()
