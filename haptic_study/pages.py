@@ -27,7 +27,7 @@ from haptic_view.pointer import Pointer
 Later = Callable[[Callable[[Conductor], object]], object]
 """Leaves something to the thread of the session."""
 
-WIDTH, ALONE = 430, 620  # of the panel, beside a scene and without one
+WIDTH, WIDTH_WITHOUT_SCENE = 430, 620  # of the panel, beside a scene and without one
 NONE = "-"  # of a question that is not answered
 FIRST = -1000.0  # order on the page of what comes first, above what a pointer adds
 REDRAWN = 0.25  # [s] between two texts of the experimenter's page
@@ -49,7 +49,7 @@ def _server(port: int, title: str) -> Any:
         server = GuardedServer(HOST, port)
     server.gui.configure_theme(show_logo=False, show_share_button=False, brand_color=BLUE)
     server.gui.set_panel_label(title[:60])
-    server.gui.main_panel.set_width(ALONE)
+    server.gui.main_panel.set_width(WIDTH_WITHOUT_SCENE)
     return server
 
 

@@ -95,10 +95,10 @@ def of_end(reason: str) -> Screen:
 def before(trial: Trial, *, is_ready: bool, feedback: str) -> Screen:
     """Before a trial begins."""
     kind = "practice" if trial.practice else "trial"
-    said = f"{feedback}\n\n" if feedback else ""
+    shown = f"{feedback}\n\n" if feedback else ""
     if not is_ready:
-        return Screen(f"{said}## Next {kind}\n\nOne moment …")
-    return Screen(f"{said}## Next {kind}\n\nPress start when you are ready.", (Choice(START, "Start", "space"),))
+        return Screen(f"{shown}## Next {kind}\n\nOne moment …")
+    return Screen(f"{shown}## Next {kind}\n\nPress start when you are ready.", (Choice(START, "Start", "space"),))
 
 
 def during(trial: Trial, interval: int, *, may_end: bool) -> Screen:

@@ -165,7 +165,7 @@ PLANE: dict[str, Any] = {
 
 def on_board(port: str) -> Study:
     """A study on a device of hardware."""
-    device = {"type": "hardware", "name": "haply_2diy", "soft_start": 0.0, "watchdog": 1.0, "reading_watchdog": 2.0}
+    device = {"type": "hardware", "name": "haply_2diy", "soft_start": 0.0, "watchdog": 1.0, "reading_watchdog": 1.0}
     device |= {"connection": {"port": port}, "wall": [0.0, 0.0]}
     return small(experiment=PLANE | {"device": device}, person__view=False)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import re
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import yaml
@@ -62,7 +62,7 @@ def message_page(root: Path) -> str:
     return "\n".join(lines) + "\n"
 
 
-def command_page(parser: argparse.ArgumentParser, commands: dict[str, argparse.ArgumentParser]) -> str:
+def command_page(parser: argparse.ArgumentParser, commands: Mapping[str, argparse.ArgumentParser]) -> str:
     """The command line, as its help says."""
     lines = ["# Command line", "", f"```text\n{parser.format_help().strip()}\n```", ""]
     for name, command in commands.items():

@@ -209,7 +209,7 @@ class _Parser(argparse.ArgumentParser):
         raise SystemExit(BAD_INPUT)
 
 
-def parsers() -> tuple[argparse.ArgumentParser, dict[str, argparse.ArgumentParser]]:
+def parsers() -> tuple[_Parser, dict[str, _Parser]]:
     """The parser of the command line, and that of each command."""
     parser = _Parser(
         prog="haptics",
