@@ -58,6 +58,7 @@ PROCESS_GRAPHS = {
     "test_nodes.py",
     "test_launch.py",
     "test_realtime.py",
+    "test_study_intervals.py",
 }
 LONG = re.compile(
     r"^\s*(from|import) (subprocess|haptic_experiments|haptic_bench\.(analysis\.base|report))\b"
