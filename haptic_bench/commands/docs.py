@@ -12,6 +12,7 @@ from pathlib import Path
 
 from haptic_bench.catalogue import NotThere
 from haptic_bench.commands.command_line import DONE, FAILED
+from haptic_bench.set_up import on_demand
 
 _ROOT = Path(__file__).resolve().parents[2]
 _LOCK = "requirements-docs.lock"
@@ -53,12 +54,7 @@ def _installed() -> Path:
             stamp.truncate(0)
             shutil.rmtree(folder, ignore_errors=True)
             print("haptics: installing Sphinx for the documentation", file=sys.stderr, flush=True)
-            command = [sys.executable, "-m", "pip", "install", "--no-deps", "--disable-pip-version-check", "--no-input"]
-            done = subprocess.run(
-                [*command, "-q", "--target", str(folder), "-r", str(_ROOT / _LOCK)], capture_output=True, text=True
-            )
-            if done.returncode:
-                last = (done.stderr.strip().splitlines() or ["(nothing)"])[-1]
-                raise NotThere(f"Sphinx cannot be installed: {last}")
+            if reason := on_demand.install(_ROOT / _LOCK, "--target", str(folder)):
+                raise NotThere(f"Sphinx cannot be installed: {reason}")
             stamp.write(wanted)
     return folder

@@ -17,7 +17,6 @@ import logging
 import queue
 import shutil
 import signal
-import subprocess
 import sys
 import tarfile
 import tempfile
@@ -30,6 +29,7 @@ from typing import Any
 from haptic_bench.experiment import Trial, write_resolved
 from haptic_bench.recording.trial_bag import versions
 from haptic_bench.running.runner import Interruption, Outcome
+from haptic_bench.set_up import on_demand
 from haptic_bench.trials.trial import conclude, run_trial
 from haptic_sim.parameters import ParameterError
 
@@ -68,11 +68,8 @@ def require() -> None:
 def _install(lock: Path, count: int) -> None:
     """Install the packages of a lock file into this environment."""
     print(f"haptics: installing Dask for trials side by side (up to {count} packages)", file=sys.stderr, flush=True)
-    command = [sys.executable, "-m", "pip", "install", "--no-deps", "--disable-pip-version-check", "--no-input", "-q"]
-    done = subprocess.run([*command, "-r", str(lock)], capture_output=True, text=True)
-    if done.returncode:
-        last = (done.stderr.strip().splitlines() or ["(nothing)"])[-1]
-        raise ParameterError([f"--jobs, --scheduler: Dask cannot be installed: {last}"])
+    if reason := on_demand.install(lock):
+        raise ParameterError([f"--jobs, --scheduler: Dask cannot be installed: {reason}"])
     importlib.invalidate_caches()
 
 
@@ -81,7 +78,7 @@ def code() -> dict[str, str]:
     """Everything that the bits of a trial depend on: versions, and a digest of this program."""
     root = Path(__file__).resolve().parents[2]
     found = hashlib.sha256()
-    for package in ("bench", "control", "drivers", "experiments", "ros", "sim", "study", "view"):
+    for package in ("bench", "control", "drivers", "experiments", "robot", "ros", "sim", "study", "view"):
         for path in sorted((root / f"haptic_{package}").rglob("*.py")):
             found.update(path.relative_to(root).as_posix().encode() + b"\0" + path.read_bytes())
     return {**versions(), "haptics": found.hexdigest()[:12]}
