@@ -8,7 +8,7 @@ sys.path[:0] = [str(ROOT), str(ROOT / "docs" / "extensions")]
 
 project = "haptics"
 author = copyright = "The haptics developers"
-extensions = ["myst_parser", "generated"]
+extensions = ["myst_parser", "generated", "spelling"]
 exclude_patterns = ["examples/*", "extensions/*"]
 html_theme = "furo"
 html_title = "haptics"

@@ -28,14 +28,16 @@ def docs(options: argparse.Namespace) -> int:
         raise NotThere(f"{_LOCK}: the documentation is built in a checkout, and there is none at {_ROOT}")
     out = Path(options.out) if options.out else _ROOT / ".haptics" / "site"
     paths = [str(_installed()), os.environ.get("PYTHONPATH", "")]
-    command = [sys.executable, "-m", "sphinx", "-W", "--keep-going", "-q", "-d", str(_ROOT / ".haptics" / "doctrees")]
+    doctrees = _ROOT / ".haptics" / "doctrees"
     done = subprocess.run(
-        [*command, str(_ROOT / "docs"), str(out)],
+        [sys.executable, "-m", "sphinx", "-W", "--keep-going", "-q", "-d", str(doctrees), str(_ROOT / "docs"), str(out)],
         env=os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, paths))},
     )
-    if done.returncode == 0:
-        print(out / "index.html")
-    return FAILED if done.returncode else DONE
+    if done.returncode:
+        shutil.rmtree(doctrees, ignore_errors=True)  # a page that was read would not be warned of again
+        return FAILED
+    print(out / "index.html")
+    return DONE
 
 
 def _installed() -> Path:
