@@ -2,25 +2,30 @@
 
 from __future__ import annotations
 
+import os
+import shutil
 from pathlib import Path
 
-from other_pages import SOURCES, command_page, experiment_page, message_page, source_pages
+from other_pages import PICTURES, SOURCES, command_page, experiment_page, message_page, picture_of, source_pages
 from python_pages import python_pages
 from sphinx.application import Sphinx
 
 from haptic_bench.commands import command_line
 
 FOLDER = "generated"
+GALLERY = "HAPTICS_GALLERY"
+"""The variable with the directory of the gallery whose pictures and claims are shown (haptic_bench/commands/docs.py)."""
 
 
 def write(app: Sphinx) -> None:
     """All pages; a page that has not changed is left as it is, so that Sphinx does not read it again."""
     root, folder = Path(app.srcdir).parent, Path(app.srcdir, FOLDER)
+    gallery = Path(os.environ[GALLERY]) if GALLERY in os.environ else None
     pages = {
         **dict(python_pages(root)),
         "messages": message_page(root),
         "command_line": command_page(*command_line.parsers()),
-        "experiments": experiment_page(root),
+        "experiments": experiment_page(root, gallery),
         **dict(source_pages(root)),
         "sources/index": "# Sources\n\n```{toctree}\n" + "\n".join(map(str.lower, SOURCES)) + "\n```\n",
         **{name.lower(): _outside(root, name) for name in ("CONTRIBUTING", "CHANGELOG")},
@@ -34,6 +39,12 @@ def write(app: Sphinx) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         if not path.is_file() or path.read_text(encoding="utf-8") != text:
             path.write_text(text, encoding="utf-8")
+    shutil.rmtree(folder / PICTURES, ignore_errors=True)
+    if gallery:
+        (folder / PICTURES).mkdir()
+        for trial in gallery.iterdir():
+            if picture := picture_of(trial):
+                shutil.copyfile(picture, folder / PICTURES / f"{trial.name}{picture.suffix}")
 
 
 def _outside(root: Path, name: str) -> str:

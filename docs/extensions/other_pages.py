@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import json
 import re
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
@@ -32,6 +33,7 @@ SOURCES = {
     "BROWN": "J. M. Brown and J. E. Colgate, *Minimum Mass for Haptic Display Simulations*, 1998",
 }
 """The works that are implemented, by the names that comments in the code use."""
+PICTURES = "pictures"
 _PLACE = r"""
     \((?:[A-Z]\.?)?\d+[^)]*\)                                  # (4.36), (A.3)
     | [A-Z]?[\d.]+\d                                           # 4.5.2, D.1
@@ -70,22 +72,52 @@ def command_page(parser: argparse.ArgumentParser, commands: Mapping[str, argpars
     return "\n".join(lines) + "\n"
 
 
-def experiment_page(root: Path) -> str:
-    """Each experiment: what it is, where it comes from, and its file."""
+def experiment_page(root: Path, gallery: Path | None = None) -> str:
+    """Each experiment: what it is, where it comes from, what it shows, and its claims.
+
+    Args:
+        root: of the checkout.
+        gallery: directory that `haptics gallery` wrote, for pictures and claims; None: only the pictures of the docs.
+    """
     lines = [
         "# All experiments",
         "",
-        "`./haptics gallery DIR` runs them all and makes a page with a picture of each.",
+        "`./haptics gallery DIR` runs them all, and `./haptics docs --gallery DIR` shows here what came out.",
         "",
     ]
     for name, path in catalogue().items():
         settings = yaml.safe_load(path.read_text(encoding="utf-8"))
-        lines += [f"## {name}", "", f"**{_cell(str(settings.get('title', name)))}**", ""]
+        title = str(settings.get("title", name))
+        lines += [f"## {name}", "", f"**{_cell(title)}**", ""]
         lines += [f"Source: {_cell(settings['source'])}.", ""] if settings.get("source") else []
-        picture = root / "docs" / "images" / f"{name}.svg"
-        lines += [f"![{name}](../images/{picture.name})", ""] if picture.is_file() else []
+        kept = root / "docs" / "images" / f"{name}.svg"
+        if picture := gallery and picture_of(gallery / name):
+            lines += [f"![{_cell(title)}]({PICTURES}/{name}{picture.suffix})", ""]
+        elif kept.is_file():
+            lines += [f"![{_cell(title)}](../images/{kept.name})", ""]
         lines += [_cell(str(settings.get("description", "")).strip()), "", f"```text\n./haptics run {name}\n```", ""]
+        if gallery:
+            lines += [*_outcome(gallery / name), ""]
     return "\n".join(lines) + "\n"
+
+
+def picture_of(trial: Path) -> Path | None:
+    """The animation of a trial, else its last scene, else any figure; None: it has none."""
+    figures = trial / "figures"
+    first = [figures / name for name in ("scene_motion.svg", "scene_end.svg")]
+    return next((path for path in [*first, *sorted(figures.glob("*.svg"))] if path.is_file()), None)
+
+
+def _outcome(trial: Path) -> list[str]:
+    """The claims of a trial with their verdicts; why there are none where it has failed or was not run."""
+    if not (trial / "summary.json").is_file():
+        return ["Not run for this page."]
+    summary = json.loads((trial / "summary.json").read_text(encoding="utf-8"))
+    if summary.get("status") != "done":
+        return [f"The run {_cell(str(summary.get('status')))}: {_cell(str(summary.get('reason')))}"]
+    verdicts = {True: "holds", False: "**does not hold**", None: "undecided"}
+    rows = [f"| {_cell(one['statement'])} | {verdicts[one.get('holds')]} |" for one in summary.get("claims") or ()]
+    return ["| claim | in this run |", "| --- | --- |", *rows] if rows else []
 
 
 def source_pages(root: Path) -> Iterator[tuple[str, str]]:

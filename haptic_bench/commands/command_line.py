@@ -477,6 +477,8 @@ def _add_commands(commands: Any) -> None:
 
     command = commands.add_parser("docs", help="build the documentation as a site")
     command.add_argument("out", nargs="?", metavar="DIR", help="directory of the site; default: .haptics/site")
+    command.add_argument("--gallery", metavar="DIR", help="show pictures and claims that haptics gallery DIR made")
+    command.add_argument("--links", action="store_true", help="instead: ask all addresses whether they are there")
     command.set_defaults(command="haptic_bench.commands.docs:docs")
 
     commands.add_parser(

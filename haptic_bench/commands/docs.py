@@ -19,24 +19,30 @@ _LOCK = "requirements-docs.lock"
 
 
 def docs(options: argparse.Namespace) -> int:
-    """`haptics docs [DIR]`: warnings are errors.
+    """`haptics docs [DIR] [--gallery DIR] [--links]`: warnings are errors.
 
     Raises:
-        NotThere: this is no checkout, or Sphinx cannot be installed.
+        NotThere: this is no checkout, there is no such gallery, or Sphinx cannot be installed.
     """
     if not (_ROOT / _LOCK).is_file():
         raise NotThere(f"{_LOCK}: the documentation is built in a checkout, and there is none at {_ROOT}")
+    if options.gallery and not Path(options.gallery, "index.html").is_file():
+        raise NotThere(f"{options.gallery}: no gallery; make one with: haptics gallery {options.gallery}")
     out = Path(options.out) if options.out else _ROOT / ".haptics" / "site"
     paths = [str(_installed()), os.environ.get("PYTHONPATH", "")]
+    variables = os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, paths))}
+    if options.gallery:
+        variables["HAPTICS_GALLERY"] = os.path.abspath(options.gallery)
+    sphinx = [sys.executable, "-m", "sphinx", "-b", "linkcheck" if options.links else "html"]
     doctrees = _ROOT / ".haptics" / "doctrees"
     done = subprocess.run(
-        [sys.executable, "-m", "sphinx", "-W", "--keep-going", "-q", "-d", str(doctrees), str(_ROOT / "docs"), str(out)],
-        env=os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, paths))},
+        [*sphinx, "-W", "--keep-going", "-q", "-d", str(doctrees), str(_ROOT / "docs"), str(out)],
+        env=variables,
     )
     if done.returncode:
         shutil.rmtree(doctrees, ignore_errors=True)  # a page that was read would not be warned of again
         return FAILED
-    print(out / "index.html")
+    print(out / ("output.txt" if options.links else "index.html"))
     return DONE
 
 
