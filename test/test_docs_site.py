@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from pathlib import Path
 
@@ -65,6 +66,20 @@ def test_each_command_and_each_experiment_has_its_part() -> None:
     experiments = other_pages.experiment_page(ROOT)
     for name in catalogue():
         assert f"## {name}\n" in experiments
+
+
+def test_an_experiment_shows_its_picture_and_its_claims(tmp_path: Path) -> None:
+    figures = tmp_path / "bicycle" / "figures"
+    figures.mkdir(parents=True)
+    for name in ("energy.svg", "scene_motion.svg"):
+        (figures / name).write_text("<svg/>")
+    claims = [{"statement": "it <stays>", "holds": True}, {"statement": "it falls", "holds": False}]
+    (figures.parent / "summary.json").write_text(json.dumps({"status": "done", "claims": claims}))
+    page = other_pages.experiment_page(ROOT, tmp_path)
+    assert "](pictures/bicycle.svg)" in page
+    assert other_pages.picture_of(figures.parent) == figures / "scene_motion.svg"
+    assert "| it \\<stays> | holds |\n| it falls | **does not hold** |" in page
+    assert page.count("Not run for this page.") == len(catalogue()) - 1
 
 
 def test_equations_lead_to_the_lines_that_cite_them() -> None:

@@ -13,7 +13,9 @@ from conftest import ROOT, python
 from haptic_bench.commands import command_line
 
 PAGES = {  # that of the tutorial has a test of its own
-    path.name: path.read_text(encoding="utf-8") for path in (ROOT / "README.md", *(ROOT / "docs").glob("*.md")) if path.stem != "tutorial"
+    path.name: path.read_text(encoding="utf-8")
+    for path in (ROOT / "README.md", *(ROOT / "docs").glob("*.md"))
+    if path.stem != "tutorial"
 }
 BLOCK = re.compile(r"^```\w*\n(.*?)^```", re.MULTILINE | re.DOTALL)
 SHOWN = re.compile(r"^(?:\$ )?(?:[A-Z]+=\S+ )*\./haptics(?: (.*))?$", re.MULTILINE)
@@ -45,7 +47,8 @@ def ended(text: str) -> list[str]:
 
 def test_commands_are_found_on_a_page() -> None:
     text = (
-        "`./haptics list NAME`\n```text\n./haptics run a --set b=[1,2] [--quiet]   # why\n$ ./haptics gallery [NAME]\nno\n"
+        "`./haptics list NAME`\n```text\n./haptics run a --set b=[1,2] [--quiet]   # why\n"
+        "$ ./haptics gallery [NAME]\nno\n"
         "A=1 ./haptics view &\n./haptics start a \\\n  --device b    until it is stopped\n```\n"
     )
     assert commands(text) == ["run a --set b=[1,2] --quiet", "gallery", "view", "start a --device b"]

@@ -244,7 +244,7 @@ def test_claims_of_a_variant_are_its_own_and_of_another_trial_references() -> No
 
 @pytest.mark.parametrize("restitution", [0.3, 0.8, 1.0])
 def test_impacts_with_restitution_give_the_hand_nothing(restitution: float) -> None:
-    """A peg that bounces in a corner, rendered by impulses; the work at the port that its step adds is e (1 + e) m v^2."""
+    """A peg that bounces in a corner, rendered by impulses; the work that the device's step adds is e (1 + e) m v^2."""
     trial = load("corner_peg", [f"contact.restitution={restitution}"])[0]
     samples = run_unrecorded(trial)
     found = verdict_of(trial, samples)

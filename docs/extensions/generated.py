@@ -14,7 +14,7 @@ from haptic_bench.commands import command_line
 
 FOLDER = "generated"
 GALLERY = "HAPTICS_GALLERY"
-"""The variable with the directory of the gallery whose pictures and claims are shown (haptic_bench/commands/docs.py)."""
+"""The variable with the directory of the gallery that is shown (haptic_bench/commands/docs.py)."""
 
 
 def write(app: Sphinx) -> None:

@@ -17,9 +17,9 @@ tick k (haptic_control/guard.py). Three parts of it are explained:
    impulse. Without it an impact with restitution e would count as e (1 + e) m v^2 given, where (1 - e^2) m v^2 / 2
    is taken. Other wrenches are left as they are: springs held for a tick would give a real device that energy.
 
-The largest remaining part, max over k of -E(k) - R(k) - C(k) - I(k), makes the display *active* if it exceeds NOTICED and
-SHARE of the energy that was exchanged at the ports, or `health.energy`. It comes from discretisation, from a controller
-that is not passive, or from a source in the world: a motion, a controlled joint, a controller whose springs are
+The largest remaining part, max over k of -E(k) - R(k) - C(k) - I(k), makes the display *active* if it exceeds NOTICED
+and SHARE of the energy that was exchanged at the ports, or `health.energy`. It comes from discretisation, from a
+controller that is not passive, or from a source in the world: a motion, a controlled joint, a controller whose springs are
 stretched at the start. A trial that is meant to show one says so (`health.active: expected`), or it has failed.
 
 Behind a local model the energies of the world are those of the tool alone.
