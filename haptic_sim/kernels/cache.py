@@ -33,8 +33,8 @@ from numba.core.serialize import dumps
 from haptic_sim import cache_folder
 from haptic_sim.kernels import digest, progress
 
-# [B] of LLVM's bitcode, of which the names of types alone take 5 kB: functions of vectors have 6 to 8 kB. What is longer
-# is called by its symbol; a shorter one is a copy in its callers, inlined there without a change of the arithmetic.
+# [B] of LLVM's bitcode, of which the names of types alone take 5 kB: functions of vectors have 6 to 8 kB. What is
+# longer is called by its symbol; a shorter one is a copy in its callers, inlined without a change of the arithmetic.
 COPIED = 12000
 VERSIONS_KEPT = 16  # of a kernel, those that were used last: checkouts and branches do not compile by turns
 
