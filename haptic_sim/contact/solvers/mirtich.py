@@ -66,10 +66,13 @@ def _rates(A, c, mu, p0, p1, p2):
 
 
 @kernel(error_model="numpy")
-def _runge_kutta(A, c, mu, p, h):
-    """Increments of p_n, p_1, p_2 and W over h of s: a mean, with positive weights, of points of the cone."""
+def _runge_kutta(A, c, mu, p, rates, h):
+    """Increments of p_n, p_1, p_2 and W over h of s: a mean, with positive weights, of points of the cone.
+
+    `rates` are those at p, which the caller knows.
+    """
     p0, p1, p2 = p[0], p[1], p[2]
-    a0, a1, a2, a3 = _rates(A, c, mu, p0, p1, p2)
+    a0, a1, a2, a3 = rates
     g = 0.5 * h
     b0, b1, b2, b3 = _rates(A, c, mu, p0 + g * a0, p1 + g * a1, p2 + g * a2)
     d0, d1, d2, d3 = _rates(A, c, mu, p0 + g * b0, p1 + g * b1, p2 + g * b2)
@@ -222,7 +225,8 @@ def collide(A, c, e, mu, p):
                 break
             continue
         h = _STEP / fastest
-        d0, d1, d2, dw = _runge_kutta(A, c, mu, p, h)
+        rates = slip, -mu * v1, -mu * v2, v0 * slip
+        d0, d1, d2, dw = _runge_kutta(A, c, mu, p, rates, h)
         end = v0 + A[0, 0] * d0 + A[0, 1] * d1 + A[0, 2] * d2
         begins = v0 if phase == _COMPRESSION else work - goal
         ends = end if phase == _COMPRESSION else work + dw - goal
@@ -231,7 +235,7 @@ def collide(A, c, e, mu, p):
             last = 0
             for _ in range(60):
                 part = (low * f_high - high * f_low) / (f_high - f_low)
-                d0, d1, d2, dw = _runge_kutta(A, c, mu, p, part * h)
+                d0, d1, d2, dw = _runge_kutta(A, c, mu, p, rates, part * h)
                 f = v0 + A[0, 0] * d0 + A[0, 1] * d1 + A[0, 2] * d2
                 accuracy = 0.1 * tiny
                 if phase == _RESTITUTION:
