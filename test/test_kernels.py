@@ -456,7 +456,7 @@ LONG = "\n".join(f"    x = math.sin(x) if x > {i}.5 else x * 1.0" for i in range
 
 def test_code_of_others_that_calls_kernels_runs_in_every_process(tmp_path: Path) -> None:
     """Numba keeps what has a copy, and compiles again what has the address of a linked kernel."""
-    package = Package(tmp_path, copied=6000)  # LONG is longer
+    package = Package(tmp_path)
     package.environment["NUMBA_CACHE_DIR"] = str(tmp_path / "numba")
     package.change("low", '    "Documented."\n', LONG + "\n")
     package.change("low", "from numba", "import math\nfrom numba")

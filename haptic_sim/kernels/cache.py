@@ -33,13 +33,11 @@ from numba.core.serialize import dumps
 from haptic_sim import cache_folder
 from haptic_sim.kernels import digest, progress
 
-# [B] of LLVM's bitcode, of which the names of types alone take 5 kB: functions of vectors have 6 to 8 kB. What is
-# longer is called by its symbol; a shorter one is a copy in its callers, inlined without a change of the arithmetic.
-COPIED = 12000
+COPIED = 6000  # [B] of LLVM's bitcode; what is longer is called by its symbol, as no copy is inlined
 VERSIONS_KEPT = 16  # of a kernel, those that were used last: checkouts and branches do not compile by turns
 
-FORMAT = 5  # of a file; one of another format is not looked for
-_TOOLS = (sys.version, numba.__version__, llvmlite.__version__, FORMAT, COPIED)
+FORMAT = 4  # of a file; one of another format is not looked for
+_TOOLS = (sys.version, numba.__version__, llvmlite.__version__, FORMAT)
 _DIGEST = hashlib.sha256().digest_size
 
 _compiled = 0
