@@ -218,7 +218,8 @@ class Screwing:
             return 0.0
         steps = np.abs(np.diff(self.slack, prepend=self.slack[0]))
         found, begin = 0.0, 0
-        for rows in sorted((np.flatnonzero(rows) for rows in (self.pulled, self.pushed)), key=lambda rows: rows[0]):
+        resting = [np.flatnonzero(rows) for rows in (self.pulled, self.pushed) if rows.any()]
+        for rows in sorted(resting, key=lambda rows: rows[0]):
             found += float(steps[begin : rows[0] + 1].max())
             begin = int(rows[-1])
         return found
