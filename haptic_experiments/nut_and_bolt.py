@@ -50,8 +50,8 @@ PLAY = Statement(
     "play",
     "Between a pull and a push the nut has the axial play 2 c tan 30 of the radial clearance c, and the depths of both "
     "contacts, less what smooth minima of the n points of a cell feel both flanks early, delta (1/2 - n^-1/2) / cos 30 "
-    f"of the accuracy delta, to {NEAR:g} delta; it may be larger by the overlaps with which consistent springs begin, at "
-    "most the longest step of the nut on its way to each flank",
+    f"of the accuracy delta, to {NEAR:g} delta; it may be larger by the overlaps with which consistent springs begin, "
+    "at most the longest step of the nut on its way to each flank",
     "geometry of the thread (ISO 68-1)",
     Quantity("axial play", "mm", 1e3),
     of=lambda case: {
@@ -62,9 +62,7 @@ PLAY = Statement(
         "begun": case.begun,
         "allowed": NEAR * case.accuracy,
     },
-    holds=lambda m: (
-        -m["allowed"] <= m["nut"] - m["depths"] - m["thread"] + m["early"] <= m["allowed"] + m["begun"]
-    ),
+    holds=lambda m: -m["allowed"] <= m["nut"] - m["depths"] - m["thread"] + m["early"] <= m["allowed"] + m["begun"],
     when=lambda case: case.early is not None,
 )
 FORCES = Statement(
