@@ -33,10 +33,10 @@ from numba.core.serialize import dumps
 from haptic_sim import cache_folder
 from haptic_sim.kernels import digest, progress
 
-COPIED = 9000  # [B] of LLVM's bitcode; what is longer is called by its symbol, as no copy is inlined
+COPIED = 6000  # [B] of LLVM's bitcode; what is longer is called by its symbol, as no copy is inlined
 VERSIONS_KEPT = 16  # of a kernel, those that were used last: checkouts and branches do not compile by turns
 
-FORMAT = 5  # of a file; one of another format is not looked for
+FORMAT = 4  # of a file; one of another format is not looked for
 _TOOLS = (sys.version, numba.__version__, llvmlite.__version__, FORMAT)
 _DIGEST = hashlib.sha256().digest_size
 
