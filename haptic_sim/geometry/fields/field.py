@@ -75,11 +75,11 @@ def build_field(
     area = 0.5 * float(
         np.linalg.norm(np.cross(corners[:, 1] - corners[:, 0], corners[:, 2] - corners[:, 0]), axis=1).sum()
     )
-    points = area / (0.7 * (FACE_SPACING * accuracy) ** 2)
-    if not points <= MOST_POINTS:
+    wanted = area / (0.7 * (FACE_SPACING * accuracy) ** 2)
+    if not wanted <= MOST_POINTS:
         raise FieldError(
-            f"error = {accuracy:g} m: its surface of {area:.3g} m^2 needs {points:.2g} points: must be at most "
-            f"{MOST_POINTS}; allow an error of {accuracy * math.sqrt(points / MOST_POINTS):.2g} m"
+            f"error = {accuracy:g} m: its surface of {area:.3g} m^2 needs {wanted:.2g} points: must be at most "
+            f"{MOST_POINTS}; allow an error of {accuracy * math.sqrt(wanted / MOST_POINTS):.2g} m"
         )
     used, numbers = np.unique(triangles, return_inverse=True)
     vertices, triangles = vertices[used], numbers.reshape(-1, 3)
