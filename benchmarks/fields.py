@@ -74,7 +74,8 @@ def field(mesh: tuple[np.ndarray, np.ndarray], samples: int, points: int) -> Sol
     spacing = float(np.ptp(mesh[0], axis=0).max()) / samples
     area = 4.0 * np.pi**2 * LARGE * SMALL
     gap = float(np.sqrt(area / (0.947 * points)))
-    return SolidField(build_grid(*mesh, spacing, MEMORY), build_shell(*mesh, gap, gap, 64), gap / FACE_SPACING, 0.0)
+    shell = build_shell(*mesh, gap, gap, 64)
+    return SolidField(build_grid(*mesh, spacing, MEMORY), shell, gap / FACE_SPACING, 0.0, True)
 
 
 def poses(depth: float, ticks: int) -> list[pin.SE3]:

@@ -66,14 +66,18 @@ def cone(radius: float, height: float, sections: int = 160) -> Mesh:
 
 
 class FieldScene(Scene):
-    """Free bodies as of `Scene`; a mesh (vertices, triangles) collides by its field."""
+    """Free bodies as of `Scene`; a mesh (vertices, triangles) collides by its field.
 
-    def __init__(self, *shapes, accuracy: float = 4e-4, **options):
+    Args:
+        sharp: numbers of the meshes that have points on sharp features alone.
+    """
+
+    def __init__(self, *shapes, accuracy: float = 4e-4, sharp: tuple[int, ...] = (), **options):
         geometry, pieces, given = pin.GeometryModel(), [], {}
         for k, shape in enumerate(shapes):
             name = f"shape {k}"
             if isinstance(shape, tuple):
-                given[name] = build_field(*shape, accuracy)
+                given[name] = build_field(*shape, accuracy, everywhere=k not in sharp)
                 shape = triangle_mesh(*shape)
             pieces.append(shape)
             geometry.addGeometryObject(pin.GeometryObject(name, 0, 0, pin.SE3.Identity(), shape))

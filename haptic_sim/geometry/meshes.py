@@ -38,6 +38,8 @@ LARGE = 10.0  # [m]; of a mesh that is larger it is asked whether it is in milli
 
 As = Literal["automatic", "hull", "pieces", "field"]
 """What a mesh collides as: see `take`."""
+Points = Literal["all", "sharp"]
+"""Where a mesh that collides by a field has points: see `take`."""
 Mass = tuple[float, np.ndarray, np.ndarray]
 """Volume [m^3], centroid (3,) [m] and inertia about it (3, 3) for unit density [m^5]."""
 
@@ -83,7 +85,8 @@ class Taken:
         """What was chosen, in one line; empty where the mesh is its own shape."""
         found = []
         if self.field is not None:
-            found.append(f"signed distance field of {len(self.field.shell.points)} points")
+            where = "" if self.field.everywhere else " on sharp parts"
+            found.append(f"signed distance field of {len(self.field.shell.points)} points{where}")
         elif self.chosen != "itself":
             count = len(self.corners)
             found.append("its hull" if self.chosen == "hull" else f"{count} convex piece{'s' * (count > 1)}")
@@ -103,7 +106,12 @@ def remedy(error: Exception, key: str = "as") -> str:
     return ""
 
 
-def take(mesh: trimesh.Trimesh, how: As | Literal["connected"] = "automatic", error: float | None = None) -> Taken:
+def take(
+    mesh: trimesh.Trimesh,
+    how: As | Literal["connected"] = "automatic",
+    error: float | None = None,
+    points: Points = "all",
+) -> Taken:
     """What a mesh collides as.
 
     Args:
@@ -114,13 +122,17 @@ def take(mesh: trimesh.Trimesh, how: As | Literal["connected"] = "automatic", er
             decomposition nor a field; field: a signed distance field, whatever it is like.
         error: that is wanted [m]; None: whatever the hull has, that of the coarsest pieces, or 1/1000 of the diagonal
             for a field.
+        points: of a field: all over the surface, or sharp: only where those of another solid do not find all contacts
+            (`fields.field.standing_out`).
 
     Raises:
         MeshError: not closed, without volume, too large; or the error cannot be met.
         FieldError: the field would be too large.
     """
     if how == "field" or (how == "automatic" and len(mesh.faces) > MOST_TRIANGLES):
-        return _with_field(mesh, error)
+        return _with_field(mesh, error, points)
+    if points != "all":
+        raise MeshError(f"points: {points}: only a field has points; set as: field")
     if how == "hull":
         return _with_hull(mesh, error)
     if len(mesh.faces) > MOST_TRIANGLES:
@@ -223,7 +235,7 @@ def _decomposed(mesh: trimesh.Trimesh, error: float | None) -> Taken:
     )
 
 
-def _with_field(mesh: trimesh.Trimesh, error: float | None) -> Taken:
+def _with_field(mesh: trimesh.Trimesh, error: float | None, points: Points) -> Taken:
     """A mesh as its signed distance field, which is kept; its holes are closed."""
     check_count(len(mesh.faces))
     vertices, faces = _arrays(mesh)
@@ -231,10 +243,10 @@ def _with_field(mesh: trimesh.Trimesh, error: float | None) -> Taken:
 
     def build() -> Mapping[str, np.ndarray]:
         start = time.perf_counter()
-        found = arrays_of(build_field(vertices, faces, error))
+        found = arrays_of(build_field(vertices, faces, error, everywhere=points == "all"))
         return {**found, "seconds": np.array(time.perf_counter() - start)}
 
-    found, was_kept = kept("fields", digest_of(vertices, faces, error, FIELD_FORMAT), build)
+    found, was_kept = kept("fields", digest_of(vertices, faces, error, points, FIELD_FORMAT), build)
     field = field_of(found)
     notes = _questions(float(np.ptp(vertices, axis=0).max()))
     return Taken("field", (), mass, vertices, faces, field.error, float(found["seconds"]), was_kept, notes, field)

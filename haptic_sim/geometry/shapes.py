@@ -16,7 +16,7 @@ from haptic_sim.geometry.fields.distances import FieldError
 from haptic_sim.geometry.fields.field import SolidField, triangles_of
 from haptic_sim.geometry.generate import SHAPES, numbers_of
 from haptic_sim.geometry.mesh_files import MeshError, merged, read_mesh
-from haptic_sim.geometry.meshes import As, Taken, remedy, take
+from haptic_sim.geometry.meshes import As, Points, Taken, remedy, take
 from haptic_sim.geometry.sampling import on_sphere, spread
 from haptic_sim.geometry.textures import AnyTextureParameters, NoTextureParameters
 from haptic_sim.parameters import Parameters, _positive, did_you_mean, quantity
@@ -129,6 +129,13 @@ class _Surface(Textured):
         "from its own, or accuracy of its signed distance field; left out: that of the hull, of the coarsest pieces, "
         "or 1/1000 of the diagonal",
         gt=0.0,
+    )
+
+    points: Points = quantity(
+        "all",
+        description="Where a mesh that collides by a signed distance field has points. all: everywhere; sharp: on "
+        "sharp edges, corners and strongly curved parts, where the shapes that it touches have points everywhere, "
+        "which find its faces",
     )
 
     @model_validator(mode="before")
@@ -284,7 +291,7 @@ def solid(shape: AnyShapeParameters, folder: Path) -> Solid:
         return Solid((coal.Halfspace(normal, shape.offset),), pose, None)
     source = shape.named(folder)
     try:
-        taken = take(shape.triangles(folder), shape.how, shape.error)
+        taken = take(shape.triangles(folder), shape.how, shape.error, shape.points)
     except (MeshError, FieldError) as error:
         raise MeshError(f".{source}: {error}{remedy(error)}") from error
     return Solid(taken.geometry, pose, pin.Inertia(*taken.mass), taken, source)

@@ -315,7 +315,7 @@ def _touch(scene, query, side):
             held.entry[side, i, k], held.outward[side, i, k] = m.new_entry[i, k], m.new_outward[i, k]
 
 
-@kernel(error_model="numpy")
+@kernel(error_model="numpy", inline="always")
 def _path(m, side, node):
     """The path of the points of a node in the field since the start at most, times STEEPEST [m]."""
     return m.moved[side, 0] + m.moved[side, 1] * m.fields.node_arm[node]
@@ -499,7 +499,7 @@ def _engrave(scene, side, base, i, found):
         m.slope[found, k] = d[k]
 
 
-@kernel(error_model="numpy")
+@kernel(error_model="numpy", inline="always")
 def _normal(scene, g, i):
     """The normal at point i of a shell from the gradient there: where that is small, the shell's own takes part."""
     m = scene.field_memory
@@ -507,7 +507,7 @@ def _normal(scene, g, i):
     return g if size >= 1.0 else along(g, size - 1.0, turn(m.relative, 0, triple(m.fields.normals, i)))
 
 
-@kernel(error_model="numpy")
+@kernel(error_model="numpy", inline="always")
 def _hold(scene, i, entry, outward):
     """Remember where point i has entered; nothing is where there is no room."""
     m = scene.field_memory
@@ -519,7 +519,7 @@ def _hold(scene, i, entry, outward):
         m.new_outward[k, 0], m.new_outward[k, 1], m.new_outward[k, 2] = outward
 
 
-@kernel(error_model="numpy")
+@kernel(error_model="numpy", inline="always")
 def _surface_below(x, s, n):
     """The nearest point of the surface and the unit normal there, of a point at a distance s < 0 with a normal n."""
     size = length(n)
@@ -538,7 +538,9 @@ def _follow_held(scene, base, i, x, s, g, n, entry, outward):
     if depth >= 0.0:
         return s, n
     if s >= 0.0:
-        place, _, _ = _trace(scene, base, along(x, -depth, outward), x)
+        start = along(x, -depth, outward)
+        s0, g0 = _distance(scene, base, start)
+        place, _, _ = _trace(scene, base, start, x, s0, g0, s)
         if place < 0.0:
             return s, n
     _hold(scene, i, entry, outward)
@@ -564,7 +566,7 @@ def _enter(scene, base, i, at, tick, far, x, s, g, n):
             if not known:
                 first, g0 = _distance(scene, base, before)
             clear = first < 0.0 or first + s > STEEPEST * path or (path < spacing and dot(g0, g) > AGREE)
-            place, entry, there = (-1.0, x, g) if clear else _trace(scene, base, before, x)
+            place, entry, there = (-1.0, x, g) if clear else _trace(scene, base, before, x, first, g0, s)
             if place > 0.0:
                 size = length(there)
                 outward = times(1.0 / size if size > 0.0 else 0.0, there)
@@ -575,7 +577,7 @@ def _enter(scene, base, i, at, tick, far, x, s, g, n):
     return s, n
 
 
-@kernel(error_model="numpy")
+@kernel(error_model="numpy", inline="always")
 def _spacing(scene, base):
     """Distance of the samples of a shape [m]; of one without samples its radius, of a half-space infinite."""
     m = scene.field_memory
@@ -586,25 +588,27 @@ def _spacing(scene, base):
 
 
 @kernel(error_model="numpy")
-def _trace(scene, base, start, end):
+def _trace(scene, base, start, end, s, g, last):
     """Where the path from `start` to `end` enters a shape (sphere tracing, Hart, 1996).
+
+    Args:
+        s, g: distance at the start and its gradient.
+        last: distance at the end [m].
 
     Returns:
         The part of the path before it does: 0 if it starts inside, -1 if it does not enter; the point on the surface,
         and the gradient of the distance there.
     """
+    x = start
+    if s < 0.0:
+        return 0.0, x, g
     d = minus(end, start)
     size = length(d)
     shortest = SHORT * _spacing(scene, base)
-    x = start
-    s, g = _distance(scene, base, x)
-    if s < 0.0:
-        return 0.0, x, g
-    if not size > 0.0:
-        return -1.0, x, g
     t = 0.0
     for _ in range(TRACE):
-        if not t < 1.0:
+        # nothing is on what remains where the distances at its ends add up to more
+        if not t < 1.0 or (last >= 0.0 and s + last > STEEPEST * (1.0 - t) * size):
             break
         t = min(t + max(s, shortest) / size, 1.0)
         x = along(start, t, d)

@@ -18,7 +18,7 @@ from haptic_sim.geometry.fields.distances import (
     distance_at,
     gather_grids,
 )
-from haptic_sim.geometry.fields.shells import Shell, build_shell, group_points, tree_of
+from haptic_sim.geometry.fields.shells import CLOSE, Shell, group_points, spread_points, tree_of
 from haptic_sim.kernels import kernel
 from haptic_sim.records import record, shared, value
 from haptic_sim.vectors import triple
@@ -26,7 +26,7 @@ from haptic_sim.vectors import triple
 SPACING = 2.0  # of samples, in units of the accuracy
 FACE_SPACING, EDGE_SPACING = 8.0, 3.0  # of points on faces and along sharp edges, in units of the accuracy
 CELLS = 64
-FORMAT = 1  # of fields that are kept: counts up with whatever changes a field of the same mesh
+FORMAT = 2  # of fields that are kept: counts up with whatever changes a field of the same mesh
 MEMORY = 400_000_000  # [bytes]
 MOST_POINTS = 500_000
 PARTS = 1000  # of the diagonal: the accuracy where none is given
@@ -40,6 +40,7 @@ class SolidField(NamedTuple):
     shell: Shell = value("points on the surface")
     accuracy: float = value("what the spacing of samples and points is chosen for", unit="m")
     error: float = value("largest distance from the surface at points where it is 0", unit="m")
+    everywhere: bool = value("whether faces have points, too; else they are found by those of the other solid")
 
 
 def build_field(
@@ -49,6 +50,7 @@ def build_field(
     *,
     cells: int = CELLS,
     memory: int = MEMORY,
+    everywhere: bool = True,
 ) -> SolidField:
     """The field of a solid from its triangles. Holes are closed.
 
@@ -59,9 +61,10 @@ def build_field(
             points FACE_SPACING times. Left out: 1 / PARTS of the diagonal.
         cells: largest number of contacts that points of this solid have with another one.
         memory: largest size [bytes].
+        everywhere: whether flat parts have points, too (see `standing_out`).
 
     Raises:
-        FieldError: it would have more samples or points than are allowed.
+        FieldError: it would have more samples or points than are allowed, or no points.
     """
     vertices, triangles = np.ascontiguousarray(vertices, float), np.ascontiguousarray(triangles, np.int64)
     diagonal = float(np.linalg.norm(np.ptp(vertices[triangles.ravel()], axis=0)))
@@ -72,19 +75,62 @@ def build_field(
     area = 0.5 * float(
         np.linalg.norm(np.cross(corners[:, 1] - corners[:, 0], corners[:, 2] - corners[:, 0]), axis=1).sum()
     )
-    points = area / (0.7 * (FACE_SPACING * accuracy) ** 2)
-    if not points <= MOST_POINTS:
+    wanted = area / (0.7 * (FACE_SPACING * accuracy) ** 2)
+    if not wanted <= MOST_POINTS:
         raise FieldError(
-            f"error = {accuracy:g} m: its surface of {area:.3g} m^2 needs {points:.2g} points: must be at most "
-            f"{MOST_POINTS}; allow an error of {accuracy * math.sqrt(points / MOST_POINTS):.2g} m"
+            f"error = {accuracy:g} m: its surface of {area:.3g} m^2 needs {wanted:.2g} points: must be at most "
+            f"{MOST_POINTS}; allow an error of {accuracy * math.sqrt(wanted / MOST_POINTS):.2g} m"
         )
     used, numbers = np.unique(triangles, return_inverse=True)
     vertices, triangles = vertices[used], numbers.reshape(-1, 3)
     grid = build_grid(vertices, triangles, SPACING * accuracy, memory)
-    shell = build_shell(vertices, triangles, FACE_SPACING * accuracy, EDGE_SPACING * accuracy, cells)
-    distances = np.empty(len(shell.points))
-    sample(gather_grids([grid]), shell.points, distances, np.empty((len(distances), 3)))
-    return SolidField(grid, shell, float(accuracy), float(np.abs(distances).max()))
+    points, normals, sharp = spread_points(vertices, triangles, FACE_SPACING * accuracy, EDGE_SPACING * accuracy)
+    if not everywhere:
+        needed = standing_out(grid, points, normals, sharp, accuracy)
+        if not needed.any():
+            raise FieldError("has no sharp edges, and is nowhere strongly curved: leave out points: sharp")
+        points, normals = points[needed], normals[needed]
+    shell = group_points(points, normals, cells)
+    distances, _ = _sampled(grid, shell.points)
+    return SolidField(grid, shell, float(accuracy), float(np.abs(distances).max()), everywhere)
+
+
+def standing_out(grid: Grid, points: np.ndarray, normals: np.ndarray, sharp: int, accuracy: float) -> np.ndarray:
+    """Which points of a shell find contacts that the points of another solid with a full shell do not, (n,).
+
+    Let the other solid be flat where it touches point x, with normal n. Some point of its own lies within the radius r
+    of x, as points on faces are that close together. It finds the depth at x less the distance of the tangent plane
+    from this solid there; so x is not needed where this distance is at most the accuracy all around. Nor is it beside a
+    sharp edge, where the plane rests on the points along the edge to within the accuracy.
+
+    Args:
+        grid: distances from this solid.
+        points: (n, 3) [m]; normals: (n, 3); sharp: how many of these, the first, are on sharp features: all are needed.
+        accuracy: of both solids [m].
+    """
+    from scipy.spatial import cKDTree
+
+    r = CLOSE * FACE_SPACING * accuracy
+    x, n = points[sharp:], normals[sharp:]
+    flat = np.ones(len(x), bool)
+    across = np.cross(n, np.eye(3)[np.abs(n).argmin(axis=1)])
+    across /= np.linalg.norm(across, axis=1, keepdims=True)
+    for angle in 0.25 * np.pi * np.arange(8):
+        around = x + r * (np.cos(angle) * across + np.sin(angle) * np.cross(n, across))
+        flat &= _sampled(grid, around)[0] <= accuracy
+    if sharp:
+        edges = cKDTree(points[:sharp])
+        for i in np.flatnonzero(~flat).tolist():
+            close = points[edges.query_ball_point(x[i], r)]
+            flat[i] = bool((np.abs((close - x[i]) @ n[i]) <= accuracy).any())
+    return np.concatenate([np.ones(sharp, bool), ~flat])
+
+
+def _sampled(grid: Grid, points: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Distances of points (n, 3) [m] from a solid, (n,), and the gradients of these (n, 3)."""
+    distances, gradients = np.empty(len(points)), np.empty((len(points), 3))
+    sample(gather_grids([grid]), np.ascontiguousarray(points), distances, gradients)
+    return distances, gradients
 
 
 def round_field(radius: float, half_length: float, accuracy: float, cells: int = CELLS) -> SolidField:
@@ -113,7 +159,7 @@ def round_field(radius: float, half_length: float, accuracy: float, cells: int =
         np.zeros((0, 10, 10, 10), np.float32),
         np.zeros((0, 0, 0), np.float32),
     )
-    return SolidField(empty, shell, accuracy, 0.0)
+    return SolidField(empty, shell, accuracy, 0.0, True)
 
 
 @kernel(error_model="numpy")
@@ -132,6 +178,7 @@ def arrays_of(field: SolidField) -> dict[str, np.ndarray]:
         **{f"shell.{name}": np.asarray(x) for name, x in field.shell._asdict().items()},
         "accuracy": np.array(field.accuracy),
         "error": np.array(field.error),
+        "everywhere": np.array(field.everywhere),
     }
 
 
@@ -140,7 +187,11 @@ def field_of(arrays: Mapping[str, np.ndarray]) -> SolidField:
     grid = Grid(**{name: arrays[f"grid.{name}"] for name in Grid._fields})  # type: ignore[arg-type]
     shell = Shell(*(arrays[f"shell.{name}"] for name in Shell._fields))
     return SolidField(
-        grid._replace(spacing=float(grid.spacing)), shell, float(arrays["accuracy"]), float(arrays["error"])
+        grid._replace(spacing=float(grid.spacing)),
+        shell,
+        float(arrays["accuracy"]),
+        float(arrays["error"]),
+        bool(arrays["everywhere"]),
     )
 
 
@@ -283,7 +334,7 @@ def fields_for(geometry: pin.GeometryModel, given: Mapping[str, SolidField]) -> 
         given: fields of its triangle meshes. Solids that may touch one get a field of the least accuracy of these.
 
     Raises:
-        FieldError: a field would be too large.
+        FieldError: a field would be too large, or neither of two shapes that may touch has points on its faces.
     """
     shapes = geometry.geometryObjects
     fields = {shape.name: given[shape.name] for shape in shapes if shape.name in given}
@@ -291,6 +342,17 @@ def fields_for(geometry: pin.GeometryModel, given: Mapping[str, SolidField]) -> 
     for pair in geometry.collisionPairs:
         for a, b in ((pair.first, pair.second), (pair.second, pair.first)):
             one, other = shapes[a], shapes[b]
+            if one.name in given and not given[one.name].everywhere:
+                if isinstance(other.geometry, coal.Halfspace):
+                    raise FieldError(
+                        f"{one.name} has points: sharp and may touch {other.name}, a plane, which has no points: set "
+                        f"points: all"
+                    )
+                if other.name in given and not given[other.name].everywhere:
+                    raise FieldError(
+                        f"{one.name} and {other.name} may touch, and both have points: sharp: one of them must have "
+                        "points: all"
+                    )
             if one.name in given and other.name not in given and not isinstance(other.geometry, coal.Halfspace):
                 wanted[other.name] = min(given[one.name].accuracy, wanted.get(other.name, math.inf))
     for shape in shapes:

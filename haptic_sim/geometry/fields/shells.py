@@ -51,7 +51,7 @@ def build_shell(vertices: np.ndarray, triangles: np.ndarray, spacing: float, edg
         spacing, edge_spacing: distance of points on faces, and along sharp edges [m].
         cells: largest number of cells.
     """
-    points, normals = spread_points(vertices, triangles, spacing, edge_spacing)
+    points, normals, _ = spread_points(vertices, triangles, spacing, edge_spacing)
     return group_points(points, normals, cells)
 
 
@@ -150,8 +150,11 @@ def _balls(points: np.ndarray, ranges: np.ndarray) -> np.ndarray:
 
 def spread_points(
     vertices: np.ndarray, triangles: np.ndarray, spacing: float, edge_spacing: float
-) -> tuple[np.ndarray, np.ndarray]:
-    """Points on a surface (n, 3) [m] and its normals there (n, 3); arguments as of `build_shell`."""
+) -> tuple[np.ndarray, np.ndarray, int]:
+    """Points on a surface (n, 3) [m], its normals there (n, 3), and how many of them, the first, are on sharp features.
+
+    Arguments as of `build_shell`.
+    """
     corners = vertices[triangles]
     normals = np.cross(corners[:, 1] - corners[:, 0], corners[:, 2] - corners[:, 0])
     areas = np.linalg.norm(normals, axis=1)
@@ -174,7 +177,7 @@ def spread_points(
     places = np.floor((points - low) / spacing).astype(np.int64)
     table = 1 << max(10, math.ceil(math.log2(len(points) + 1)))
     _thin_out(points, directions, radius, places, np.full(table, -1), np.full(len(points), -1), kept)
-    return points[kept], directions[kept]
+    return points[kept], directions[kept], int(np.count_nonzero(kept[: len(tips) + len(edge_points)]))
 
 
 def _sharp_features(
