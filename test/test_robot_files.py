@@ -10,7 +10,7 @@ import pytest
 
 from haptic_robot.adapters import CrtkArmParameters
 from haptic_robot.arm import Arm
-from haptic_robot.models import ARMATURE, ARMS, READY, RADIUS, RANGE, SPEED, ArmFileParameters, Joint, serial_arm
+from haptic_robot.models import ARMATURE, ARMS, RADIUS, RANGE, READY, SPEED, ArmFileParameters, Joint, serial_arm
 from haptic_robot.nodes import arm as node
 from haptic_robot.simulated import SimulatedArm, SimulatedArmParameters
 from haptic_sim.parameters import ParameterError
@@ -19,31 +19,43 @@ ROBOTS = Path(pin.__file__).parents[4] / "share/example-robot-data/robots"
 AXES = {"y": "0 1 0", "z": "0 0 1"}
 
 
+def inertia(across: float, along: float) -> str:
+    return f'<inertia ixx="{across}" iyy="{across}" izz="{along}" ixy="0" ixz="0" iyz="0"/>'
+
+
+def joint(name: str, kind: str, ends: tuple[str, str], axis: str, limit: str, height: float = 0.0) -> str:
+    return (
+        f'<joint name="{name}" type="{kind}"><origin xyz="0 0 {height}"/><parent link="{ends[0]}"/>'
+        f'<child link="{ends[1]}"/><axis xyz="{axis}"/><limit {limit}/></joint>'
+    )
+
+
 def urdf(joints: tuple[Joint, ...], limits: str = f'lower="{-RANGE}" upper="{RANGE}"', kind: str = "revolute") -> str:
     """The arm of a table, and a gripper behind its tool."""
-    parts, height = ['<robot name="arm"><link name="base"/>'], 0.0
+    parts, height, above = ['<robot name="arm"><link name="base"/>'], 0.0, "base"
     for i, (axis, length, mass, effort) in enumerate(joints, 1):
-        across, along = mass * (3 * RADIUS**2 + length**2) / 12, 0.5 * mass * RADIUS**2
+        body = inertia(mass * (3 * RADIUS**2 + length**2) / 12, 0.5 * mass * RADIUS**2)
+        held = f'<inertial><origin xyz="0 0 {length / 2}"/><mass value="{mass}"/>{body}</inertial>'
+        ends = above, f"link_{i}"
+        limit = f'{limits} effort="{effort}" velocity="{SPEED}"'
         parts.append(
-            f'<link name="link_{i}"><inertial><origin xyz="0 0 {length / 2}"/><mass value="{mass}"/><inertia ixx="{across}" '
-            f'iyy="{across}" izz="{along}" ixy="0" ixz="0" iyz="0"/></inertial></link><joint name="joint_{i}" type="{kind}">'
-            f'<origin xyz="0 0 {height}"/><parent link="{f"link_{i - 1}" if i > 1 else "base"}"/><child link="link_{i}"/>'
-            f'<axis xyz="{AXES[axis]}"/><limit {limits} effort="{effort}" velocity="{SPEED}"/></joint>'
+            f'<link name="{ends[1]}">{held}</link>{joint(f"joint_{i}", kind, ends, AXES[axis], limit, height)}'
         )
-        height = length
-    last = len(joints)
-    parts.append(
-        f'<link name="tool"/><joint name="flange" type="fixed"><origin xyz="0 0 {height}"/><parent link="link_{last}"/>'
-        f'<child link="tool"/></joint><link name="finger"><inertial><mass value="1e-9"/><inertia ixx="1e-12" iyy="1e-12" '
-        'izz="1e-12" ixy="0" ixz="0" iyz="0"/></inertial></link><joint name="grip" type="prismatic"><parent link="tool"/>'
-        '<child link="finger"/><axis xyz="1 0 0"/><limit lower="0" upper="0.04" effort="1" velocity="1"/></joint></robot>'
-    )
+        height, above = length, ends[1]
+    light = f'<inertial><mass value="1e-9"/>{inertia(1e-12, 1e-12)}</inertial>'
+    grip = 'lower="0" upper="0.04" effort="1" velocity="1"'
+    parts += [
+        f'<link name="tool"/><joint name="flange" type="fixed"><origin xyz="0 0 {height}"/><parent link="{above}"/>',
+        f'<child link="tool"/></joint><link name="finger">{light}</link>',
+        joint("grip", "prismatic", ("tool", "finger"), "1 0 0", grip),
+        "</robot>",
+    ]
     return "".join(parts)
 
 
 def mjcf(joints: tuple[Joint, ...]) -> str:
     """The same as MJCF, without the gripper."""
-    text, height = f'<site name="tool_site" pos="0 0 {joints[-1].length}"/>', 0.0
+    text = ""
     heights = [0.0, *(joint.length for joint in joints)]
     for i in reversed(range(len(joints))):
         axis, length, mass, effort = joints[i]
@@ -53,8 +65,7 @@ def mjcf(joints: tuple[Joint, ...]) -> str:
         text = (
             f'<body name="link_{i + 1}" pos="0 0 {height}"><inertial pos="0 0 {length / 2}" mass="{mass}" '
             f'diaginertia="{across} {across} {along}"/><joint name="joint_{i + 1}" axis="{AXES[axis]}" '
-            f'range="{-RANGE} {RANGE}" actuatorfrcrange="{-effort} {effort}"/>{tip}{text if i < len(joints) - 1 else ""}'
-            "</body>"
+            f'range="{-RANGE} {RANGE}" actuatorfrcrange="{-effort} {effort}"/>{tip}{text}</body>'
         )
     return f'<mujoco><compiler angle="radian"/><worldbody>{text}</worldbody></mujoco>'
 
