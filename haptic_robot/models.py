@@ -99,8 +99,8 @@ class ArmFileParameters(Parameters):
 
     path: str = quantity(
         "",
-        description="File of the arm (.urdf, .xacro, .sdf, or .xml of MJCF), from the working directory, or robot://NAME "
-        "of the package robot_descriptions; empty: the arm `model` of this package is simulated",
+        description="File of the arm (.urdf, .xacro, .sdf, or .xml of MJCF), from the working directory, or "
+        "robot://NAME of the package robot_descriptions; empty: the arm `model` of this package is simulated",
     )
     args: dict[str, str] = quantity({}, description="Arguments of a xacro file, by name")
     packages: tuple[str, ...] = quantity((), description="Folders in which packages of ROS are looked for first")
@@ -108,13 +108,13 @@ class ArmFileParameters(Parameters):
     home: tuple[float, ...] = quantity(
         (),
         unit="rad, m",
-        description="Positions at the start of the joints that move the tool, from the base on; empty: as the file shows "
-        "them",
+        description="Positions at the start of the joints that move the tool, from the base on; empty: as the file "
+        "shows them",
     )
     armature: float = quantity(
         ARMATURE,
         unit="kg m^2, kg",
-        description="Reflected inertia of the motor of each joint, of which a URDF says nothing; added to what a file says",
+        description="Reflected inertia of the motor of each joint, of which a URDF says nothing; is added",
         ge=0.0,
     )
 
@@ -218,6 +218,6 @@ def _home_problems(arm: ArmModel, q: np.ndarray) -> Iterator[str]:
         values = np.linalg.svd(pin.getFrameJacobian(model, data, arm.tool, pin.LOCAL_WORLD_ALIGNED), compute_uv=False)
         if not values[-1] > SINGULAR * values[0]:
             yield (
-                f"arm.file.home: is singular (singular values of the Jacobian {values[-1]:.1e} of {values[0]:.1e}): the "
-                "tool cannot be moved in each direction; give a bent posture, as home: [0, -1.2, 1.6, -1.9, -1.5, 0]"
+                f"arm.file.home: is singular (singular values of the Jacobian: {values[-1]:.1e}, {values[0]:.1e}): "
+                "the tool cannot be moved in each direction; bend the arm, as by home: [0, -1.2, 1.6, -1.9, -1.5, 0]"
             )

@@ -38,9 +38,8 @@ def urdf(joints: tuple[Joint, ...], limits: str = f'lower="{-RANGE}" upper="{RAN
         held = f'<inertial><origin xyz="0 0 {length / 2}"/><mass value="{mass}"/>{body}</inertial>'
         ends = above, f"link_{i}"
         limit = f'{limits} effort="{effort}" velocity="{SPEED}"'
-        parts.append(
-            f'<link name="{ends[1]}">{held}</link>{joint(f"joint_{i}", kind, ends, AXES[axis], limit, height)}'
-        )
+        hinge = joint(f"joint_{i}", kind, ends, AXES[axis], limit, height)
+        parts.append(f'<link name="{ends[1]}">{held}</link>{hinge}')
         height, above = length, ends[1]
     light = f'<inertial><mass value="1e-9"/>{inertia(1e-12, 1e-12)}</inertial>'
     grip = 'lower="0" upper="0.04" effort="1" velocity="1"'

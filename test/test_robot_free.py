@@ -38,14 +38,17 @@ def test_the_file_of_the_operator_is_the_excitation() -> None:
 
 
 def test_the_closed_form_has_the_limits_that_it_should() -> None:
-    """Far below the resonance of the coupling: m jw + D/2, less D^2/(4 K) of inertia; both masses without forces."""
-    slow = slice(0, 5)
+    """Far below the resonance of the coupling it is (m - D^2/(4 K) + D T/2) jw + D/2; both masses without forces.
+
+    D T/2 comes of the damper of the leading body, which is implicit.
+    """
+    slow = slice(0, 3)
     for damping in (0.0, 4.0, 40.0):
         trial = the_trial(damping)
         found = expected(trial.experiment)[slow]
-        inertia = 0.5 - damping**2 / (4.0 * 2000.0)
-        np.testing.assert_allclose(found.real, damping / 2.0, atol=0.05 * max(1.0, damping))
-        np.testing.assert_allclose(found.imag, inertia * W[slow], rtol=0.05, atol=1e-3)
+        inertia = 0.5 - damping**2 / (4.0 * 2000.0) + 0.0005 * damping
+        np.testing.assert_allclose(found.real, damping / 2.0, atol=0.01 * max(1.0, damping))
+        np.testing.assert_allclose(found.imag, inertia * W[slow], rtol=0.03)
     alone = expected(without_forces(the_trial(0.0)).experiment)[slow]
     np.testing.assert_allclose(alone.imag, 1.0 * W[slow], rtol=0.05)
 

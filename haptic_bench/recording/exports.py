@@ -94,8 +94,8 @@ def write_zarr(tables: Tables, out: Path) -> None:
 def write_lerobot(tables: Tables, out: Path) -> None:
     """A dataset of LeRobot, version 3.0 of its format: an episode for each trial, without images.
 
-    The action is pose and twist of the hand; `observation.state` has all other columns. Both are of 64 bits. The names of
-    a vector's elements are those of the columns; their units and frames are in meta/haptics.json, with the events.
+    The action is pose and twist of the hand; `observation.state` has all other columns. Both are of 64 bits. The names
+    of a vector's elements are those of the columns; units, frames and events are in meta/haptics.json.
 
     Raises:
         ParameterError: pyarrow is not installed, or the trials have different columns, or steps that are not equal.
