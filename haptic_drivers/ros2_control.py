@@ -41,8 +41,10 @@ class ChainJoint(NamedTuple):
     axis: tuple[int, int, int]
 
 
-SLIDES = tuple(
-    ChainJoint(name, name, "prismatic", axis) for name, axis in zip("xyz", np.eye(3, dtype=int), strict=True)
+SLIDES = (
+    ChainJoint("x", "x", "prismatic", (1, 0, 0)),
+    ChainJoint("y", "y", "prismatic", (0, 1, 0)),
+    ChainJoint("z", "z", "prismatic", (0, 0, 1)),
 )
 HINGES = (  # in the order of the chain
     ChainJoint("yaw", "rz", "revolute", (0, 0, 1)),

@@ -515,7 +515,8 @@ def _add_start(commands: Any) -> None:
         "--device",
         default="",
         metavar="DEVICE",
-        help="type of the device, a hardware device (docs/devices.md), or a .yaml file; default: as the world has it",
+        help="type of the device, a hardware device (docs/devices.md), a .yaml file, or pointer or keyboard, with "
+        "which the hand is moved on a page in the browser; default: as the world has it",
     )
     _add_set(command, "set a key of the experiment, as contact.stiffness=2000")
     _add_args(command)
