@@ -48,7 +48,7 @@ def start(options: argparse.Namespace) -> int:
             raise ParameterError([f"--device {options.device}: is a page; `haptics run WORLD --view` records a trial"])
         longest = experiment.model_copy(update={"duration": LONGEST_RECORD})
         one = replace(one, experiment=longest, built=one.start)
-        viewing = place(argparse.Namespace(host=None, port=None), controlled=True)
+        viewing = place(argparse.Namespace(host=None, port=None), controlled=True, paused=True)
         with Interruption() as interruption:
             return run_viewed(one, "realtime", interruption, viewing, composed=options.composed, namespace=namespace)
     directory = trial.new_directory(options.out, experiment.namespace)
