@@ -132,8 +132,7 @@ def test_what_is_no_arm_is_refused_with_what_to_do(tmp_path: Path) -> None:
     assert "has 0 trees of moving links" in refused(path=two)
 
 
-def test_the_node_names_what_is_wrong_with_a_file(tmp_path: Path) -> None:
-    """Its command line takes files in place of names."""
+def test_the_node_takes_a_file_in_place_of_a_name() -> None:
     options = node.options_of(["crtk", "--model", "arm.urdf", "--tool", "tool", "--home", "0", "0.6", "1.4"])
     assert (options.model, options.tool, options.home) == ("arm.urdf", "tool", [0.0, 0.6, 1.4])
 
