@@ -15,7 +15,7 @@ import numpy as np
 from haptic_robot.adapters import AdapterParameters, Quantity, Sent
 from haptic_robot.arm import Arm, FrictionParameters
 from haptic_robot.compliance import Admittance, AdmittanceParameters, ImpedanceController, ImpedanceParameters
-from haptic_robot.models import ARMS, READY, ArmModel, serial_arm
+from haptic_robot.models import ARMS, READY, ArmFileParameters, ArmModel, serial_arm
 from haptic_robot.sensing import ForceSensor, SensorParameters, WallParameters, wall_array, wall_force
 from haptic_sim.messages import MessageError
 from haptic_sim.parameters import Parameters, quantity
@@ -25,6 +25,7 @@ class SimulatedArmParameters(Parameters):
     """A simulated arm, its controller, its sensor, and a wall in front of it."""
 
     model: Literal["six_axes", "seven_axes"] = quantity("six_axes", description="Arm of this package that is simulated")
+    file: ArmFileParameters = quantity(ArmFileParameters(), description="Arm of a file, in place of `model`")
     control: Literal["impedance", "admittance"] = quantity(
         "impedance",
         description="How its tool is compliant: by the torques of its motors, or by what its sensor measures",
@@ -40,6 +41,17 @@ class SimulatedArmParameters(Parameters):
         0.1, unit="s", description="Age of the last command beyond which no wrench is commanded", gt=0.0, le=10.0
     )
     seed: int = quantity(0, description="Seed of the noise of its sensor", ge=0)
+
+
+def arm_of(parameters: SimulatedArmParameters) -> tuple[ArmModel, np.ndarray]:
+    """The arm that is simulated, and its configuration at the start.
+
+    Raises:
+        ParameterError: that of its file cannot be.
+    """
+    if parameters.file.path:
+        return parameters.file.load()
+    return serial_arm(ARMS[parameters.model]), np.array(READY[parameters.model])
 
 
 class SimulatedArm:
@@ -64,7 +76,7 @@ class SimulatedArm:
         self._adapter = adapter.model_copy(
             update=placed
         ).build()  # it measures where its sensor is, whatever others think
-        model, q = arm or (serial_arm(ARMS[parameters.model]), np.array(READY[parameters.model]))
+        model, q = arm or arm_of(parameters)
         self.arm = Arm(model, q, rate, parameters.friction)
         self._impedance = ImpedanceController(parameters.impedance, self.arm)
         self._admittance = Admittance(parameters.admittance, self.arm.pose, rate)

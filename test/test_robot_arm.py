@@ -18,9 +18,8 @@ from haptic_robot.compliance import (
     critical_damping,
     inertia_at_tool,
 )
-from haptic_robot.models import ARMS, READY, ArmModel, described_arm, serial_arm
+from haptic_robot.models import ARMS, READY, ArmModel, serial_arm
 from haptic_robot.sensing import ForceSensor, SensorParameters, WallParameters, moved, wall_array, wall_force
-from haptic_sim.parameters import ParameterError
 from haptic_sim.rotations import from_roll_pitch_yaw, matrix
 from haptic_sim.spatial import advance_pose
 
@@ -238,17 +237,3 @@ def test_a_wall_never_pulls() -> None:
         point = rng.normal(size=3)
         depth = wall_force(point, 10.0 * rng.normal(size=3), wall, force)
         assert force @ wall[3:6] >= 0.0 and (depth > 0.0 or not force.any())
-
-
-def test_what_is_no_arm_is_refused_by_name() -> None:
-    with pytest.raises(ParameterError, match="not a URDF"):
-        described_arm("<robot", "tool")
-    one = """<robot name="r"><link name="base"/><link name="tip"><inertial><mass value="1"/>
-    <inertia ixx="1" iyy="1" izz="1" ixy="0" ixz="0" iyz="0"/></inertial></link>
-    <joint name="j" type="{}"><parent link="base"/><child link="tip"/><axis xyz="0 0 1"/>
-    <limit lower="-1" upper="1" effort="10" velocity="1"/></joint></robot>"""
-    with pytest.raises(ParameterError, match=r"arm\.tool = tool: is no frame"):
-        described_arm(one.format("revolute"), "tool")
-    with pytest.raises(ParameterError, match="one degree of freedom"):
-        described_arm(one.format("continuous"), "tip")
-    assert described_arm(one.format("revolute"), "tip").model.nv == 1

@@ -437,3 +437,11 @@ def test_fixed_bodies_are_on_tf_static_once_and_the_others_on_tf(name: str, monk
         assert np.allclose([found.x, found.y, found.z], first[body].translation, atol=1e-12)
     assert sorted(child for child, _ in node.frames["/tf"]) == sorted(3 * [f"lab/{one}" for one in set(first) - fixed])
     assert fixed < set(first) or trial.world.elsewhere
+
+
+@pytest.mark.parametrize(("world", "device"), [("robot_wall", "keyboard"), ("corner_peg", "pointer")])
+def test_who_has_no_device_starts_a_world_with_a_pointer(world: str, device: str) -> None:
+    """The device and the controller of the world stay; its operator is who has the page."""
+    found, own = system.load_system(world, device).experiment, system.load_system(world).experiment
+    assert found.operator.type == "pointer" and found.device.type == own.device.type
+    assert found.controller == own.controller and found.analysis == "trial"

@@ -346,6 +346,18 @@ def _add_commands(commands: Any) -> None:
     command.set_defaults(command="haptic_bench.commands.convert:convert")
 
     command = commands.add_parser(
+        "export", help="write a recorded trial, or all of a sweep, in the format of other tools (docs/export.md)"
+    )
+    command.add_argument("directory", metavar="DIR", help="directory of the trial, or of the sweep")
+    command.add_argument(
+        "--format", required=True, choices=("csv", "hdf5", "lerobot", "zarr"), help="format that is written"
+    )
+    command.add_argument(
+        "--out", metavar="OUT", help="directory of the export, new or empty; default: a new one under ./trials/"
+    )
+    command.set_defaults(command="haptic_bench.commands.export:export")
+
+    command = commands.add_parser(
         "point", help="move the hand of a running trial whose operator is a pointer (docs/pointer.md)"
     )
     command.add_argument(
@@ -505,7 +517,8 @@ def _add_start(commands: Any) -> None:
         "--device",
         default="",
         metavar="DEVICE",
-        help="type of the device, a hardware device (docs/devices.md), or a .yaml file; default: as the world has it",
+        help="type of the device, a hardware device (docs/devices.md), a .yaml file, or pointer or keyboard, with "
+        "which the hand is moved on a page in the browser; default: as the world has it",
     )
     _add_set(command, "set a key of the experiment, as contact.stiffness=2000")
     _add_args(command)

@@ -8,10 +8,12 @@ from dataclasses import replace
 
 from haptic_bench.analysis.base import analysis_of
 from haptic_bench.commands.command_line import DONE, FAILED
-from haptic_bench.experiment.system import args_of, held_by_default, load_system
+from haptic_bench.commands.view import place
+from haptic_bench.experiment.system import POINTED, args_of, held_by_default, load_system
 from haptic_bench.running import namespaces
 from haptic_bench.running.runner import Interruption
 from haptic_bench.trials import trial
+from haptic_bench.trials.viewed import run_viewed
 from haptic_sim.parameters import ParameterError
 
 LONGEST_RECORD = 3600.0  # [s]
@@ -41,6 +43,14 @@ def start(options: argparse.Namespace) -> int:
     if options.record:
         longest = experiment.model_copy(update={"duration": LONGEST_RECORD})
         one = replace(one, experiment=longest, built=one.start)
+    if options.device in POINTED:  # they need a page, on which the hand is moved
+        if options.record or options.side:
+            raise ParameterError([f"--device {options.device}: is a page; `haptics run WORLD --view` records a trial"])
+        longest = experiment.model_copy(update={"duration": LONGEST_RECORD})
+        one = replace(one, experiment=longest, built=one.start)
+        viewing = place(argparse.Namespace(host=None, port=None), controlled=True, paused=True)
+        with Interruption() as interruption:
+            return run_viewed(one, "realtime", interruption, viewing, composed=options.composed, namespace=namespace)
     directory = trial.new_directory(options.out, experiment.namespace)
     with Interruption() as interruption:
         if options.record:

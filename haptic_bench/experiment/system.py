@@ -30,6 +30,8 @@ from haptic_sim.worlds.mujoco_files import last_body
 from haptic_sim.worlds.packages import ROBOT, described
 
 WORLD_FILES = tuple(ROOTS)
+POINTED = ("pointer", "keyboard")
+"""Devices of those who have none: the page of the trial, on which the hand of the world's own device is moved."""
 SECTIONS = ("device", "controller", "operator")  # that a file of a device may have
 STANDALONE: dict[str, Any] = {
     "name": "device",
@@ -255,6 +257,11 @@ def _with_device(document: dict[str, Any], device: str) -> dict[str, Any]:
         return document
     if not analyses.find(document.get("analysis", "trial")).OFFLINE_ONLY:
         document = document | {"analysis": "trial"}
+    if device in POINTED:
+        held = (
+            document if kind not in (None, "none", "hardware", "external") else document | {"device": VIEWED["device"]}
+        )
+        return held | {"operator": VIEWED["operator"]}
     controller = CONTROLLERS.find_or_none(control)
     fits = controller is None or not (controller.ABSENT or controller.NEEDS_DEVICE or controller.COMMANDS != FORCE)
     stays = fits and _takes_forces(kind) and _takes_forces(device)
@@ -281,8 +288,8 @@ def _with_device(document: dict[str, Any], device: str) -> dict[str, Any]:
         raise ParameterError(
             [
                 f"device {inputs.shown(device)}: must be a simulated device ({', '.join(known)}), hardware "
-                f"({', '.join(known_devices())}), or a .yaml file, whose key module names a driver of "
-                "your own with dots (my_package.my_device)"
+                f"({', '.join(known_devices())}), {' or '.join(POINTED)}, or a .yaml file, whose key module names a "
+                "driver of your own with dots (my_package.my_device)"
             ]
         )
     return rest | {"device": {"type": device}}

@@ -17,11 +17,13 @@ from rclpy.executors import SingleThreadedExecutor
 from rclpy.node import Node
 
 from haptic_robot.adapters import ADAPTERS
+from haptic_robot.models import ARMS
 from haptic_robot.nodes.topics import Topics
 from haptic_robot.simulated import SimulatedArm, SimulatedArmParameters
 from haptic_ros.callbacks import CallbackThread
 from haptic_ros.middleware.context import initialise
 from haptic_ros.realtime import Deadlines
+from haptic_sim.parameters import ParameterError
 
 
 def options_of(arguments: Sequence[str]) -> argparse.Namespace:
@@ -30,7 +32,9 @@ def options_of(arguments: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("adapter", choices=tuple(ADAPTERS.entries()))
     parser.add_argument("--rate", type=float, default=1000.0, help="of its controller [Hz]; default: 1000")
     parser.add_argument("--feedback", type=float, default=250.0, help="rate of its feedback [Hz]; default: 250")
-    parser.add_argument("--model", choices=("six_axes", "seven_axes"), default="six_axes")
+    parser.add_argument("--model", default="six_axes", help="six_axes, seven_axes, or the file of an arm")
+    parser.add_argument("--tool", default="", help="frame of the tool of a file; default: its last link")
+    parser.add_argument("--home", type=float, nargs="+", default=(), help="joints of a file at the start [rad, m]")
     parser.add_argument("--control", choices=("impedance", "admittance"), default="impedance")
     parser.add_argument("--wall", type=float, default=0.0, help="where a wall across x of its base begins [m]")
     parser.add_argument("--stiffness", type=float, default=0.0, help="of the wall [N/m]; 0, the default: none")
@@ -42,9 +46,15 @@ def main() -> int:
     initialise(sys.argv)
     options = options_of(rclpy.utilities.remove_ros_args(sys.argv)[1:])
     wall = {"position": (options.wall, 0.0, 0.0), "stiffness": options.stiffness, "damping": 20.0}
-    given = {"model": options.model, "control": options.control, "wall": wall}
+    file = {"path": options.model, "tool": options.tool, "home": options.home}
+    model = {"model": options.model} if options.model in ARMS else {"file": file}
+    given = {**model, "control": options.control, "wall": wall}
     adapter = ADAPTERS.find(options.adapter)()
-    arm = SimulatedArm(SimulatedArmParameters.model_validate(given), adapter, options.rate)
+    try:
+        arm = SimulatedArm(SimulatedArmParameters.model_validate(given), adapter, options.rate)
+    except ParameterError as error:
+        print(*(f"arm: {line}" for line in error.problems), sep="\n", file=sys.stderr)
+        return 2
     node, topics = Node("arm"), adapter.build()
     inbox: deque[tuple[str, str, np.ndarray]] = deque(maxlen=64)
     opened = Topics(node, topics.feedback, topics.commands, lambda *message: inbox.append(message))
