@@ -542,8 +542,9 @@ def _power(shift: float, degrees: int, alpha: float) -> float:
 
     if degrees < 1:
         return math.nan
-    critical = float(stdtrit(degrees, 1.0 - alpha / 2.0))
-    return float(1.0 - nctdtr(degrees, shift, critical) + nctdtr(degrees, shift, -critical))
+    limit, shift = stdtrit(degrees, 1.0 - 0.5 * alpha), abs(shift)
+    within, opposite = np.nan_to_num(nctdtr(degrees, shift, [limit, -limit]))  # SciPy has no value for some below 1e-16
+    return float(1.0 - within + opposite)
 
 
 def detectable_effect(count: int, power: float = 0.8) -> float:

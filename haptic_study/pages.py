@@ -31,6 +31,8 @@ WIDTH, WIDTH_WITHOUT_SCENE = 430, 620  # of the panel, beside a scene and withou
 NONE = "-"  # of a question that is not answered
 FIRST = -1000.0  # order on the page of what comes first, above what a pointer adds
 REDRAWN = 0.25  # [s] between two texts of the experimenter's page
+WITHOUT_SETTINGS = '<style>.mantine-ActionIcon-root[data-variant="subtle"] {display: none}</style>'
+"""Hides viser's own settings and list of the scene, which a participant has no use for; an option for it is missing."""
 BUTTONS = (
     ("pause", "Pause"),
     ("resume", "Resume"),
@@ -132,6 +134,7 @@ class ParticipantPage:
             gui.set_panel_label(title[:60])
             gui.main_panel.dock_right()
             gui.main_panel.set_width(WIDTH)
+        gui.add_html(WITHOUT_SETTINGS, order=FIRST)
         self._progress = gui.add_progress_bar(0.0, order=FIRST)
         self._handles: list[Any] = []
         self._fields: dict[str, Any] = {}

@@ -102,6 +102,7 @@ def test_a_person_from_consent_to_end(tmp_path: Path) -> None:
         assert address != other and status(address) == status(other) == 101
         assert status(address, other[other.rindex("/") :]) == 403  # each page has its own token
         page.sees("You may stop at any time")
+        page.wait("[...document.querySelectorAll('.mantine-ActionIcon-root')].every(one => one.offsetParent === null)")
         page.press("I agree")
         page.sees("How old are you?")
         page.press("Continue")

@@ -135,6 +135,7 @@ def test_power_is_that_of_tables() -> None:
     """Paired t tests at 5 %, two-sided: G*Power 3.1 and Cohen (1988, table 2.3.5)."""
     assert power_of_t(0.5, 34) == pytest.approx(0.8078, abs=1e-4)
     assert power_of_t(0.0, 20) == pytest.approx(0.05, abs=1e-9)
+    assert [power_of_t(effect, 24) for effect in (-6.12, 2.0, 5.49, 8.0)] == pytest.approx([1.0] * 4, abs=1e-9)
     assert power_of_t(detectable_effect(24), 24) == pytest.approx(0.8, abs=1e-9)
 
 
