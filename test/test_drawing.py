@@ -73,6 +73,7 @@ def ways(frames: SampledFrames) -> np.ndarray:
     return np.concatenate(found)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("name", ["corner_peg", "rolling_touch", "chaplygin_sleigh", "crank"])
 def test_all_that_moves_stays_in_sight_and_is_as_large_as_there_is_room(name: str) -> None:
     frames, _ = sampled(name)

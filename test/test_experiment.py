@@ -345,6 +345,7 @@ def test_a_bad_operator_file_is_named_with_its_line(tmp_path: Path) -> None:
     assert said == f"operator.path = {missing}: cannot be read: No such file or directory"
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("name", sorted(experiment.catalogue()))
 def test_every_experiment_of_the_catalogue_is_valid(name: str) -> None:
     (trial,) = experiment.load(name)

@@ -218,6 +218,7 @@ SLEIGH = {
 }
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize(
     ("changes", "problem"),
     [

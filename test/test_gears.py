@@ -41,6 +41,7 @@ def test_it_needs_gears() -> None:
         )
 
 
+@pytest.mark.exhaustive
 def test_figures_are_drawn(run: Run) -> None:
     findings = run.analysis.analyse(run.trial, run.samples)
     figure = run.analysis.figures(run.trial, run.samples, findings)[0]

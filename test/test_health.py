@@ -219,6 +219,7 @@ def test_ticks_without_any_answer_are_drawn():
     assert "missed ticks" in figure.panels[0].svg
 
 
+@pytest.mark.exhaustive
 def test_the_page_shows_each_number_once(tmp_path):
     run(
         tmp_path, "analysis=trial", mode="realtime", timing={"start_up": 1.0, "period_p50": 1e-3, "missed": 5, **COUNTS}

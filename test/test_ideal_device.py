@@ -44,6 +44,7 @@ def test_the_report_shows_what_the_device_changes(tmp_path: Path) -> None:
     assert (tmp_path / "trial" / "figures" / "device_path.svg").exists()
 
 
+@pytest.mark.exhaustive
 def test_claims_that_are_judged_otherwise_are_listed() -> None:
     trial = run("corner_peg", {"device.type": "pantograph", "analysis": "trial"}, duration=0.02)
     statement = Statement("bounces", "The hand bounces", "THESIS", Quantity("bounces"))

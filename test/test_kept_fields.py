@@ -50,6 +50,7 @@ def test_automatic_takes_a_field_where_there_are_too_many_triangles(
         meshes.take(mesh, "pieces")
 
 
+@pytest.mark.exhaustive
 def test_a_mesh_of_a_file_is_a_field_and_said(cache: Path) -> None:
     trimesh.Trimesh(*torus(0.03, 0.012, (24, 12))).export(cache / "ring.stl")
     (cache / "ring.urdf").write_text(URDF)

@@ -72,6 +72,7 @@ def spring_chain(masses: tuple[float, ...], velocities: tuple[float, ...], e: fl
     return v
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize("e", [1.0, 0.6])
 def test_as_springs_impacts_share_out_as_between_penalties(method: str, e: float) -> None:

@@ -293,6 +293,7 @@ def test_a_device_that_gives_energy_is_found_out() -> None:
 PASSIVE = "passive: contacts add no energy beyond what is booked"
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize(
     ("kind", "name"),
     [

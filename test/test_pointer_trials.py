@@ -67,6 +67,7 @@ def test_a_trial_by_hand_verifies_and_runs_again_from_its_events(name: str, tmp_
     assert recorded.read_text() == (tmp_path / "again" / "events.csv").read_text()
 
 
+@pytest.mark.exhaustive
 def test_what_was_recorded_of_the_pointer_decides(tmp_path: Path) -> None:
     """Also over a file that has changed; without one of the events the trial is another."""
     given = events_file(tmp_path / "given.csv")

@@ -203,6 +203,7 @@ def test_what_cannot_be_is_refused(call: Callable[[World], Any], text: str) -> N
     assert world.energy["injected"] == 0.0
 
 
+@pytest.mark.exhaustive
 def test_constraints_are_met_by_a_start() -> None:
     """A start that does not is refused."""
     ball = {"joint": "free", "mass": 0.2, "position": [0.1, 0, 0], "shapes": [{"type": "sphere", "radius": 0.02}]}

@@ -75,6 +75,7 @@ def test_without_a_rate_contact_is_lost_for_good(default):
     assert holds(own)["settled"] is None
 
 
+@pytest.mark.exhaustive
 def test_the_motion_is_that_of_the_multiplier_form():
     """M qdd + bias = A^T lambda, A qdd = adot - Adot qd, by DOP853, with the displacement (errata of YUN, 3)."""
     settings = ("duration=3", "scene.disturbance_time=1.5")

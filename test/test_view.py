@@ -443,6 +443,7 @@ def tick_of(browser: Browser) -> str:
     return str(browser.wait("(document.body.innerText.match(/tick (\\d+)/) || [])[1]"))
 
 
+@pytest.mark.exhaustive
 @pytest.mark.graph
 def test_the_page_shows_a_recorded_trial_where_its_samples_say(recorded: Path, tmp_path: Path) -> None:
     _, frames = read_frames(recorded)

@@ -76,6 +76,7 @@ def test_with_a_delay_it_is_that_of_the_analysis() -> None:
     assert 0.1 < active.mean() < 0.95
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("hand", ["none", "relaxed", "firm", "clamp"])
 @pytest.mark.parametrize("keys", [{}, {"delay": 2}, {"mass": 0.03, "integrator": 1}, {"mass": 0.03, "integrator": 2},
                                   {"mass": 0.03, "integrator": 3, "delay": 1}])  # fmt: skip
