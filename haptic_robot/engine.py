@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Mapping
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 
@@ -26,7 +26,17 @@ from haptic_robot.following import Follower, Following, FollowingParameters, Han
 from haptic_robot.simulated import SimulatedArm, SimulatedArmParameters
 from haptic_sim.contact.response import ContactParameters
 from haptic_sim.dynamics.energy import DAMPING, INJECTED, KINETIC, NUMERICAL
-from haptic_sim.messages import FREE, RESTING, MessageError, ToolCommand, ToolState, WorldState, stamp_next
+from haptic_sim.messages import (
+    ABSENT,
+    FREE,
+    HELD,
+    RESTING,
+    MessageError,
+    ToolCommand,
+    ToolState,
+    WorldState,
+    stamp_next,
+)
 from haptic_sim.parameters import NotNegativePair, ParameterError, quantity
 from haptic_sim.rotations import from_roll_pitch_yaw, matrix
 from haptic_sim.spatial import advance_pose, quat_product
@@ -57,6 +67,17 @@ class _RobotParameters(EngineParameters):
     force_scale: NotNegativePair = quantity(
         (1.0, 1.0), description="Factor of what the hand feels of the arm's wrench: force, torque"
     )
+
+    def check(self, experiment: Any) -> list[str]:
+        """Why it does not fit the other sections of an experiment."""
+        delay, allowed = experiment.relay.delay or 0.0, self.following.hand_watchdog
+        problems = super().check(experiment)
+        if delay + experiment.relay.jitter >= allowed:
+            problems.append(
+                f"environment.engine.following.hand_watchdog = {allowed:g} s: the arm would never follow a hand that is "
+                f"relay.delay = {delay:g} s away (with relay.jitter {experiment.relay.jitter:g} s more); must be more"
+            )
+        return problems
 
     def simulated(self, rate: float) -> SimulatedArm | None:
         """The arm that is simulated; None: it is beyond the topics of the adapter."""
@@ -182,7 +203,9 @@ class RobotSide:
         if known.has >= _NEEDED:  # an arm whose force is silent is as little known as one whose place is
             follower.feed(known.pose)
             known.clear()
-        follower.step(Hand(self._hand()))
+        late = max(0, state.tick + 1 - command.tick)  # in realtime the command of an earlier tick may act
+        age = command.hand_age + late * self._T
+        follower.step(Hand(self._hand(), age, command.hand != ABSENT, command.hand == HELD))
         self._feel(known.wrench)
         self._lead()
         self._advance(command.wrench)

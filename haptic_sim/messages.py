@@ -31,10 +31,11 @@ _CDR_LITTLE_ENDIAN = b"\x00\x01\x00\x00"
 _NANO = 1_000_000_000
 
 _STATE, _TOOL, _COMMAND = definitions.DeviceState, definitions.ToolState, definitions.DeviceCommand
-_EVENT = definitions.OperatorEvent
+_EVENT, _ON_TOOL = definitions.OperatorEvent, definitions.ToolCommand
 
 FREE, COLLIDING, RESTING = _TOOL.FREE, _TOOL.COLLIDING, _TOOL.RESTING  # ToolState.contact_state
 FORCE, MOTION, NOTHING = _COMMAND.FORCE, _COMMAND.MOTION, _COMMAND.NOTHING  # DeviceCommand.mode
+ABSENT, RELEASED, HELD = _ON_TOOL.ABSENT, _ON_TOOL.RELEASED, _ON_TOOL.HELD  # ToolCommand.hand
 GRAB, MOVE, RELEASE = _EVENT.GRAB, _EVENT.MOVE, _EVENT.RELEASE  # OperatorEvent.phase
 HAND = -1  # OperatorEvent.body and ToolCommand.body: no other body, but the hand
 DISABLED, ENABLED, PAUSED, FAULT = _STATE.DISABLED, _STATE.ENABLED, _STATE.PAUSED, _STATE.FAULT  # DeviceState.state
@@ -80,6 +81,9 @@ REASONS: dict[int, str] = {
     Reason.NOT_HOMED: "the device does not know its position",
 }
 """What is said of each reason for zero force."""
+
+_WITH_HAND = frozenset((Reason.NONE, Reason.SCALED_TO_ZERO, Reason.NO_CONTACT, Reason.PASSIVE, Reason.SATURATED))
+"""Reasons of a device that somebody holds, and that renders what is commanded, or what its guard and limits leave."""
 
 CONSTRAINT, CONTACT = definition("LocalConstraint").element, definition("ContactState").element
 """Elements of LocalGeometry.constraints and WorldState.contacts."""
@@ -466,7 +470,12 @@ class DeviceCommand(definitions.DeviceCommand, Message):
 
 
 class ToolCommand(definitions.ToolCommand, Message):
-    pass
+    def set_hand(self, device: DeviceState) -> None:
+        """Say of the hand what the state of its device says; what that leaves open is ABSENT."""
+        hand, reason = ABSENT, device.reason
+        if device.state == ENABLED:
+            hand = HELD if reason in _WITH_HAND else RELEASED if reason == Reason.CLUTCHED else ABSENT
+        self.hand, self.hand_age = hand, device.reading_age
 
 
 class ToolState(definitions.ToolState, Message):

@@ -16,7 +16,7 @@ from haptic_robot.adapters import AdapterParameters, CrispParameters, CrtkArmPar
 from haptic_robot.engine import RobotParameters, RobotSide, RosRobotParameters
 from haptic_robot.following import Following
 from haptic_robot.simulated import SimulatedArm, SimulatedArmParameters
-from haptic_sim.messages import ToolCommand, ToolState
+from haptic_sim.messages import HELD, ToolCommand, ToolState
 from haptic_sim.parameters import ParameterError
 from haptic_sim.tool.engines import EngineContext
 from haptic_sim.tool.tool_side import build_start
@@ -42,8 +42,9 @@ def side(**engine: Any) -> tuple[RobotSide, ToolState, ToolCommand]:
     robot = experiment.environment.engine
     assert isinstance(robot, RobotParameters | RosRobotParameters)
     context = EngineContext(build_start(experiment), experiment.contact, None, 2, None, None, RATE)  # type: ignore[arg-type]
-    built = robot.build(context)
-    return built, built.tool_state(), ToolCommand()
+    built, command = robot.build(context), ToolCommand()
+    command.hand = HELD
+    return built, built.tool_state(), command
 
 
 def run(built: RobotSide, state: ToolState, command: ToolCommand, ticks: int) -> None:
