@@ -135,7 +135,9 @@ def _place(a, i):
         d, e = (r + 1) % 3, (r + 2) % 3
         V[r], V[3 + r] = a.V[k, r] + S[r] * v, a.V[k, 3 + r] + S[3 + r] * v
         A[3 + r] = a.A[k, 3 + r] + v * (a.V[k, 3 + d] * S[3 + e] - a.V[k, 3 + e] * S[3 + d])
-        A[r] = a.A[k, r] + v * (a.V[k, 3 + d] * S[e] - a.V[k, 3 + e] * S[d] + a.V[k, d] * S[3 + e] - a.V[k, e] * S[3 + d])
+        A[r] = a.A[k, r] + v * (
+            a.V[k, 3 + d] * S[e] - a.V[k, 3 + e] * S[d] + a.V[k, d] * S[3 + e] - a.V[k, e] * S[3 + d]
+        )
 
 
 @kernel

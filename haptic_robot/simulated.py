@@ -85,7 +85,7 @@ class SimulatedArm:
             return
         if found.quantity is Quantity.POSE:
             self.target[:] = values
-            self.target[3:] /= np.linalg.norm(values[3:])
+            self.target[3:] /= math.sqrt(values[3:] @ values[3:])
         elif found.quantity is Quantity.WRENCH:
             self._pushed[:] = self._adapter.in_base(found, values, self.arm.pose)
         self._age = 0.0

@@ -30,7 +30,7 @@ from haptic_control.nodes.controller import ControllerNode  # noqa: E402
 from haptic_drivers.nodes.driver import DriverNode  # noqa: E402
 from haptic_ros.inbox import Inbox  # noqa: E402
 from haptic_ros.ros_parameters import declare, encode, flatten, read  # noqa: E402
-from haptic_ros.trial import ServoError, TrialParameters  # noqa: E402
+from haptic_ros.trial import ServoError  # noqa: E402
 from haptic_sim.kernels import progress  # noqa: E402
 from haptic_sim.messages import DeviceState, LocalGeometry, Message, ToolCommand, ToolState  # noqa: E402
 from haptic_sim.nodes.environment import EnvironmentNode  # noqa: E402

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from test_robot_engine import RATE, run, side
 
 from haptic_bench.experiment import load
 from haptic_bench.running.offline import LoopOfHands
@@ -30,7 +31,8 @@ from haptic_sim.spatial import rotation_difference
 
 T = 1e-3
 SPEED = (0.25, 1.0)
-SERIES = ("controller={type: virtual_coupling, stiffness: [500, 500, 500, 1, 1, 1], damping: [10, 10, 10, 0.02, 0.02, 0.02]}",)
+GAINS = "stiffness: [500, 500, 500, 1, 1, 1], damping: [10, 10, 10, 0.02, 0.02, 0.02]"
+SERIES = (f"controller={{type: virtual_coupling, {GAINS}}}",)
 
 
 class Loop:
@@ -192,8 +194,6 @@ def test_a_hand_that_is_further_away_than_its_watchdog_allows_is_refused() -> No
 
 
 def test_a_command_of_an_earlier_tick_makes_the_hand_older() -> None:
-    from test_robot_engine import RATE, run, side
-
     built, state, command = side()
     run(built, state, command, 3)
     assert built.following == Following.FOLLOWING
