@@ -184,13 +184,24 @@ class CrispParameters(AdapterParameters):
 class MoveitServoParameters(AdapterParameters):
     """MoveIt Servo, beside the pose and force sensor broadcasters of ros2_controllers; it follows no wrench."""
 
-    COMMANDS: ClassVar[tuple[Topic, ...]] = (Topic("servo_node/pose_target_cmds", Quantity.POSE, Place.BASE),)
+    COMMANDS: ClassVar[tuple[Topic, ...]] = (
+        Topic("servo_node/pose_target_cmds", Quantity.POSE, Place.BASE),
+        Topic("servo_node/delta_twist_cmds", Quantity.TWIST, Place.BASE),
+    )
     FEEDBACK: ClassVar[tuple[Topic, ...]] = (
         Topic("pose_broadcaster/pose", Quantity.POSE, Place.BASE),
         Topic("force_torque_sensor_broadcaster/wrench", Quantity.WRENCH, Place.SENSOR),
     )
 
     type: Literal["moveit_servo"] = "moveit_servo"
+    follows: Literal["pose", "twist"] = quantity(
+        "pose", description="Kind of command that MoveIt Servo was switched to; twists in its speed_units"
+    )
+
+    def commands(self) -> tuple[Topic, ...]:
+        """Topics that the arm follows."""
+        pose, twist = self.COMMANDS
+        return (pose if self.follows == "pose" else twist,)
 
 
 class CrtkArmParameters(AdapterParameters):

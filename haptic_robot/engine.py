@@ -22,7 +22,8 @@ from typing import Any, ClassVar, Literal, NamedTuple
 import numpy as np
 
 from haptic_robot.adapters import AnyAdapterParameters, ArmState, FziParameters, Quantity, Sent
-from haptic_robot.following import Follower, Following, FollowingParameters, Hand
+from haptic_robot.following import Follower, Following, FollowingParameters, Hand, speed_towards
+from haptic_robot.sensing import move_wrench
 from haptic_robot.simulated import SimulatedArm, SimulatedArmParameters
 from haptic_sim.contact.response import ContactParameters
 from haptic_sim.dynamics.energy import DAMPING, INJECTED, KINETIC, NUMERICAL
@@ -172,6 +173,18 @@ class _RobotParameters(EngineParameters):
         (1.0, 1.0), description="Factor of what the hand feels of the arm's wrench: force, torque"
     )
 
+    wrench_scale: NotNegativePair = quantity(
+        (0.0, 0.0),
+        description="Factor of the controller's wrench that the arm is commanded beside its pose: force, torque",
+    )
+    approach_rate: float = quantity(
+        10.0,
+        unit="1/s",
+        description="Speed over distance with which an arm that follows twists is led to its command",
+        gt=0.0,
+        le=200.0,
+    )
+
     def check(self, experiment: Any) -> list[str]:
         """Why it does not fit the other sections of an experiment."""
         delay, allowed = experiment.relay.delay or 0.0, self.following.hand_watchdog
@@ -179,7 +192,7 @@ class _RobotParameters(EngineParameters):
         if delay + experiment.relay.jitter >= allowed:
             problems.append(
                 f"environment.engine.following.hand_watchdog = {allowed:g} s: the arm would never follow a hand "
-                f"that is relay.delay = {delay:g} s away (with relay.jitter {experiment.relay.jitter:g} s more); must be more"
+                f"that is relay.delay = {delay:g} s away (relay.jitter {experiment.relay.jitter:g} s); must be more"
             )
         return problems
 
@@ -265,6 +278,7 @@ class RobotSide:
         see_joint(self._body)
         self.adapter, self._arm_state = of.adapter.build(), ArmState()
         self._follower, self._none = Follower(of.following, rate), np.zeros(6)
+        self._wanted, self._speed, self._fastest = np.zeros(6), np.zeros(6), np.array(of.following.speed)
         self.refused, self.problem = 0, ""
         self.send: Callable[[Sent], None] | None = None
         self.incoming: deque[tuple[str, str, np.ndarray]] = deque(maxlen=64)
@@ -322,7 +336,7 @@ class RobotSide:
         age = command.hand_age + late * self._T
         self._see(self._body)
         follower.step(Hand(self._led.in_base, age, command.hand != ABSENT, command.hand == HELD))
-        self._lead()
+        self._lead(command.wrench)
         touches = self._move(self._body, command.wrench, known.wrench, float(follower.gain))
         state.wrench[:] = self._led.felt
         state.contacts, state.contact_state = int(touches), RESTING if touches else FREE
@@ -338,13 +352,21 @@ class RobotSide:
             for one in self._arm.report():
                 self.incoming.append((one.topic, one.frame, one.values))
 
-    def _lead(self) -> None:
-        """Command the arm, once it has said where it is."""
-        follower = self._follower
+    def _lead(self, wrench: np.ndarray) -> None:
+        """Command the arm, once it has said where it is; `wrench` (6,) of the controller, world axes."""
+        follower, known = self._follower, self._arm_state
         if follower.state == Following.WAITING:
             return
-        pushed = follower.push(self._none)
-        for one in self.adapter.command(follower.command, self._none, pushed, self._arm_state.pose):
+        move_wrench(wrench, self._R_WB.T, self._none[:3], self._wanted)
+        for i, scale in enumerate(self.parameters.wrench_scale):
+            self._wanted[3 * i : 3 * i + 3] *= scale
+        pushed = follower.push(self._wanted)
+        if follower.state == Following.STALE:  # where the arm is, relative to its command, is not known
+            self._speed[:] = 0.0
+        else:
+            rate = self.parameters.approach_rate
+            speed_towards(known.pose, follower.command, rate, self._fastest, self._speed)
+        for one in self.adapter.command(follower.command, self._speed, pushed, known.pose):
             if self._arm is not None:
                 self._arm.take(one.topic, one.frame, one.values)
             elif self.send is not None:

@@ -136,6 +136,29 @@ def approach(pose, wanted, farthest, turn, work):
 
 
 @kernel
+def speed_towards(pose, wanted, rate, fastest, twist):
+    """Fill `twist` (6,) [m/s, rad/s] with what moves `pose` (7,) towards `wanted` (7,) as exp(-rate t).
+
+    Args:
+        rate: [1/s].
+        fastest: largest speeds, linear and angular (2,).
+    """
+    for i in range(3):
+        twist[i] = rate * (wanted[i] - pose[i])
+    rotation_difference(wanted[3:], pose[3:], twist[3:])
+    for i in range(3, 6):
+        twist[i] *= rate
+    for part in range(2):
+        first = 3 * part
+        size = math.sqrt(
+            twist[first] * twist[first] + twist[first + 1] * twist[first + 1] + twist[first + 2] * twist[first + 2]
+        )
+        if size > fastest[part]:
+            for i in range(first, first + 3):
+                twist[i] *= fastest[part] / size
+
+
+@kernel
 def bound_rate(wrench, wanted, largest, steps):
     """Move `wrench` (6,) towards `wanted` (6,) [N, N m], within bounds of force and torque, and of their changes.
 

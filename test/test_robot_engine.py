@@ -16,7 +16,7 @@ from haptic_robot.adapters import AdapterParameters, CrispParameters, CrtkArmPar
 from haptic_robot.engine import RobotParameters, RobotSide, RosRobotParameters
 from haptic_robot.following import Following
 from haptic_robot.simulated import SimulatedArm, SimulatedArmParameters
-from haptic_sim.messages import HELD, ToolCommand, ToolState
+from haptic_sim.messages import HELD, RELEASED, ToolCommand, ToolState
 from haptic_sim.parameters import ParameterError
 from haptic_sim.tool.engines import EngineContext
 from haptic_sim.tool.tool_side import build_start
@@ -99,6 +99,48 @@ def test_an_arm_that_says_nothing_is_held_and_not_felt(silent: str) -> None:
     run(built, state, command, 1)
     assert built.following == Following.FOLLOWING and np.linalg.norm(state.wrench[:3]) < 0.05
     assert np.linalg.norm(built._arm.target[:3] - held[:3]) <= 2 * 0.25 / RATE
+
+
+def test_an_arm_that_follows_twists_comes_to_where_the_hand_is_and_halts_without_commands() -> None:
+    adapter = {"type": "moveit_servo", "follows": "twist"}
+    built, state, command = side(adapter=adapter, orientation=[0.3, -0.2, 0.5], damping=[20.0, 0.1])
+    arm = built._arm.arm
+    start, begun = arm.pose[:3].copy(), state.pose[:3].copy()
+    command.wrench[:3] = 2.0, -1.0, 0.5
+    run(built, state, command, 200)
+    command.wrench[:] = 0.0
+    run(built, state, command, 2000)
+    assert built.following == Following.FOLLOWING and built.refused == 0 and built._arm.refused == 0
+    moved = built._R_WB @ (arm.pose[:3] - start)
+    assert np.linalg.norm(moved) > 5e-3
+    np.testing.assert_allclose(moved, state.pose[:3] - begun, atol=5e-5)
+    alone = built._arm
+    alone.take("servo_node/delta_twist_cmds", "base_link", np.array([0.1, 0, 0, 0, 0, 0]))
+    begun = alone.target.copy()
+    for _ in range(300):
+        alone.step()
+    assert alone.target[0] - begun[0] == pytest.approx(0.1 * 0.1, abs=2e-4)  # 0.1 m/s for the 0.1 s of its timeout
+
+
+def test_a_commanded_wrench_is_that_of_the_controller_within_its_bounds_and_only_while_the_arm_follows() -> None:
+    following = {"wrench": [3.0, 1.0], "wrench_rate": [100.0, 50.0]}
+    built, state, command = side(
+        wrench_scale=[0.5, 0.0], orientation=[0.3, -0.2, 0.5], following=following, damping=[1e4, 1e3]
+    )
+    built._arm._of = built._arm._of.model_copy(update={"timeout": 10.0})
+    command.wrench[:3] = 4.0, 0.0, 0.0
+    run(built, state, command, 10)
+    pushed = built._follower.wrench
+    assert np.linalg.norm(pushed) == pytest.approx(10 * 100.0 / RATE)  # it grows at its rate
+    run(built, state, command, 40)
+    np.testing.assert_allclose(built._R_WB @ pushed[:3], [2.0, 0.0, 0.0], atol=1e-12)
+    np.testing.assert_allclose(built._arm._pushed[:3], pushed[:3], atol=1e-3)  # through the tool's axes, which move
+    command.wrench[:3] = 40.0, 0.0, 0.0
+    run(built, state, command, 40)
+    assert np.linalg.norm(pushed) == pytest.approx(3.0) and not pushed[3:].any()
+    command.hand = RELEASED
+    run(built, state, command, 1)
+    assert built.following == Following.RELEASED and not pushed.any() and not built._arm._pushed.any()
 
 
 def test_an_arm_in_another_frame_is_not_followed() -> None:
