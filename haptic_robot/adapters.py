@@ -20,7 +20,7 @@ import numpy as np
 from haptic_robot.sensing import moved
 from haptic_sim.dynamics.loose import rotation_of
 from haptic_sim.messages import MessageError
-from haptic_sim.parameters import ParameterError, quantity
+from haptic_sim.parameters import ParameterError, PositivePair, quantity
 from haptic_sim.parts import Kind, Part
 from haptic_sim.rotations import from_roll_pitch_yaw, matrix
 
@@ -112,6 +112,18 @@ class AdapterParameters(Part):
     )
     reaction: bool = quantity(
         False, description="Whether the arm measures the wrench of its tool on the surroundings, not theirs on the tool"
+    )
+
+    reach: float = quantity(
+        5.0,
+        unit="m",
+        description="Largest distance of the tool from the base; what is further is in another unit",
+        gt=0.0,
+    )
+    largest: PositivePair = quantity(
+        (500.0, 100.0),
+        unit="N, N m",
+        description="Largest force and torque that the arm can measure; what is larger is in another unit",
     )
 
     def commands(self) -> tuple[Topic, ...]:
@@ -307,7 +319,19 @@ class Adapter:
             raise MessageError(f"{topic}: not finite")
         if found.quantity is Quantity.POSE and not abs((length := _length(values[3:])) - 1.0) <= TURN:
             raise MessageError(f"{topic}: quaternion of length {length:.3g}: must be 1")
+        self._check_size(found, values)
         return found
+
+    def _check_size(self, topic: Topic, values: np.ndarray) -> None:
+        """Refuse what is larger than an arm can have it: it is in another unit than SI's."""
+        of, size = self.parameters, _length(values[:3])
+        if topic.quantity is Quantity.POSE and size > of.reach:
+            raise MessageError(f"{topic.name}: tool {size:.4g} m from the base: must be at most reach = {of.reach:g} m")
+        if topic.quantity is Quantity.WRENCH:
+            for found, largest, unit in zip((size, _length(values[3:])), of.largest, ("N", "N m"), strict=True):
+                if found > largest:
+                    bound = f"must be at most {largest:g} {unit} (largest)"
+                    raise MessageError(f"{topic.name}: {found:.4g} {unit}: {bound}; is it in another unit?")
 
     def expressed(self, topic: Topic, values: np.ndarray, tool: np.ndarray) -> np.ndarray:
         """A quantity at the tool's origin in the axes of the base, as the messages of a topic have it."""

@@ -291,6 +291,11 @@ class RobotSide:
         """What the arm did with the hand in the last tick."""
         return self._follower.state
 
+    @property
+    def waits_for(self) -> str:
+        """Why the arm is commanded nothing although it has said where it is; empty: nothing."""
+        return self._follower.problem
+
     def warm_up(self) -> None:
         """Call every kernel once, so that none is loaded during a trial."""
         self.step(ToolCommand(), self.tool_state())
