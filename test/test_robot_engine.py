@@ -228,3 +228,20 @@ def test_all_claims_of_the_experiment_hold() -> None:
     samples = ANALYSIS.run_unrecorded(trial)
     claims = ANALYSIS.analyse(trial, samples).claims
     assert len(claims) == 4 and all(claim.holds for claim in claims)
+
+
+def test_feedback_acts_on_the_hand_in_the_next_tick_after_it_has_come() -> None:
+    """Counted: a force that comes after tick k is felt in tick k + 1, and not before."""
+    built, state, command = side(type="ros_robot", adapter="crtk", following={"fade": 0.0}, damping=[1e4, 1e3])
+    pose = np.array([0.5, 0.1, 0.4, 0.0, 0.0, 0.0, 1.0])
+
+    def says(force: float) -> None:
+        built.incoming.append(("measured_cp", "", pose))
+        built.incoming.append(("measured_cf", "", np.array([force, 0.0, 0.0, 0.0, 0.0, 0.0])))
+
+    felt = []
+    for tick in range(8):
+        says(float(tick))
+        run(built, state, command, 1)
+        felt.append(state.wrench[0])
+    assert felt == [float(tick) for tick in range(8)]
