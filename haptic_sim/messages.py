@@ -82,8 +82,15 @@ REASONS: dict[int, str] = {
 }
 """What is said of each reason for zero force."""
 
-_WITH_HAND = frozenset((Reason.NONE, Reason.SCALED_TO_ZERO, Reason.NO_CONTACT, Reason.PASSIVE, Reason.SATURATED))
-"""Reasons of a device that somebody holds, and that renders what is commanded, or what its guard and limits leave."""
+_HANDS: dict[int, int] = {
+    Reason.NONE: HELD,
+    Reason.SCALED_TO_ZERO: HELD,
+    Reason.NO_CONTACT: HELD,
+    Reason.PASSIVE: HELD,
+    Reason.SATURATED: HELD,
+    Reason.CLUTCHED: RELEASED,
+}
+"""The hand on an enabled device, by the reason why it renders nothing: HELD where it follows what is commanded."""
 
 CONSTRAINT, CONTACT = definition("LocalConstraint").element, definition("ContactState").element
 """Elements of LocalGeometry.constraints and WorldState.contacts."""
@@ -472,10 +479,9 @@ class DeviceCommand(definitions.DeviceCommand, Message):
 class ToolCommand(definitions.ToolCommand, Message):
     def set_hand(self, device: DeviceState) -> None:
         """Say of the hand what the state of its device says; what that leaves open is ABSENT."""
-        hand, reason = ABSENT, device.reason
-        if device.state == ENABLED:
-            hand = HELD if reason in _WITH_HAND else RELEASED if reason == Reason.CLUTCHED else ABSENT
-        self.hand, self.hand_age = hand, device.reading_age
+        said, own = device._scalars, self._scalars  # without the properties: this is done in each tick
+        own["hand"][0] = _HANDS.get(said["reason"][0], ABSENT) if said["state"][0] == ENABLED else ABSENT
+        own["hand_age"][0] = said["reading_age"][0]
 
 
 class ToolState(definitions.ToolState, Message):
