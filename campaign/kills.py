@@ -24,6 +24,8 @@ TRIALS = (
     ("tight_hole", "realtime"),
     ("delayed_wall", "lockstep"),
     ("two_hands", "realtime"),
+    ("robot_wall", "lockstep"),
+    ("robot_wall", "realtime"),
 )
 ENDING = (signal.SIGKILL, signal.SIGKILL, signal.SIGTERM, signal.SIGINT, signal.SIGSTOP)
 NO_MEMORY = 0.15  # part of the cases in which a process gets no more memory, instead of a signal

@@ -7,7 +7,7 @@ import numpy as np
 from haptic_drivers.events import Bodies
 from haptic_drivers.operators import AnyOperatorParameters, PointerParameters, build_operator, events_of
 from haptic_drivers.pointer import mobility_of
-from haptic_sim.messages import OperatorEvent, ToolCommand
+from haptic_sim.messages import HELD, OperatorEvent, ToolCommand
 from haptic_sim.tool.protocol import ToolSide
 from haptic_sim.tool.tool_side import Start
 from haptic_sim.worlds.building import WorldSetup
@@ -43,6 +43,7 @@ class ToolOperator:
     ):
         self._rate = rate
         self.command, self.state = ToolCommand(), tool_side.tool_state()
+        self.command.hand = HELD
         self._bodies = draggable(start, standalone=tool_side.observe_body is not None)
         self.events = events_of(parameters, table, self._bodies)
         mobility = observe_body = None

@@ -111,9 +111,10 @@ def arm_variant(trial: Trial, stiffness: float, margin: float, **update: Any) ->
 
 def relayed(trial: Trial, guard: str, delay: float) -> Trial:
     """The trial behind a relay with a delay each way [s], a guard, and the coupling that such a relay needs."""
-    experiment = trial.experiment
+    experiment, following = trial.experiment, robot_of(trial.experiment).following
+    watchdog = following.model_copy(update={"hand_watchdog": following.hand_watchdog + delay})
     return arm_variant(
-        trial,
+        with_robot(trial, robot_of(experiment).model_copy(update={"following": watchdog})),
         STIFFNESSES[1],
         MARGIN,
         controller=COUPLING,

@@ -11,18 +11,26 @@ package, and with which version.
 
 from __future__ import annotations
 
+import math
 from enum import Enum
 from typing import Annotated, ClassVar, Literal, NamedTuple
 
 import numpy as np
 
 from haptic_robot.sensing import moved
+from haptic_sim.dynamics.loose import rotation_of
 from haptic_sim.messages import MessageError
-from haptic_sim.parameters import ParameterError, quantity
+from haptic_sim.parameters import ParameterError, PositivePair, quantity
 from haptic_sim.parts import Kind, Part
 from haptic_sim.rotations import from_roll_pitch_yaw, matrix
 
+_UPRIGHT, _NOWHERE = np.eye(3), np.zeros(3)
 TURN = 1e-3  # by which the length of a quaternion may differ from 1
+
+
+def _length(values: np.ndarray) -> float:
+    """Norm of a vector, in a fraction of the time that NumPy takes for a few values."""
+    return math.sqrt(float(values @ values))
 
 
 class Quantity(Enum):
@@ -106,6 +114,18 @@ class AdapterParameters(Part):
         False, description="Whether the arm measures the wrench of its tool on the surroundings, not theirs on the tool"
     )
 
+    reach: float = quantity(
+        5.0,
+        unit="m",
+        description="Largest distance of the tool from the base; what is further is in another unit",
+        gt=0.0,
+    )
+    largest: PositivePair = quantity(
+        (500.0, 100.0),
+        unit="N, N m",
+        description="Largest force and torque that the arm can measure; what is larger is in another unit",
+    )
+
     def commands(self) -> tuple[Topic, ...]:
         """Topics that the arm follows."""
         return self.COMMANDS
@@ -176,13 +196,24 @@ class CrispParameters(AdapterParameters):
 class MoveitServoParameters(AdapterParameters):
     """MoveIt Servo, beside the pose and force sensor broadcasters of ros2_controllers; it follows no wrench."""
 
-    COMMANDS: ClassVar[tuple[Topic, ...]] = (Topic("servo_node/pose_target_cmds", Quantity.POSE, Place.BASE),)
+    COMMANDS: ClassVar[tuple[Topic, ...]] = (
+        Topic("servo_node/pose_target_cmds", Quantity.POSE, Place.BASE),
+        Topic("servo_node/delta_twist_cmds", Quantity.TWIST, Place.BASE),
+    )
     FEEDBACK: ClassVar[tuple[Topic, ...]] = (
         Topic("pose_broadcaster/pose", Quantity.POSE, Place.BASE),
         Topic("force_torque_sensor_broadcaster/wrench", Quantity.WRENCH, Place.SENSOR),
     )
 
     type: Literal["moveit_servo"] = "moveit_servo"
+    follows: Literal["pose", "twist"] = quantity(
+        "pose", description="Kind of command that MoveIt Servo was switched to; twists in its speed_units"
+    )
+
+    def commands(self) -> tuple[Topic, ...]:
+        """Topics that the arm follows."""
+        pose, twist = self.COMMANDS
+        return (pose if self.follows == "pose" else twist,)
 
 
 class CrtkArmParameters(AdapterParameters):
@@ -221,6 +252,10 @@ class Adapter:
         self.feedback = tuple(map(self._named, of.feedback()))
         self._R_TS = matrix(from_roll_pitch_yaw(*of.sensor_orientation))
         self._p_TS, self._sign = np.array(of.sensor_position), -1.0 if of.reaction else 1.0
+        frames = {Place.TOOL: of.tool_frame, Place.SENSOR: of.sensor_frame}
+        self._frames = {
+            topic.name: frames.get(topic.place, of.base_frame) for topic in (*self.commands, *self.feedback)
+        }
         self._topics = {topic.name: topic for topic in (*self.commands, *self.feedback)}
         if len(self._topics) < len(self.commands) + len(self.feedback):
             raise ParameterError([f"adapter.type = {of.type}: a topic is both a command and a feedback"])
@@ -230,8 +265,7 @@ class Adapter:
 
     def frame_of(self, topic: Topic) -> str:
         """The frame_id of a topic's messages."""
-        of = self.parameters
-        return {Place.TOOL: of.tool_frame, Place.SENSOR: of.sensor_frame}.get(topic.place, of.base_frame)
+        return self._frames[topic.name]
 
     def command(self, pose: np.ndarray, twist: np.ndarray, wrench: np.ndarray, tool: np.ndarray) -> list[Sent]:
         """The messages that command an arm; all arguments in the axes of its base.
@@ -264,7 +298,7 @@ class Adapter:
         found = self.checked(topic, frame, values)
         if found.quantity is Quantity.POSE:
             state.pose[:] = values
-            state.pose[3:] /= np.linalg.norm(values[3:])
+            state.pose[3:] /= _length(values[3:])
         elif found.quantity is Quantity.TWIST:
             state.twist[:] = self.in_base(found, values, state.pose)
         else:
@@ -281,11 +315,23 @@ class Adapter:
         allowed = self.frame_of(found)
         if frame != allowed and (frame or found.strict):
             raise MessageError(f"{topic}: frame_id is {frame[:80]!r}: must be {allowed!r}")
-        if not np.isfinite(values).all():
+        if not math.isfinite(sum(values.tolist())) and not np.isfinite(values).all():
             raise MessageError(f"{topic}: not finite")
-        if found.quantity is Quantity.POSE and not abs(np.linalg.norm(values[3:]) - 1.0) <= TURN:
-            raise MessageError(f"{topic}: quaternion of length {np.linalg.norm(values[3:]):.3g}: must be 1")
+        if found.quantity is Quantity.POSE and not abs((length := _length(values[3:])) - 1.0) <= TURN:
+            raise MessageError(f"{topic}: quaternion of length {length:.3g}: must be 1")
+        self._check_size(found, values)
         return found
+
+    def _check_size(self, topic: Topic, values: np.ndarray) -> None:
+        """Refuse what is larger than an arm can have it: it is in another unit than SI's."""
+        of, size = self.parameters, _length(values[:3])
+        if topic.quantity is Quantity.POSE and size > of.reach:
+            raise MessageError(f"{topic.name}: tool {size:.4g} m from the base: must be at most reach = {of.reach:g} m")
+        if topic.quantity is Quantity.WRENCH:
+            for found, largest, unit in zip((size, _length(values[3:])), of.largest, ("N", "N m"), strict=True):
+                if found > largest:
+                    bound = f"must be at most {largest:g} {unit} (largest)"
+                    raise MessageError(f"{topic.name}: {found:.4g} {unit}: {bound}; is it in another unit?")
 
     def expressed(self, topic: Topic, values: np.ndarray, tool: np.ndarray) -> np.ndarray:
         """A quantity at the tool's origin in the axes of the base, as the messages of a topic have it."""
@@ -308,8 +354,9 @@ class Adapter:
     def _placed(self, topic: Topic, tool: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Axes of a topic in the base, R_BS, and the tool's origin from its point, p_PT in the axes of the base."""
         if topic.place is Place.ORIGIN:
-            return np.eye(3), tool[:3]
-        R = matrix(tool[3:])
+            return _UPRIGHT, tool[:3]
+        R = np.empty((3, 3))
+        rotation_of(tool, 3, R)
         if topic.place is Place.SENSOR:
             return R @ self._R_TS, R @ -self._p_TS
-        return R, np.zeros(3)
+        return R, _NOWHERE

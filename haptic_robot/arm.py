@@ -11,21 +11,23 @@ with A = M + T B and u the velocity without them. The condition of the minimum i
 impulse is T f against the motion, or whatever up to it holds the joint. It is found by coordinate descent, which
 lowers this convex function with each joint and cannot diverge (`step_joints`).
 
-Pinocchio computes M, h and J (Carpentier et al. 2019). Its calls from Python allocate: this is a stand-in for a
-robot, and no part of what moves a real one.
+M, h and J are those of `haptic_robot.dynamics`; nothing allocates in a step.
 """
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 import pinocchio as pin
 
+from haptic_robot.dynamics import chain_of, evaluate_chain
 from haptic_robot.models import ArmModel
-from haptic_sim.kernels import kernel
+from haptic_sim.kernels import bind, kernel
+from haptic_sim.linalg import cholesky, cholesky_solve
+from haptic_sim.packed import Packed
 from haptic_sim.parameters import Parameters, quantity
-from haptic_sim.spatial import quat_from_matrix
+from haptic_sim.records import allocate, array, record, shared, value
 
 SWEEPS = 200  # of coordinate descent at most: 10 to 40 are needed with an arm of this package
 EXACT = 1e-12  # [rad/s, m/s] change of a sweep after which it ends
@@ -74,8 +76,54 @@ def step_joints(A, free, lower, upper, dry, v):
     return SWEEPS
 
 
+@record
+class Joints(NamedTuple):
+    """Motors, friction and limits of the joints of an arm, and what a step of it works with."""
+
+    effort: np.ndarray = shared("largest torque of each motor", "n", unit="N m, N")
+    speed: np.ndarray = shared("largest speed of each joint", "n", unit="rad/s, m/s")
+    lowest: np.ndarray = shared("least coordinate of each joint", "n", unit="rad, m")
+    highest: np.ndarray = shared("largest coordinate of each joint", "n", unit="rad, m")
+    dry: np.ndarray = shared("impulse of dry friction in a step", "n", unit="N m s, N s")
+    viscous: float = value("period times viscous friction", unit="N m s^2/rad")
+    period: float = value("of a step", unit="s")
+    torque: np.ndarray = array("of the motors in the last step", "n", unit="N m, N")
+    A: np.ndarray = array("M + T B", "n", "n")
+    L: np.ndarray = array("its Cholesky factor", "n", "n")
+    free: np.ndarray = array("velocities without dry friction and limits", "n")
+    lower: np.ndarray = array("least velocities", "n")
+    upper: np.ndarray = array("largest velocities", "n")
+
+
+@kernel
+def step_chain(packed_chain, packed_joints, torque, wrench):
+    """Advance an arm by a period; the arguments as of `Arm.step`. False: its inertia is not positive definite."""
+    a, b = packed_chain.arrays, packed_joints.arrays
+    n, T = a.q.shape[0], b.period
+    for i in range(n):
+        b.torque[i] = min(max(torque[i], -b.effort[i]), b.effort[i])
+        driving = b.torque[i] - a.h[i]
+        for r in range(6):
+            driving += a.J[r, i] * wrench[r]
+        b.free[i] = T * driving
+        for j in range(n):
+            b.free[i] += a.M[i, j] * a.v[j]
+            b.A[i, j] = a.M[i, j]
+        b.A[i, i] += b.viscous
+        b.lower[i] = min(max((b.lowest[i] - a.q[i]) / T, -b.speed[i]), 0.0)
+        b.upper[i] = max(min((b.highest[i] - a.q[i]) / T, b.speed[i]), 0.0)
+    if not cholesky(b.A, n, b.L):
+        return False
+    cholesky_solve(b.L, n, b.free)
+    step_joints(b.A, b.free, b.lower, b.upper, b.dry, a.v)
+    for i in range(n):
+        a.q[i] += T * a.v[i]
+    evaluate_chain(packed_chain)
+    return True
+
+
 class Arm:
-    """An arm of which each joint has one coordinate, with its state and what Pinocchio says of it.
+    """An arm of which each joint has one coordinate, with its state and its dynamics.
 
     Args:
         arm: its model, and the frame of its tool.
@@ -83,40 +131,41 @@ class Arm:
         rate: of the steps [Hz].
         friction: of its joints.
 
-    Attributes (all in the axes of the arm's base, at the tool's origin):
+    Attributes (all in the axes of the arm's base, at the tool's origin; the arrays are filled anew in each step):
         q, v: configuration and velocity (nv,).
         M: inertia (nv, nv). h: M dv/dt + h = tau without friction (nv,). J: Jacobian of the tool's twist (6, nv).
         pose: of the tool (7,) [m, quat_xyzw]. twist: of the tool (6,) [m/s, rad/s].
+        torque: of the motors in the last step (nv,) [N m].
+        chain: the same, for kernels.
     """
 
     LIMITS: ClassVar[float] = 1e-9  # [rad, m] by which a start may be outside of the range
 
     def __init__(self, arm: ArmModel, q: np.ndarray, rate: float, friction: FrictionParameters | None = None):
         self.model, self.tool = arm
-        self._data, self._T = self.model.createData(), 1.0 / rate
+        model, chain = self.model, chain_of(arm)
         friction = FrictionParameters() if friction is None else friction
-        n = self.model.nv
-        self._dry, self._viscous = np.full(n, friction.dry / rate), friction.viscous / rate * np.eye(n)
-        self._speed = np.where(self.model.velocityLimit > 0.0, self.model.velocityLimit, np.inf)
-        self._effort = np.where(self.model.effortLimit > 0.0, self.model.effortLimit, np.inf)
-        self.q, self.v = np.array(q, float), np.zeros(n)
-        self.torque = np.zeros(n)
-        self.pose, self.twist = np.zeros(7), np.zeros(6)
+        joints = allocate(
+            Joints,
+            {"n": model.nv},
+            effort=np.where(model.effortLimit > 0.0, model.effortLimit, np.inf),
+            speed=np.where(model.velocityLimit > 0.0, model.velocityLimit, np.inf),
+            lowest=np.array(model.lowerPositionLimit, float),
+            highest=np.array(model.upperPositionLimit, float),
+            dry=np.full(model.nv, friction.dry / rate),
+            viscous=friction.viscous / rate,
+            period=1.0 / rate,
+        )
+        self.q, self.v, self.M, self.h, self.J = chain.q, chain.v, chain.M, chain.h, chain.J
+        self.pose, self.twist, self.torque = chain.pose, chain.twist, joints.torque
+        self.chain, self._joints = Packed(chain), Packed(joints)
+        self.q[:] = q
+        self._step = bind(step_chain, self.chain, self._joints, self.torque, self.twist)
         self._look()
 
     def _look(self) -> None:
         """Compute everything that follows from q and v."""
-        data = self._data
-        pin.computeAllTerms(self.model, data, self.q, self.v)
-        placement = pin.updateFramePlacement(self.model, data, self.tool)
-        upper = np.triu(data.M)
-        self.M = upper + np.triu(upper, 1).T  # Pinocchio fills the upper triangle alone
-        self.h = data.nle.copy()
-        J = pin.getFrameJacobian(self.model, data, self.tool, pin.LOCAL_WORLD_ALIGNED)
-        self.J = J.reshape(6, -1)  # of one joint it is (6,)
-        self.pose[:3] = placement.translation
-        quat_from_matrix(placement.rotation, self.pose[3:])
-        self.twist[:] = self.J @ self.v
+        evaluate_chain(self.chain)
 
     @property
     def kinetic_energy(self) -> float:
@@ -126,7 +175,7 @@ class Arm:
     @property
     def potential_energy(self) -> float:
         """Of gravity [J]."""
-        return float(pin.computePotentialEnergy(self.model, self._data, self.q))
+        return float(pin.computePotentialEnergy(self.model, self.model.createData(), self.q))
 
     def mobility(self) -> np.ndarray:
         """Inverse inertia of the tool, J M^-1 J^T (6, 6) [1/kg, 1/(kg m), 1/(kg m^2)]."""
@@ -139,13 +188,5 @@ class Arm:
             torque: of the motors (nv,) [N m]; what is beyond their limits is cut off.
             wrench: of the surroundings on the tool (6,) [N, N m], held over the step.
         """
-        T = self._T
-        self.torque = np.clip(torque, -self._effort, self._effort)
-        A = self.M + self._viscous
-        driving = self.M @ self.v + T * (self.torque + self.J.T @ wrench - self.h)
-        free = np.linalg.solve(A, driving)
-        lower = np.maximum((self.model.lowerPositionLimit - self.q) / T, -self._speed)
-        upper = np.minimum((self.model.upperPositionLimit - self.q) / T, self._speed)
-        step_joints(A, free, np.minimum(lower, 0.0), np.maximum(upper, 0.0), self._dry, self.v)
-        self.q += T * self.v
-        self._look()
+        if not self._step(self.chain, self._joints, torque, wrench):
+            raise ValueError("arm: its inertia is not positive definite: must be; check the masses of its model")

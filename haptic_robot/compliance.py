@@ -27,11 +27,12 @@ from scipy.linalg import eigh
 from haptic_control.matrices import MatrixGains, matrix_of
 from haptic_control.virtual_coupling import couple
 from haptic_robot.arm import Arm
+from haptic_robot.dynamics import SINGULAR, torques_at_tool
+from haptic_sim.kernels import bind
 from haptic_sim.parameters import Parameters, quantity
 from haptic_sim.rotations import matrix
 from haptic_sim.spatial import advance_pose
 
-SINGULAR = 1e-3  # of the largest: smaller singular values of the tool's mobility are taken as this
 Axes = Literal["base", "target"]
 
 
@@ -157,9 +158,11 @@ class ImpedanceController:
     def __init__(self, parameters: ImpedanceParameters, arm: Arm):
         self._arm, self._joint_damping = arm, parameters.joint_damping if arm.model.nv > 6 else 0.0
         self._spring = _Spring(matrix_of(parameters.stiffness), damping_of(parameters, arm), parameters.axes)
+        self._acting, self._torque = np.zeros(6), np.zeros(arm.model.nv)
+        self._torques = bind(torques_at_tool, arm.chain, self._acting, self._joint_damping, self._torque)
 
     def torque(self, target: np.ndarray, speed: np.ndarray, wrench: np.ndarray) -> np.ndarray:
-        """Torques of the motors (nv,) [N m].
+        """Torques of the motors (nv,) [N m]; the array is used again.
 
         Args:
             target: pose of the target (7,); speed: its twist (6,).
@@ -167,14 +170,9 @@ class ImpedanceController:
         """
         arm = self._arm
         K, D = self._spring.gains(target)
-        acting = self._spring.wrench(target, speed, arm.pose, arm.twist, K, D) + wrench
-        torque = arm.h + arm.J.T @ acting
-        if self._joint_damping:
-            across = np.linalg.solve(arm.M, arm.J.T)  # M^-1 J^T
-            shown = inertia_at_tool(arm.J @ across)
-            hidden = arm.v - across @ (shown @ (arm.J @ arm.v))  # N^T v
-            torque -= self._joint_damping * (hidden - arm.J.T @ (shown @ (across.T @ hidden)))
-        return np.asarray(torque)
+        np.add(self._spring.wrench(target, speed, arm.pose, arm.twist, K, D), wrench, out=self._acting)
+        self._torques(arm.chain, self._acting, self._joint_damping, self._torque)
+        return self._torque
 
 
 class Admittance:

@@ -17,21 +17,136 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Mapping
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 
 from haptic_robot.adapters import AnyAdapterParameters, ArmState, FziParameters, Quantity, Sent
-from haptic_robot.following import Follower, Following, FollowingParameters, Hand
+from haptic_robot.following import Follower, Following, FollowingParameters, Hand, speed_towards
+from haptic_robot.sensing import move_wrench
 from haptic_robot.simulated import SimulatedArm, SimulatedArmParameters
 from haptic_sim.contact.response import ContactParameters
 from haptic_sim.dynamics.energy import DAMPING, INJECTED, KINETIC, NUMERICAL
-from haptic_sim.messages import FREE, RESTING, MessageError, ToolCommand, ToolState, WorldState, stamp_next
+from haptic_sim.dynamics.loose import rotation_of
+from haptic_sim.kernels import bind, kernel
+from haptic_sim.linalg import cholesky_solve
+from haptic_sim.messages import (
+    ABSENT,
+    FREE,
+    HELD,
+    RESTING,
+    MessageError,
+    ToolCommand,
+    ToolState,
+    WorldState,
+    stamp_next,
+)
+from haptic_sim.packed import Packed
 from haptic_sim.parameters import NotNegativePair, ParameterError, quantity
+from haptic_sim.records import allocate, array, record, shared, value
 from haptic_sim.rotations import from_roll_pitch_yaw, matrix
 from haptic_sim.spatial import advance_pose, quat_product
 from haptic_sim.tool.engines import EngineContext, EngineParameters
 from haptic_sim.worlds.building import WorldSetup
+
+
+@record
+class Led(NamedTuple):
+    """The body that leads an arm, in world axes at the hand point, and the base of that arm."""
+
+    inertia: np.ndarray = shared("inertia", 6, 6, unit="kg, kg m^2")
+    damping: np.ndarray = shared("damping D", 6, 6, unit="N s/m, N m s/rad")
+    L: np.ndarray = shared("Cholesky factor of inertia + period D", 6, 6)
+    lever: np.ndarray = shared("from the hand point to the body's origin, in axes of the body", 3, unit="m")
+    R_WB: np.ndarray = shared("axes of the arm's base in the world", 3, 3)
+    p_WB: np.ndarray = shared("origin of the base", 3, unit="m")
+    to_base: np.ndarray = shared("quaternion that turns world axes into those of the base", 4)
+    scale: np.ndarray = shared("factors of the wrench that is felt", 6)
+    period: float = value("of a tick", unit="s")
+    pose: np.ndarray = array("pose: position, quaternion x y z w", 7, unit="m")
+    twist: np.ndarray = array("twist", 6, unit="m/s, rad/s")
+    in_base: np.ndarray = array("pose in the axes of the base", 7, unit="m")
+    felt: np.ndarray = array("what the hand feels of the arm's wrench", 6, unit="N, N m")
+    impulse: np.ndarray = array("its impulse since the start", 6, unit="N s, N m s")
+    energy: np.ndarray = array("account of `haptic_sim.dynamics.energy`", 8, unit="J")
+    q: np.ndarray = array("coordinates of the free joint", 7, unit="m")
+    v: np.ndarray = array("its velocity, in axes of the body", 6, unit="m/s, rad/s")
+    R: np.ndarray = array("work", 3, 3)
+    work: np.ndarray = array("work", 6)
+
+
+@kernel
+def see_in_base(packed):
+    """Fill `in_base` from the pose."""
+    a = packed.arrays
+    for i in range(3):
+        a.in_base[i] = 0.0
+        for j in range(3):
+            a.in_base[i] += a.R_WB[j, i] * (a.pose[j] - a.p_WB[j])
+    x, y, z, w = quat_product(a.to_base, a.pose[3:])
+    a.in_base[3], a.in_base[4], a.in_base[5], a.in_base[6] = x, y, z, w
+
+
+@kernel
+def see_joint(packed):
+    """Fill the coordinates and the velocity of the free joint from pose and twist."""
+    a = packed.arrays
+    R, arm, speed = a.R, a.work[:3], a.work[3:]
+    rotation_of(a.pose, 3, R)
+    for i in range(3):
+        arm[i] = R[i, 0] * a.lever[0] + R[i, 1] * a.lever[1] + R[i, 2] * a.lever[2]
+        a.q[i], a.q[3 + i] = a.pose[i] + arm[i], a.pose[3 + i]
+    a.q[6] = a.pose[6]
+    for i in range(3):
+        j, k = (i + 1) % 3, (i + 2) % 3
+        speed[i] = a.twist[i] + a.twist[3 + j] * arm[k] - a.twist[3 + k] * arm[j]
+    for i in range(3):
+        a.v[i] = R[0, i] * speed[0] + R[1, i] * speed[1] + R[2, i] * speed[2]
+        a.v[3 + i] = R[0, i] * a.twist[3] + R[1, i] * a.twist[4] + R[2, i] * a.twist[5]
+
+
+@kernel
+def move_led(packed, wrench, measured, gain):
+    """Advance by a period, with semi-implicit Euler and the damper implicit; returns whether the arm is felt.
+
+    Args:
+        packed: a Led.
+        wrench: of the controller (6,) [N, N m], world axes.
+        measured: of the arm's surroundings on its tool (6,), axes of the base.
+        gain: part of that which is felt.
+    """
+    a = packed.arrays
+    T, v, x, felt, energy = a.period, a.twist, a.work, a.felt, a.energy
+    touches = False
+    for i in range(3):
+        for part in range(0, 6, 3):
+            turned = 0.0
+            for j in range(3):
+                turned += a.R_WB[i, j] * measured[part + j]
+            felt[part + i] = gain * a.scale[part + i] * turned
+            touches |= felt[part + i] != 0.0
+    for i in range(6):
+        x[i] = T * (wrench[i] + felt[i])
+        for j in range(6):
+            x[i] += a.inertia[i, j] * v[j]
+    cholesky_solve(a.L, 6, x)
+    worked = damped = kinetic = 0.0
+    for i in range(6):
+        v[i] = x[i]
+    for i in range(6):
+        worked += T * (wrench[i] + felt[i]) * v[i]
+        a.impulse[i] += T * felt[i]
+        for j in range(6):
+            damped += T * v[i] * a.damping[i, j] * v[j]
+            kinetic += 0.5 * v[i] * a.inertia[i, j] * v[j]
+    advance_pose(v, T, a.pose)
+    energy[INJECTED] += worked
+    energy[DAMPING] += damped
+    energy[NUMERICAL] += kinetic - energy[KINETIC] - worked + damped
+    energy[KINETIC] = kinetic
+    see_joint(packed)
+    return touches
+
 
 _NEEDED = frozenset((Quantity.POSE, Quantity.WRENCH))
 
@@ -57,6 +172,29 @@ class _RobotParameters(EngineParameters):
     force_scale: NotNegativePair = quantity(
         (1.0, 1.0), description="Factor of what the hand feels of the arm's wrench: force, torque"
     )
+
+    wrench_scale: NotNegativePair = quantity(
+        (0.0, 0.0),
+        description="Factor of the controller's wrench that the arm is commanded beside its pose: force, torque",
+    )
+    approach_rate: float = quantity(
+        10.0,
+        unit="1/s",
+        description="Speed over distance with which an arm that follows twists is led to its command",
+        gt=0.0,
+        le=200.0,
+    )
+
+    def check(self, experiment: Any) -> list[str]:
+        """Why it does not fit the other sections of an experiment."""
+        delay, allowed = experiment.relay.delay or 0.0, self.following.hand_watchdog
+        problems = super().check(experiment)
+        if delay + experiment.relay.jitter >= allowed:
+            problems.append(
+                f"environment.engine.following.hand_watchdog = {allowed:g} s: the arm would never follow a hand "
+                f"that is relay.delay = {delay:g} s away (relay.jitter {experiment.relay.jitter:g} s); must be more"
+            )
+        return problems
 
     def simulated(self, rate: float) -> SimulatedArm | None:
         """The arm that is simulated; None: it is beyond the topics of the adapter."""
@@ -118,17 +256,29 @@ class RobotSide:
         of = self.parameters = parameters
         self._rate, self._T = rate, 1.0 / rate
         self._sizes, self._names, self._fixed = world.tool_sizes(), tuple(world.moving), world.fixed_poses()
-        self._mobility, self._inertia = world.hand_mobility(), np.linalg.inv(world.hand_mobility())
-        self._damping = np.diag(np.repeat(of.damping, 3))
-        self._pose, self._twist = world.hand_pose(), np.zeros(6)
-        self._lever = matrix(self._pose[3:]).T @ (world.q[:3] - self._pose[:3])  # from the hold to the body's origin
-        self._R_WB, self._p_WB = matrix(from_roll_pitch_yaw(*of.orientation)), np.array(of.position)
-        x, y, z, w = from_roll_pitch_yaw(*of.orientation)
-        self._to_base = np.array([-x, -y, -z, w])
+        self._mobility = world.hand_mobility()
+        inertia, damping = np.linalg.inv(self._mobility), np.diag(np.repeat(of.damping, 3))
+        pose, turned = world.hand_pose(), from_roll_pitch_yaw(*of.orientation)
+        self._led = led = allocate(
+            Led,
+            inertia=inertia,
+            damping=damping,
+            L=np.linalg.cholesky(inertia + self._T * damping),
+            lever=matrix(pose[3:]).T @ (world.q[:3] - pose[:3]),
+            R_WB=matrix(turned),
+            p_WB=np.array(of.position),
+            to_base=turned * np.array([-1.0, -1.0, -1.0, 1.0]),
+            scale=np.repeat(of.force_scale, 3),
+            period=self._T,
+        )
+        led.pose[:] = pose
+        self._body, self._R_WB = Packed(led), led.R_WB
+        self._see = bind(see_in_base, self._body)
+        self._move = bind(move_led, self._body, led.twist, led.felt, 0.0)
+        see_joint(self._body)
         self.adapter, self._arm_state = of.adapter.build(), ArmState()
-        self._follower, self._in_base, self._none = Follower(of.following, rate), np.zeros(7), np.zeros(6)
-        self._felt, self._scale = np.zeros(6), np.repeat(of.force_scale, 3)
-        self._impulse, self._energy = np.zeros(6), np.zeros(8)
+        self._follower, self._none = Follower(of.following, rate), np.zeros(6)
+        self._wanted, self._speed, self._fastest = np.zeros(6), np.zeros(6), np.array(of.following.speed)
         self.refused, self.problem = 0, ""
         self.send: Callable[[Sent], None] | None = None
         self.incoming: deque[tuple[str, str, np.ndarray]] = deque(maxlen=64)
@@ -140,6 +290,11 @@ class RobotSide:
     def following(self) -> Following:
         """What the arm did with the hand in the last tick."""
         return self._follower.state
+
+    @property
+    def waits_for(self) -> str:
+        """Why the arm is commanded nothing although it has said where it is; empty: nothing."""
+        return self._follower.problem
 
     def warm_up(self) -> None:
         """Call every kernel once, so that none is loaded during a trial."""
@@ -182,12 +337,13 @@ class RobotSide:
         if known.has >= _NEEDED:  # an arm whose force is silent is as little known as one whose place is
             follower.feed(known.pose)
             known.clear()
-        follower.step(Hand(self._hand()))
-        self._feel(known.wrench)
-        self._lead()
-        self._advance(command.wrench)
-        state.wrench[:] = self._felt
-        touches = bool(self._felt.any())
+        late = max(0, state.tick + 1 - command.tick)  # in realtime the command of an earlier tick may act
+        age = command.hand_age + late * self._T
+        self._see(self._body)
+        follower.step(Hand(self._led.in_base, age, command.hand != ABSENT, command.hand == HELD))
+        self._lead(command.wrench)
+        touches = self._move(self._body, command.wrench, known.wrench, float(follower.gain))
+        state.wrench[:] = self._led.felt
         state.contacts, state.contact_state = int(touches), RESTING if touches else FREE
         stamp_next(command.packed, state.packed, self._rate)
         self._fill(state)
@@ -201,53 +357,31 @@ class RobotSide:
             for one in self._arm.report():
                 self.incoming.append((one.topic, one.frame, one.values))
 
-    def _hand(self) -> np.ndarray:
-        """Pose of the tool in the axes of the arm's base (7,)."""
-        self._in_base[:3] = self._R_WB.T @ (self._pose[:3] - self._p_WB)
-        self._in_base[3:] = quat_product(self._to_base, self._pose[3:])
-        return self._in_base
-
-    def _feel(self, wrench: np.ndarray) -> None:
-        """What the hand feels of the arm's wrench, in world axes."""
-        for part in (slice(0, 3), slice(3, 6)):
-            self._felt[part] = self._R_WB @ wrench[part]
-        self._felt *= self._follower.gain * self._scale
-
-    def _lead(self) -> None:
-        """Command the arm, once it has said where it is."""
-        follower = self._follower
+    def _lead(self, wrench: np.ndarray) -> None:
+        """Command the arm, once it has said where it is; `wrench` (6,) of the controller, world axes."""
+        follower, known = self._follower, self._arm_state
         if follower.state == Following.WAITING:
             return
-        pushed = follower.push(self._none)
-        for one in self.adapter.command(follower.command, self._none, pushed, self._arm_state.pose):
+        move_wrench(wrench, self._R_WB.T, self._none[:3], self._wanted)
+        for i, scale in enumerate(self.parameters.wrench_scale):
+            self._wanted[3 * i : 3 * i + 3] *= scale
+        pushed = follower.push(self._wanted)
+        if follower.state == Following.STALE:  # where the arm is, relative to its command, is not known
+            self._speed[:] = 0.0
+        else:
+            rate = self.parameters.approach_rate
+            speed_towards(known.pose, follower.command, rate, self._fastest, self._speed)
+        for one in self.adapter.command(follower.command, self._speed, pushed, known.pose):
             if self._arm is not None:
                 self._arm.take(one.topic, one.frame, one.values)
             elif self.send is not None:
                 self.send(one)
 
-    def _advance(self, wrench: np.ndarray) -> None:
-        """Semi-implicit Euler of the leading body, with its damper implicit."""
-        T, v, energy = self._T, self._twist, self._energy
-        acting = wrench + self._felt
-        kinetic = energy[KINETIC]
-        v[:] = np.linalg.solve(self._inertia + T * self._damping, self._inertia @ v + T * acting)
-        advance_pose(v, T, self._pose)
-        worked, damped = T * (acting @ v), T * (v @ self._damping @ v)
-        energy[KINETIC] = 0.5 * v @ self._inertia @ v
-        energy[INJECTED] += worked
-        energy[DAMPING] += damped
-        energy[NUMERICAL] += energy[KINETIC] - kinetic - worked + damped
-        self._impulse += T * self._felt
-
     def _fill(self, state: ToolState) -> None:
-        state.pose[:], state.twist[:] = self._pose, self._twist
-        R = matrix(self._pose[3:])
-        arm = R @ self._lever
-        state.q[:3], state.q[3:] = self._pose[:3] + arm, self._pose[3:]
-        state.v[:3] = R.T @ (self._twist[:3] + np.cross(self._twist[3:], arm))  # of a free joint: in axes of the body
-        state.v[3:] = R.T @ self._twist[3:]
-        state.impulse[:], state.energy[:] = self._impulse, self._energy
-        state.kinetic_energy = self._energy[KINETIC]
+        led = self._led
+        state.pose[:], state.twist[:], state.q[:], state.v[:] = led.pose, led.twist, led.q, led.v
+        state.impulse[:], state.energy[:] = led.impulse, led.energy
+        state.kinetic_energy = led.energy[KINETIC]
 
     def world_state(self) -> WorldState:
         """A message with the bodies of the scene."""
@@ -256,14 +390,13 @@ class RobotSide:
 
     def observe_bodies(self, state: WorldState) -> None:
         """Fill in where the tool is, and how it moves."""
-        arm = matrix(self._pose[3:]) @ self._lever
+        led = self._led
         for i, name in enumerate(self._names):
             if name in self._fixed:
                 state.poses[i] = self._fixed[name]
                 continue
-            state.poses[i, :3], state.poses[i, 3:] = self._pose[:3] + arm, self._pose[3:]
-            state.twists[i, :3] = self._twist[:3] + np.cross(self._twist[3:], arm)
-            state.twists[i, 3:] = self._twist[3:]
+            state.poses[i] = led.q
+            state.twists[i, :3], state.twists[i, 3:] = led.R @ led.v[:3], led.twist[3:]
 
     def observe_contacts(self, state: WorldState) -> None:
         """What the arm touches has no points that are known."""

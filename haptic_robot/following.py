@@ -72,6 +72,11 @@ class FollowingParameters(Parameters):
         unit="m, rad",
         description="Distance of the arm from its command beyond which it is not followed any more",
     )
+    start: tuple[float, float, float] | None = quantity(
+        None,
+        unit="m",
+        description="Where the tool has to be at first, in the arm's base, to `deviation`; null: anywhere",
+    )
     feedback_watchdog: float = quantity(
         0.05, unit="s", description="Age beyond which nothing that the arm has sent counts", gt=0.0, le=1.0
     )
@@ -136,6 +141,29 @@ def approach(pose, wanted, farthest, turn, work):
 
 
 @kernel
+def speed_towards(pose, wanted, rate, fastest, twist):
+    """Fill `twist` (6,) [m/s, rad/s] with what moves `pose` (7,) towards `wanted` (7,) as exp(-rate t).
+
+    Args:
+        rate: [1/s].
+        fastest: largest speeds, linear and angular (2,).
+    """
+    for i in range(3):
+        twist[i] = rate * (wanted[i] - pose[i])
+    rotation_difference(wanted[3:], pose[3:], twist[3:])
+    for i in range(3, 6):
+        twist[i] *= rate
+    for part in range(2):
+        first = 3 * part
+        size = math.sqrt(
+            twist[first] * twist[first] + twist[first + 1] * twist[first + 1] + twist[first + 2] * twist[first + 2]
+        )
+        if size > fastest[part]:
+            for i in range(first, first + 3):
+                twist[i] *= fastest[part] / size
+
+
+@kernel
 def bound_rate(wrench, wanted, largest, steps):
     """Move `wrench` (6,) towards `wanted` (6,) [N, N m], within bounds of force and torque, and of their changes.
 
@@ -170,6 +198,7 @@ class Follower:
         command: pose (7,), of no meaning while WAITING.
         wrench: commanded (6,) [N, N m], of the tool on its surroundings.
         gain: part of the arm's wrench that the hand feels, from 0 to 1.
+        problem: why it stays WAITING although the arm has said where it is; empty: it does not.
     """
 
     def __init__(self, parameters: FollowingParameters, rate: float):
@@ -183,6 +212,7 @@ class Follower:
         self._farthest = np.array(parameters.speed) / rate
         self._largest, self._steps = np.array(parameters.wrench), np.array(parameters.wrench_rate) / rate
         self._age, self._displaced, self._let_go = math.inf, False, False
+        self.problem = ""
 
     @property
     def follows(self) -> bool:
@@ -197,8 +227,20 @@ class Follower:
         finite = bool(np.isfinite(pose).all()) and 0.0 <= age < math.inf
         if finite and abs(np.linalg.norm(pose[3:]) - 1.0) < 1e-3:
             if math.isinf(self._age):
+                if self._starts_elsewhere(pose):
+                    return
                 self.command[:] = pose
             self._measured[:], self._age = pose, age
+
+    def _starts_elsewhere(self, pose: np.ndarray) -> bool:
+        """Whether the arm is not where it has to be at first."""
+        of, self.problem = self.parameters, ""
+        if of.start is not None and (distance := float(np.linalg.norm(pose[:3] - of.start))) > of.deviation[0]:
+            self.problem = (
+                f"the arm's tool is at {np.round(pose[:3], 4).tolist()} m, {distance:.3g} m from following.start = "
+                f"{list(of.start)} m: must be within {of.deviation[0]:g} m; move the arm there, or correct the key"
+            )
+        return bool(self.problem)
 
     def step(self, hand: Hand) -> Following:
         """Advance by a tick; the state that holds for it."""

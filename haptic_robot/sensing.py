@@ -8,6 +8,7 @@ from typing import Annotated
 import numpy as np
 from pydantic import AfterValidator
 
+from haptic_sim.dynamics.loose import rotation_of
 from haptic_sim.kernels import kernel
 from haptic_sim.parameters import NotNegativePair, Parameters, Wrench, quantity
 from haptic_sim.random_numbers import components, draw, stream
@@ -20,6 +21,9 @@ def _direction(values: tuple[float, float, float]) -> tuple[float, float, float]
         raise ValueError(f"{list(values)}: has no direction; must have a length > 0")
     x, y, z = (value / length for value in values)
     return x, y, z
+
+
+_NOWHERE = np.zeros(3)
 
 
 class WallParameters(Parameters):
@@ -116,7 +120,7 @@ class ForceSensor:
         self._held = np.zeros((round(parameters.delay * rate) + 1, 6))
         self._streams = np.array([stream(seed, "robot.sensor")], np.uint64)
         self._scales, self._noise = np.array([components(parameters.noise, planar=False)]), np.zeros((1, 6))
-        self._tick = 0
+        self._tick, self._R_BT = 0, np.zeros((3, 3))
 
     def measure(self, pose: np.ndarray, wrench: np.ndarray) -> np.ndarray:
         """A sample (6,) [N, N m]; called once in each period.
@@ -125,7 +129,8 @@ class ForceSensor:
             pose: of the tool in the base (7,).
             wrench: on the tool at its origin, in the axes of the base (6,).
         """
-        of_tool = moved(wrench, matrix(pose[3:]).T, np.zeros(3))
+        rotation_of(pose, 3, self._R_BT)
+        of_tool = moved(wrench, self._R_BT.T, _NOWHERE)
         draw(self._streams, self._scales, self._tick, self._noise)
         sample = moved(of_tool, self._R.T, -self._place) + self._bias + self._noise[0]
         self._held[self._tick % len(self._held)] = sample
@@ -134,4 +139,5 @@ class ForceSensor:
 
     def in_base(self, sample: np.ndarray, pose: np.ndarray) -> np.ndarray:
         """A sample as a wrench (6,) at the tool's origin in the axes of the base; `pose` of the tool (7,)."""
-        return moved(sample, matrix(pose[3:]) @ self._R, self._R.T @ self._place)
+        rotation_of(pose, 3, self._R_BT)
+        return moved(sample, self._R_BT @ self._R, self._R.T @ self._place)

@@ -2,7 +2,7 @@
 controller.
 
 A command in another frame, one that is not finite, or one without an orientation is refused, and counted. A
-commanded wrench ends when nothing has been commanded for `timeout`; the last pose is held then.
+commanded wrench or twist ends when nothing has been commanded for `timeout`; the last pose is held then.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from haptic_robot.models import ARMS, READY, ArmFileParameters, ArmModel, serial
 from haptic_robot.sensing import ForceSensor, SensorParameters, WallParameters, wall_array, wall_force
 from haptic_sim.messages import MessageError
 from haptic_sim.parameters import Parameters, quantity
+from haptic_sim.spatial import advance_pose
 
 
 class SimulatedArmParameters(Parameters):
@@ -83,6 +84,7 @@ class SimulatedArm:
         self._sensor = ForceSensor(parameters.sensor, rate, parameters.seed)
         self._wall = wall_array(parameters.wall) if parameters.wall.stiffness > 0.0 else None
         self.target, self._none = self.arm.pose.copy(), np.zeros(6)
+        self._speed = np.zeros(6)
         self._pushed, self._acting, self._age = np.zeros(6), np.zeros(6), math.inf
         self.refused = 0
         self.problem = ""
@@ -97,8 +99,10 @@ class SimulatedArm:
             return
         if found.quantity is Quantity.POSE:
             self.target[:] = values
-            self.target[3:] /= np.linalg.norm(values[3:])
-        elif found.quantity is Quantity.WRENCH:
+            self.target[3:] /= math.sqrt(values[3:] @ values[3:])
+        elif found.quantity is Quantity.TWIST:
+            self._speed[:] = self._adapter.in_base(found, values, self.arm.pose)
+        else:
             self._pushed[:] = self._adapter.in_base(found, values, self.arm.pose)
         self._age = 0.0
 
@@ -111,7 +115,8 @@ class SimulatedArm:
         """Advance by a period."""
         of, arm = self._of, self.arm
         if self._age > of.timeout:
-            self._pushed[:] = 0.0
+            self._pushed[:] = self._speed[:] = 0.0
+        advance_pose(self._speed, self._T, self.target)
         self._age += self._T
         if self._wall is not None:
             wall_force(arm.pose[:3], arm.twist[:3], self._wall, self._acting)

@@ -22,6 +22,8 @@ Config = TypeVar("Config", bound=Parameters)
 
 NULL = "null"
 """Value of a ROS parameter that is not set although its key has another default: ROS has no value for it."""
+GIVEN = "given"
+"""In a section that may be left out: whether it is there; a section of ROS parameters has no value of its own."""
 TRIAL = "trial"
 """Below it are the parameters of a node that are of no section: what it has to know of its trial, which is no gain."""
 
@@ -41,16 +43,19 @@ _ARRAY_TYPES = {
 def encode(section: BaseModel) -> dict[str, Any]:
     """A section's values for `flatten`: what ROS parameters cannot hold, mappings and lists of lists, as JSON.
 
+    A section that may be left out says so by its key GIVEN.
+
     Raises:
-        TypeError: it has a section that may be left out: nodes would not get it.
+        TypeError: a section that may be left out has itself a key of this name.
     """
     values: dict[str, Any] = {}
     for name, field in type(section).model_fields.items():
         value = getattr(section, name)
-        parts = typing.get_args(field.annotation)
-        if type(None) in parts and any(isinstance(part, type) and issubclass(part, BaseModel) for part in parts):
-            raise TypeError(f"{type(section).__name__}.{name}: an optional section; give it a variant of type none")
-        if isinstance(value, BaseModel):
+        if (model := _left_out(field)) is not None:
+            if GIVEN in model.model_fields:
+                raise TypeError(f"{type(section).__name__}.{name}: may be left out, and has a key {GIVEN}; rename it")
+            values[name] = {GIVEN: value is not None} | ({} if value is None else encode(value))
+        elif isinstance(value, BaseModel):
             values[name] = encode(value)
             if (kind := kind_of(field)) is not None:
                 values[name]["type"] = kind.name_of(type(value))
@@ -60,6 +65,14 @@ def encode(section: BaseModel) -> dict[str, Any]:
         else:
             values[name] = NULL if value is None and field.default is not None else value
     return values
+
+
+def _left_out(field: FieldInfo) -> type[BaseModel] | None:
+    """The class of a section that may be left out; None: this is no such section."""
+    parts = typing.get_args(field.annotation)
+    if type(None) not in parts:
+        return None
+    return next((one for one in parts if isinstance(one, type) and issubclass(one, BaseModel)), None)
 
 
 def _is_text(field: FieldInfo) -> bool:
@@ -113,6 +126,11 @@ def declare(node: Node, model: type[BaseModel], prefix: str = "") -> None:
             nested = variant_of(model, name, tag)
             if nested is None:
                 raise ParameterError([f"{key}.{discriminator} = {tag}: unknown"])
+        elif (section := _left_out(field)) is not None:
+            there = field.default is not None
+            if not _declare(node, f"{key}.{GIVEN}", bool, there, "Whether this section is there", {}):
+                continue
+            nested = section
         if isinstance(nested, type) and issubclass(nested, BaseModel):
             declare(node, nested, f"{key}.")
         elif not node.has_parameter(key := name_of(prefix, name)):
@@ -205,6 +223,11 @@ def _collect(node: Node, model: type[BaseModel], prefix: str, changed: dict[str,
         nested: Any = field.annotation
         if discriminator := discriminator_of(field):
             nested = variant_of(model, name, node.get_parameter(f"{key}.{discriminator}").value)
+        elif (section := _left_out(field)) is not None:
+            if not node.get_parameter(f"{key}.{GIVEN}").value:
+                values[name] = None
+                continue
+            nested = section
         if isinstance(nested, type) and issubclass(nested, BaseModel):
             values[name] = _collect(node, nested, f"{key}.", changed)
         else:

@@ -390,6 +390,8 @@ class ToolCommandArrays(NamedTuple):
     tick: np.ndarray
     tool_tick: np.ndarray
     body: np.ndarray
+    hand: np.ndarray
+    hand_age: np.ndarray
     wrench: np.ndarray
 
 class ToolCommand:
@@ -399,12 +401,19 @@ class ToolCommand:
     TYPE: ClassVar[str]
     FIELDS: ClassVar[tuple[Field, ...]]
     Arrays: ClassVar[type[ToolCommandArrays]]
+    ABSENT: ClassVar[int]
+    RELEASED: ClassVar[int]
+    HELD: ClassVar[int]
     tick: int
     """servo periods since the start of the trial"""
     tool_tick: int
     """of the tool state that was used"""
     body: int
     """that it acts on: -1, the virtual tool; without a device also one of the world state"""
+    hand: int
+    """on the device, by the device state that was used: ABSENT, RELEASED or HELD"""
+    hand_age: float
+    """of the device's reading that was used, at t_k [s]"""
     wrench: np.ndarray
     """at the hand point, or the origin of the body's axes, held over the tick [N, N m]"""
 

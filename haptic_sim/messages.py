@@ -31,10 +31,11 @@ _CDR_LITTLE_ENDIAN = b"\x00\x01\x00\x00"
 _NANO = 1_000_000_000
 
 _STATE, _TOOL, _COMMAND = definitions.DeviceState, definitions.ToolState, definitions.DeviceCommand
-_EVENT = definitions.OperatorEvent
+_EVENT, _ON_TOOL = definitions.OperatorEvent, definitions.ToolCommand
 
 FREE, COLLIDING, RESTING = _TOOL.FREE, _TOOL.COLLIDING, _TOOL.RESTING  # ToolState.contact_state
 FORCE, MOTION, NOTHING = _COMMAND.FORCE, _COMMAND.MOTION, _COMMAND.NOTHING  # DeviceCommand.mode
+ABSENT, RELEASED, HELD = _ON_TOOL.ABSENT, _ON_TOOL.RELEASED, _ON_TOOL.HELD  # ToolCommand.hand
 GRAB, MOVE, RELEASE = _EVENT.GRAB, _EVENT.MOVE, _EVENT.RELEASE  # OperatorEvent.phase
 HAND = -1  # OperatorEvent.body and ToolCommand.body: no other body, but the hand
 DISABLED, ENABLED, PAUSED, FAULT = _STATE.DISABLED, _STATE.ENABLED, _STATE.PAUSED, _STATE.FAULT  # DeviceState.state
@@ -80,6 +81,16 @@ REASONS: dict[int, str] = {
     Reason.NOT_HOMED: "the device does not know its position",
 }
 """What is said of each reason for zero force."""
+
+_HANDS: dict[int, int] = {
+    Reason.NONE: HELD,
+    Reason.SCALED_TO_ZERO: HELD,
+    Reason.NO_CONTACT: HELD,
+    Reason.PASSIVE: HELD,
+    Reason.SATURATED: HELD,
+    Reason.CLUTCHED: RELEASED,
+}
+"""The hand on an enabled device, by the reason why it renders nothing: HELD where it follows what is commanded."""
 
 CONSTRAINT, CONTACT = definition("LocalConstraint").element, definition("ContactState").element
 """Elements of LocalGeometry.constraints and WorldState.contacts."""
@@ -466,7 +477,11 @@ class DeviceCommand(definitions.DeviceCommand, Message):
 
 
 class ToolCommand(definitions.ToolCommand, Message):
-    pass
+    def set_hand(self, device: DeviceState) -> None:
+        """Say of the hand what the state of its device says; what that leaves open is ABSENT."""
+        said, own = device._scalars, self._scalars  # without the properties: this is done in each tick
+        own["hand"][0] = _HANDS.get(said["reason"][0], ABSENT) if said["state"][0] == ENABLED else ABSENT
+        own["hand_age"][0] = said["reading_age"][0]
 
 
 class ToolState(definitions.ToolState, Message):

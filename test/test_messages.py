@@ -457,7 +457,7 @@ def test_every_float_is_checked_for_finiteness(cls: type[Message], frame: str) -
         DeviceReading: 22,
         DeviceState: 30,
         DeviceCommand: 25,
-        ToolCommand: 6,
+        ToolCommand: 7,
         ToolState: 1 + 6 + 6 + 7 + 6 + 36 + 6 + 2 + 8 + 9 + 18,
     }
     floats[LocalGeometry] = 1 + 7 + 4 + 3 + 9 + 3 + 6 + 2 * 7 + 2 * 6 + 7 * 12

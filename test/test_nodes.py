@@ -20,6 +20,8 @@ pytest.importorskip("haptics.msg", reason="needs the built messages")
 
 from graph_checks import destroy  # noqa: E402
 from rclpy.lifecycle import TransitionCallbackReturn  # noqa: E402
+from rclpy.node import Node  # noqa: E402
+from rclpy.parameter import Parameter  # noqa: E402
 
 from haptic_bench import experiment  # noqa: E402
 from haptic_bench.nodes.recorder import RecorderNode  # noqa: E402
@@ -27,8 +29,8 @@ from haptic_bench.running.graph import NodeSpec, node_specs, write_parameters  #
 from haptic_control.nodes.controller import ControllerNode  # noqa: E402
 from haptic_drivers.nodes.driver import DriverNode  # noqa: E402
 from haptic_ros.inbox import Inbox  # noqa: E402
-from haptic_ros.ros_parameters import encode  # noqa: E402
-from haptic_ros.trial import ServoError, TrialParameters  # noqa: E402
+from haptic_ros.ros_parameters import declare, encode, flatten, read  # noqa: E402
+from haptic_ros.trial import ServoError  # noqa: E402
 from haptic_sim.kernels import progress  # noqa: E402
 from haptic_sim.messages import DeviceState, LocalGeometry, Message, ToolCommand, ToolState  # noqa: E402
 from haptic_sim.nodes.environment import EnvironmentNode  # noqa: E402
@@ -237,12 +239,47 @@ def test_changed_gains_with_which_the_device_is_active_are_refused(bench: Bench)
     assert "damping [3, 0.01], is not passive along" in problem and "controller.allow_active=true" in problem
 
 
-def test_a_section_that_may_be_left_out_is_no_parameter_of_a_node() -> None:
-    class Optional(Parameters):
-        section: TrialParameters | None = quantity(None, description="Left out")
+class Inner(Parameters):
+    gain: float = quantity(1.0, description="A gain", ge=0.0)
+    pair: tuple[float, ...] | None = quantity(None, description="A list that may be left out")
 
-    with pytest.raises(TypeError, match=r"Optional\.section: an optional section"):
-        encode(Optional())
+
+class Outer(Parameters):
+    there: Inner | None = quantity(Inner(), description="There unless it is left out")
+    absent: Inner | None = quantity(None, description="Left out unless it is given")
+
+
+@pytest.mark.parametrize(
+    "outer",
+    [
+        Outer(),
+        Outer(there=None, absent=Inner(gain=3.0, pair=(1.0, 2.0))),
+        Outer(there=Inner(gain=2.0), absent=None),
+    ],
+)
+def test_sections_that_may_be_left_out_reach_a_node_as_they_are(outer: Outer) -> None:
+    context = rclpy.Context()
+    rclpy.init(context=context)
+    values = flatten({"section": encode(outer)})
+    given = [Parameter(name.removeprefix("section."), value=value) for name, value in values.items()]
+    node = Node("optional", context=context, parameter_overrides=given)
+    try:
+        declare(node, Outer)
+        assert read(node, Outer) == outer
+    finally:
+        node.destroy_node()
+        rclpy.shutdown(context=context)
+
+
+def test_a_section_that_may_be_left_out_has_no_key_given() -> None:
+    class Own(Parameters):
+        given: bool = quantity(True, description="A key of this name")
+
+    class Holder(Parameters):
+        section: Own | None = quantity(None, description="Left out")
+
+    with pytest.raises(TypeError, match=r"Holder\.section: may be left out, and has a key given"):
+        encode(Holder())
 
 
 def test_null_reaches_a_node_whose_key_has_another_default(bench: Bench) -> None:

@@ -56,6 +56,16 @@ def test_what_an_arm_says_is_what_is_taken(kind: type[AdapterParameters]) -> Non
             np.testing.assert_allclose(state.twist, TWIST, atol=1e-15)
 
 
+def test_moveit_servo_is_sent_poses_or_twists_in_the_axes_of_its_planning_frame() -> None:
+    assert list(sent_by(MoveitServoParameters())) == ["servo_node/pose_target_cmds"]
+    adapter = MoveitServoParameters(follows="twist", base_frame="planning").build()
+    (one,) = adapter.command(WANTED, TWIST, WRENCH, POSE)
+    assert (one.topic, one.frame) == ("servo_node/delta_twist_cmds", "planning")
+    np.testing.assert_array_equal(one.values, TWIST)
+    with pytest.raises(MessageError, match="frame_id is 'tool0': must be 'planning'"):
+        adapter.checked("servo_node/delta_twist_cmds", "tool0", TWIST)
+
+
 def test_fzi_takes_a_wrench_in_the_axes_of_its_tool_or_its_base_and_gives_that_of_its_sensor() -> None:
     name = "cartesian_compliance_controller"
     np.testing.assert_allclose(sent_by(FziParameters())[f"{name}/target_wrench"], wrench_in(X_BT), atol=1e-13)

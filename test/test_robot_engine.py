@@ -16,7 +16,7 @@ from haptic_robot.adapters import AdapterParameters, CrispParameters, CrtkArmPar
 from haptic_robot.engine import RobotParameters, RobotSide, RosRobotParameters
 from haptic_robot.following import Following
 from haptic_robot.simulated import SimulatedArm, SimulatedArmParameters
-from haptic_sim.messages import ToolCommand, ToolState
+from haptic_sim.messages import HELD, RELEASED, ToolCommand, ToolState
 from haptic_sim.parameters import ParameterError
 from haptic_sim.tool.engines import EngineContext
 from haptic_sim.tool.tool_side import build_start
@@ -42,8 +42,9 @@ def side(**engine: Any) -> tuple[RobotSide, ToolState, ToolCommand]:
     robot = experiment.environment.engine
     assert isinstance(robot, RobotParameters | RosRobotParameters)
     context = EngineContext(build_start(experiment), experiment.contact, None, 2, None, None, RATE)  # type: ignore[arg-type]
-    built = robot.build(context)
-    return built, built.tool_state(), ToolCommand()
+    built, command = robot.build(context), ToolCommand()
+    command.hand = HELD
+    return built, built.tool_state(), command
 
 
 def run(built: RobotSide, state: ToolState, command: ToolCommand, ticks: int) -> None:
@@ -98,6 +99,48 @@ def test_an_arm_that_says_nothing_is_held_and_not_felt(silent: str) -> None:
     run(built, state, command, 1)
     assert built.following == Following.FOLLOWING and np.linalg.norm(state.wrench[:3]) < 0.05
     assert np.linalg.norm(built._arm.target[:3] - held[:3]) <= 2 * 0.25 / RATE
+
+
+def test_an_arm_that_follows_twists_comes_to_where_the_hand_is_and_halts_without_commands() -> None:
+    adapter = {"type": "moveit_servo", "follows": "twist"}
+    built, state, command = side(adapter=adapter, orientation=[0.3, -0.2, 0.5], damping=[20.0, 0.1])
+    arm = built._arm.arm
+    start, begun = arm.pose[:3].copy(), state.pose[:3].copy()
+    command.wrench[:3] = 2.0, -1.0, 0.5
+    run(built, state, command, 200)
+    command.wrench[:] = 0.0
+    run(built, state, command, 2000)
+    assert built.following == Following.FOLLOWING and built.refused == 0 and built._arm.refused == 0
+    moved = built._R_WB @ (arm.pose[:3] - start)
+    assert np.linalg.norm(moved) > 5e-3
+    np.testing.assert_allclose(moved, state.pose[:3] - begun, atol=5e-5)
+    alone = built._arm
+    alone.take("servo_node/delta_twist_cmds", "base_link", np.array([0.1, 0, 0, 0, 0, 0]))
+    begun = alone.target.copy()
+    for _ in range(300):
+        alone.step()
+    assert alone.target[0] - begun[0] == pytest.approx(0.1 * 0.1, abs=2e-4)  # 0.1 m/s for the 0.1 s of its timeout
+
+
+def test_a_commanded_wrench_is_that_of_the_controller_within_its_bounds_and_only_while_the_arm_follows() -> None:
+    following = {"wrench": [3.0, 1.0], "wrench_rate": [100.0, 50.0]}
+    built, state, command = side(
+        wrench_scale=[0.5, 0.0], orientation=[0.3, -0.2, 0.5], following=following, damping=[1e4, 1e3]
+    )
+    built._arm._of = built._arm._of.model_copy(update={"timeout": 10.0})
+    command.wrench[:3] = 4.0, 0.0, 0.0
+    run(built, state, command, 10)
+    pushed = built._follower.wrench
+    assert np.linalg.norm(pushed) == pytest.approx(10 * 100.0 / RATE)  # it grows at its rate
+    run(built, state, command, 40)
+    np.testing.assert_allclose(built._R_WB @ pushed[:3], [2.0, 0.0, 0.0], atol=1e-12)
+    np.testing.assert_allclose(built._arm._pushed[:3], pushed[:3], atol=1e-3)  # through the tool's axes, which move
+    command.wrench[:3] = 40.0, 0.0, 0.0
+    run(built, state, command, 40)
+    assert np.linalg.norm(pushed) == pytest.approx(3.0) and not pushed[3:].any()
+    command.hand = RELEASED
+    run(built, state, command, 1)
+    assert built.following == Following.RELEASED and not pushed.any() and not built._arm._pushed.any()
 
 
 def test_an_arm_in_another_frame_is_not_followed() -> None:
@@ -185,3 +228,20 @@ def test_all_claims_of_the_experiment_hold() -> None:
     samples = ANALYSIS.run_unrecorded(trial)
     claims = ANALYSIS.analyse(trial, samples).claims
     assert len(claims) == 4 and all(claim.holds for claim in claims)
+
+
+def test_feedback_acts_on_the_hand_in_the_next_tick_after_it_has_come() -> None:
+    """Counted: a force that comes after tick k is felt in tick k + 1, and not before."""
+    built, state, command = side(type="ros_robot", adapter="crtk", following={"fade": 0.0}, damping=[1e4, 1e3])
+    pose = np.array([0.5, 0.1, 0.4, 0.0, 0.0, 0.0, 1.0])
+
+    def says(force: float) -> None:
+        built.incoming.append(("measured_cp", "", pose))
+        built.incoming.append(("measured_cf", "", np.array([force, 0.0, 0.0, 0.0, 0.0, 0.0])))
+
+    felt = []
+    for tick in range(8):
+        says(float(tick))
+        run(built, state, command, 1)
+        felt.append(state.wrench[0])
+    assert felt == [float(tick) for tick in range(8)]

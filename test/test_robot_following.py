@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from haptic_robot.following import Follower, Following, FollowingParameters, Hand
+from haptic_robot.following import Follower, Following, FollowingParameters, Hand, speed_towards
 from haptic_sim.rotations import from_roll_pitch_yaw
 from haptic_sim.spatial import advance_pose, rotation_difference
 
@@ -150,6 +150,19 @@ def test_the_box_bounds_what_is_commanded_and_drives_nothing_in() -> None:
         outside.feed(outside.command)
         outside.step(Hand(turned(AT_HAND, (x, 0, 0, 0, 0, 0))))
         assert outside.command[0] == pytest.approx(expected, abs=1e-12)
+
+
+def test_a_speed_towards_a_pose_reaches_it_as_an_exponential_within_its_bounds() -> None:
+    pose, twist = AT_ARM.copy(), np.zeros(6)
+    wanted = turned(pose, (0.02, -0.01, 0.005, 0.1, 0.2, -0.1))
+    for _ in range(100):  # 0.1 s at 10/s, by steps of a thousandth
+        speed_towards(pose, wanted, 10.0, np.array([1e3, 1e3]), twist)
+        advance_pose(twist, T, pose)
+    left = (1.0 - 10.0 * T) ** 100
+    np.testing.assert_allclose(wanted[:3] - pose[:3], left * (wanted[:3] - AT_ARM[:3]), atol=1e-12)
+    assert angle(wanted, pose) == pytest.approx(left * angle(wanted, AT_ARM), rel=1e-9)
+    speed_towards(AT_ARM, wanted, 1000.0, np.array([0.25, 1.0]), twist)
+    assert np.linalg.norm(twist[:3]) == pytest.approx(0.25) and np.linalg.norm(twist[3:]) == pytest.approx(1.0)
 
 
 def test_a_box_without_content_is_refused() -> None:

@@ -87,6 +87,7 @@ def test_an_arm_on_topics_is_led_as_one_in_this_process_and_stays_when_ticks_end
     opened = Topics(ros.node("arm"), topics.feedback, topics.commands, lambda *message: inbox.append(message))
     link = RobotLink(ros.node("environment"), led)
     ros.until(lambda: not link._topics.lacking() and not opened.lacking())
+    link._report()
     for timer in link._timers:
         timer.cancel()  # a stalled machine is no missing tick here
     for tick in range(40):

@@ -293,6 +293,7 @@ def _controller(
         if gains.changed(tick):
             controller.configure(gains.parameters)
         controller.coordinate(device, tool, tool_command)
+        tool_command.set_hand(device)
         verdict.compare(tool_command, data)
         for answered in sorted(answers.get(tick, ())):
             answer = recorded["tool_state"].get(answered)

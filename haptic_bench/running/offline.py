@@ -178,6 +178,7 @@ class HandLoop:
             raise DeviceError(self.driver.fault)
         arrived = self.device_state if self._relay is None else self._relay.forward(self.device_state)
         self._controller.coordinate(arrived, self.tool_state, self.tool_command)
+        self.tool_command.set_hand(arrived)
         self.put("tool_command", tick, self.tool_command)
 
     def follow(self, tick: int) -> None:

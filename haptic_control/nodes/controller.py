@@ -109,6 +109,7 @@ class ControllerNode(ServoNode):
             return  # the tool's state has not arrived: the driver will ask again
         self._device_tick = tick
         self._core.coordinate(device, self._tool, self._tool_command)
+        self._tool_command.set_hand(device)
         self.send("tool_command", self._tool_command)
 
     def _command(self, data: bytes | Message) -> None:

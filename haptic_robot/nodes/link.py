@@ -21,6 +21,7 @@ from haptic_ros.trial import ServoError
 LATCHED = QoSProfile(depth=1, reliability=ReliabilityPolicy.RELIABLE, durability=DurabilityPolicy.TRANSIENT_LOCAL)
 WATCHED = 0.01  # [s] between two looks whether ticks come
 REPORTED = 1.0  # [s] between two looks at who is there
+CLOCKS = 0.1  # [s] by which clocks may differ: commands that are older are refused by some controllers
 
 
 class RobotLink:
@@ -38,7 +39,7 @@ class RobotLink:
         if not node.realtime:
             raise ServoError("environment.engine = ros_robot: an arm moves in real time; use --mode realtime")
         self._node, self._side, self._sent = node, side, 0.0
-        self._contested: list[str] = []
+        self._contested: list[str] | None = None  # nobody has looked yet
         adapter = side.adapter
         self._topics = Topics(node, adapter.commands, adapter.feedback, lambda *message: side.incoming.append(message))
         self._state = node.create_publisher(String, "robot_state", LATCHED)
@@ -47,9 +48,12 @@ class RobotLink:
         side.send = self._send
 
     def _send(self, sent: Sent) -> None:
-        """Publish what the arm is commanded, in the servo thread; nothing while another commands it, too."""
-        self._sent = time.monotonic()
-        if not self._contested:
+        """Publish what the arm is commanded, in the servo thread.
+
+        Nothing before the first look at who is there, nor while another commands the arm, too.
+        """
+        if self._contested == []:
+            self._sent = time.monotonic()
             self._topics.send(sent)
 
     def _watch(self) -> None:
@@ -68,13 +72,21 @@ class RobotLink:
         if self._shown in (None, Following.WAITING, Following.STALE):
             for line in self._topics.lacking():
                 self._node.get_logger().warning(line)
+        for name, apart in self._topics.apart.items():
+            if abs(apart) > CLOCKS:
+                self._node.get_logger().warning(
+                    f"/{name}: its stamps are {abs(apart):.3g} s {'behind' if apart > 0.0 else 'ahead of'} this clock: "
+                    f"ages are counted from arrival, but a controller may refuse our commands; synchronise the clocks"
+                )
+        if self._side.waits_for:
+            self._node.get_logger().warning(self._side.waits_for)
         if self._side.problem:
             self._node.get_logger().warning(f"refused {self._side.refused} messages of the arm: {self._side.problem}")
             self._side.problem = ""
 
     def stay(self) -> None:
         """Command the arm to stay, without a wrench, if it was commanded anything."""
-        if self._sent and not self._contested:
+        if self._sent and self._contested == []:
             for one in self._side.hold():
                 self._topics.send(one)
 

@@ -51,6 +51,9 @@ def values_of(quantity: Quantity, message: Any) -> np.ndarray:
 class Topics:
     """Publishers of some topics, and subscriptions of others; names are absolute.
 
+    Attributes:
+        apart: time of the node's clock less the stamp of the last message [s], of each topic that has stamps.
+
     Args:
         node: that has them.
         published, taken: the topics.
@@ -64,7 +67,8 @@ class Topics:
         taken: tuple[Topic, ...],
         receive: Callable[[str, str, np.ndarray], object],
     ):
-        self._node = node
+        self._node, self._given = node, receive
+        self.apart: dict[str, float] = {}
         self._publishers = {
             one.name: node.create_publisher(TYPES[one.quantity], f"/{one.name}", RELIABLE) for one in published
         }
@@ -72,12 +76,18 @@ class Topics:
             node.create_subscription(
                 TYPES[one.quantity],
                 f"/{one.name}",
-                lambda message, one=one: receive(one.name, message.header.frame_id, values_of(one.quantity, message)),
+                lambda message, one=one: self._receive(one, message),
                 ANY,
             )
             for one in taken
         ]
         self._taken = {one.name: TYPES[one.quantity] for one in taken}
+
+    def _receive(self, topic: Topic, message: Any) -> None:
+        stamp = message.header.stamp.sec + 1e-9 * message.header.stamp.nanosec
+        if stamp > 0.0:
+            self.apart[topic.name] = 1e-9 * self._node.get_clock().now().nanoseconds - stamp
+        self._given(topic.name, message.header.frame_id, values_of(topic.quantity, message))
 
     def send(self, sent: Sent) -> None:
         """Publish a message, with the present time of the node's clock."""
