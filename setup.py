@@ -3,21 +3,12 @@
 With ROS 2, colcon takes package.xml instead.
 """
 
+import runpy
 from pathlib import Path
 
 from setuptools import find_packages, setup
 
-PACKAGES = [
-    "haptic_sim",
-    "haptic_ros",
-    "haptic_control",
-    "haptic_drivers",
-    "haptic_robot",
-    "haptic_view",
-    "haptic_bench",
-    "haptic_experiments",
-    "haptic_study",
-]
+PACKAGES = runpy.run_path("haptic_sim/installed.py")["PACKAGE_NAMES"]
 
 
 def shared(folder):

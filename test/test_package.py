@@ -13,12 +13,13 @@ from typing import Any
 
 import pytest
 import yaml
-from conftest import PRODUCT, ROOT
+from conftest import ROOT
 
 from haptic_bench.commands import command_line
 from haptic_bench.set_up import requirements
+from haptic_sim.installed import PACKAGE_NAMES
 
-OURS = {"haptics", *PRODUCT}
+OURS = {"haptics", *PACKAGE_NAMES}
 KEYS = {  # of rosdep, by the module that is imported, where they are not the same
     "igl": "python3-libigl-pip",
     "llvmlite": "python3-numba",
@@ -160,7 +161,7 @@ def test_setup_py_declares_what_runs_without_ros() -> None:
 
 def test_every_package_says_that_it_is_typed() -> None:
     packages = [path.parent.name for path in ROOT.glob("haptic_*/__init__.py")]
-    assert sorted(packages) == sorted(PRODUCT)
+    assert sorted(packages) == sorted(PACKAGE_NAMES)
     assert all((ROOT / name / "py.typed").is_file() for name in packages)
     assert '"py.typed"' in (ROOT / "setup.py").read_text()
 
