@@ -468,6 +468,12 @@ def _add_commands(commands: Any) -> None:
     command.add_argument("program", nargs=argparse.REMAINDER, help="program and its arguments; default: your shell")
     command.set_defaults(command="haptic_bench.commands.shell:shell")
 
+    command = commands.add_parser(
+        "sbom", help="write the bill of materials: installed packages and licences, CycloneDX"
+    )
+    command.add_argument("out", nargs="?", metavar="FILE", help="file that is written; default: standard output")
+    command.set_defaults(command="haptic_bench.commands.sbom:sbom")
+
     command = commands.add_parser("docs", help="build the documentation as a site")
     command.add_argument("out", nargs="?", metavar="DIR", help="directory of the site; default: .haptics/site")
     command.set_defaults(command="haptic_bench.commands.docs:docs")
