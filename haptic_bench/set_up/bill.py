@@ -55,19 +55,24 @@ def normalised(name: str) -> str:
 def licence(name: str, installed: Mapping[str, metadata.Distribution]) -> str:
     """SPDX expression of the licence of an installed distribution; empty if it is not declared."""
     one = installed[name]
-    if expression := DECLARED_ELSEWHERE.get(name) or one.metadata.get("License-Expression"):
-        return str(expression)
+    if expression := DECLARED_ELSEWHERE.get(name) or _field(one, "License-Expression"):
+        return expression
     classifiers = [text.rpartition(" :: ")[2] for text in one.metadata.get_all("Classifier") or ()]
     known = {CLASSIFIERS[text] for text in classifiers if text in CLASSIFIERS}
-    said = _in_words(str(one.metadata.get("License") or "").strip())  # which may be the whole text of a licence
-    if said or len(known) == 1:
-        return known.pop() if known and " " not in said else said
+    declared = _in_words(_field(one, "License"))  # which may be the whole text of a licence
+    if declared or len(known) == 1:
+        return known.pop() if known and " " not in declared else declared
     for path in one.files or ():
         if path.name == "package.xml":
             named = ElementTree.fromstring(path.read_text()).iterfind("license")
             return " AND ".join(sorted({_in_words((element.text or "").strip()) for element in named}))
     short = re.sub("^ros-[a-z]+-", "ros-", name)  # ros-jazzy-rclpy only names ros-rclpy
     return licence(short, installed) if short != name and short in installed else ""
+
+
+def _field(one: metadata.Distribution, name: str) -> str:
+    """A field of a distribution's metadata; empty if it is not there."""
+    return str((one.metadata.get_all(name) or [""])[0]).strip()
 
 
 def _in_words(text: str) -> str:
@@ -88,8 +93,8 @@ def cyclonedx(version: str) -> dict[str, Any]:
             continue
         purl = f"pkg:pypi/{name}@{one.version}"
         component = {"type": "library", "bom-ref": purl, "name": name, "version": one.version, "purl": purl}
-        if said := licence(name, installed):
-            component["licenses"] = [{"expression": said}]  # type: ignore[assignment]
+        if declared := licence(name, installed):
+            component["licenses"] = [{"expression": declared}]  # type: ignore[assignment]
         components.append(component)
     seed = " ".join(str(one["purl"]) for one in components)
     return {
