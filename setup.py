@@ -3,21 +3,12 @@
 With ROS 2, colcon takes package.xml instead.
 """
 
+import runpy
 from pathlib import Path
 
 from setuptools import find_packages, setup
 
-PACKAGES = [
-    "haptic_sim",
-    "haptic_ros",
-    "haptic_control",
-    "haptic_drivers",
-    "haptic_robot",
-    "haptic_view",
-    "haptic_bench",
-    "haptic_experiments",
-    "haptic_study",
-]
+PACKAGES = runpy.run_path("haptic_sim/installed.py")["PACKAGE_NAMES"]
 
 
 def shared(folder):
@@ -33,6 +24,8 @@ def shared(folder):
 setup(
     name="haptics",
     description="Haptic rendering of rigid bodies and linkages, and a bench for experiments on it",
+    long_description=Path("README.md").read_text(encoding="utf-8"),
+    long_description_content_type="text/markdown",
     license="Apache-2.0",
     author="The haptics developers",
     author_email="maintainers@haptics.example",
@@ -44,29 +37,29 @@ setup(
     data_files=[*shared("config"), *shared("msg"), *shared("examples/own_parts")],
     install_requires=[
         "coal>=3.0",
-        "libigl>=2.5",
         "llvmlite>=0.43",
-        "matplotlib>=3.8",
-        "mcap>=1.5",
         "numba>=0.60,<0.69",
         "numpy>=1.26",
         "pin>=3.4,<5",
         "pydantic>=2.6",
         "pyyaml>=6.0",
-        "rosbags>=0.10",
         "scipy>=1.11",
-        "setproctitle>=1.3",
-        "sympy>=1.12",
-        "tqdm>=4.60",
         "transforms3d>=0.4.1",
-        "trimesh>=4.0",
-        "zstandard>=0.21",
     ],
     extras_require={
+        "bags": [  # trials: to run, record, replay and report them
+            "matplotlib>=3.8",
+            "mcap>=1.5",
+            "rosbags>=0.10",
+            "setproctitle>=1.3",
+            "tqdm>=4.60",
+            "zstandard>=0.21",
+        ],
         "dask": ["distributed>=2024.8"],
+        "formulas": ["sympy>=1.12"],  # constraints that formulas give
         "haply": ["websockets>=13,<17"],  # the driver of the Inverse3
         "lsl": ["pylsl>=1.16"],  # events of studies for the lab streaming layer
-        "meshes": ["coacd>=1.0.5", "pycollada>=0.8"],  # concave meshes as convex pieces, and meshes of DAE files
+        "meshes": ["coacd>=1.0.5", "libigl>=2.5", "pycollada>=0.8", "trimesh>=4.0"],  # shapes that are meshes
         "mujoco": ["mujoco>=3.5"],  # worlds that MuJoCo simulates
         "pandas": ["pandas>=2.0"],  # samples as a DataFrame
         "spacemouse": ["pyspacemouse>=2.0"],  # `haptics point spacemouse`; needs the system's hidapi

@@ -1,8 +1,24 @@
-"""Where the files beside the packages are: in the checkout, or in share/haptics of an installation."""
+"""What is installed, and where the files beside the packages are: in the checkout, or in share/haptics.
+
+Standard library only: setup.py reads it before anything is installed.
+"""
 
 from __future__ import annotations
 
 from pathlib import Path
+
+PACKAGE_NAMES = (
+    "haptic_sim",
+    "haptic_ros",
+    "haptic_control",
+    "haptic_drivers",
+    "haptic_robot",
+    "haptic_view",
+    "haptic_bench",
+    "haptic_experiments",
+    "haptic_study",
+)
+"""The packages of haptics, in an order in which each imports only those before it and itself, nodes aside."""
 
 PACKAGES = Path(__file__).resolve().parents[1]
 """The folder that holds the packages."""

@@ -23,22 +23,12 @@ from pydantic import BaseModel, GetCoreSchemaHandler, SerializationInfo, Validat
 from pydantic_core import CoreSchema, InitErrorDetails, PydanticCustomError, core_schema
 
 from haptic_sim import inputs
+from haptic_sim.installed import PACKAGE_NAMES
 from haptic_sim.parameters import ParameterError, Parameters
 
 OWN = "haptics"
 _GROUP = re.compile(r"haptics\.")
-_OWN = {
-    OWN,
-    "haptic_sim",
-    "haptic_ros",
-    "haptic_control",
-    "haptic_drivers",
-    "haptic_robot",
-    "haptic_view",
-    "haptic_bench",
-    "haptic_experiments",
-    "haptic_study",
-}
+_OWN = {OWN, *PACKAGE_NAMES}
 """The distributions of this package: of pip one, of ament one for each of its folders."""
 
 USERS_PATH = "HAPTICS_PYTHONPATH"

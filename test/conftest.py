@@ -37,18 +37,6 @@ settings.register_profile("ordinary", settings.get_profile("haptics"), max_examp
 settings.load_profile("haptics")
 
 ROOT = Path(__file__).resolve().parent.parent  # the checkout
-PRODUCT = (
-    "haptic_sim",
-    "haptic_ros",
-    "haptic_control",
-    "haptic_drivers",
-    "haptic_robot",
-    "haptic_view",
-    "haptic_bench",
-    "haptic_experiments",
-    "haptic_study",
-)
-"""The packages that are installed."""
 PACKAGES = Path(haptic_bench.__file__).resolve().parent.parent  # what is tested: the checkout's, or as installed
 collect_ignore = ["launch"]  # launch_testing's own: test_launch.py runs them
 PROCESS_GRAPHS = {

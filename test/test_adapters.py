@@ -8,9 +8,11 @@ from functools import cache
 from pathlib import Path
 
 import pytest
-from conftest import PRODUCT, ROOT
+from conftest import ROOT
 
-FILES = [path for package in PRODUCT for path in sorted((ROOT / package).rglob("*.py"))]
+from haptic_sim.installed import PACKAGE_NAMES
+
+FILES = [path for package in PACKAGE_NAMES for path in sorted((ROOT / package).rglob("*.py"))]
 MIDDLEWARE = "haptic_ros/middleware/"
 LIBRARIES = "haptic_drivers/devices/"  # C libraries of vendors, by their documented interface
 SIGNALS = "haptic_bench/set_up/failures.py"  # ends a program at a signal before anything is imported
@@ -57,7 +59,7 @@ def test_only_adapters_import_private_modules() -> None:
     for place, node in found(MIDDLEWARE, VISER, *NUMBA):
         for name in imports(node):
             private = name.startswith("rclpy.impl") or any(one.startswith("_") for one in name.split("."))
-            assert not private or name.startswith(("__future__", *PRODUCT)), f"{place}: {name}"
+            assert not private or name.startswith(("__future__", *PACKAGE_NAMES)), f"{place}: {name}"
 
 
 @pytest.mark.exhaustive
@@ -82,7 +84,7 @@ def test_nothing_of_another_package_is_replaced() -> None:
     for path in FILES:
         foreign = set()
         for node in nodes(path):
-            if isinstance(node, ast.Import | ast.ImportFrom) and not imports(node)[0].startswith(PRODUCT):
+            if isinstance(node, ast.Import | ast.ImportFrom) and not imports(node)[0].startswith(PACKAGE_NAMES):
                 foreign |= {(alias.asname or alias.name).partition(".")[0] for alias in node.names}
         for node in nodes(path):
             if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store | ast.Del):

@@ -16,6 +16,11 @@ import python_pages
 
 from haptic_bench.catalogue import catalogue
 from haptic_bench.commands import command_line
+from haptic_sim.installed import PACKAGE_NAMES
+
+
+def test_each_package_has_a_page() -> None:
+    assert sorted(python_pages.PACKAGES) == sorted(PACKAGE_NAMES)
 
 
 def test_a_docstring_becomes_markdown() -> None:

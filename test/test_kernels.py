@@ -20,6 +20,7 @@ from conftest import ROOT, wait_until
 
 import haptic_sim
 from haptic_sim import kernels
+from haptic_sim.installed import PACKAGE_NAMES
 from haptic_sim.kernels import cache as kernel_cache
 from haptic_sim.kernels import digest, numba_inside
 from haptic_sim.kernels.dispatcher import Kernel
@@ -405,17 +406,7 @@ def test_versions_of_a_source_do_not_pile_up(tmp_path: Path) -> None:
 
 
 def test_of_every_kernel_it_is_known_what_it_was_compiled_from() -> None:
-    for name in (
-        "haptic_sim",
-        "haptic_ros",
-        "haptic_control",
-        "haptic_drivers",
-        "haptic_robot",
-        "haptic_view",
-        "haptic_bench",
-        "haptic_experiments",
-        "haptic_study",
-    ):
+    for name in PACKAGE_NAMES:
         for module in pkgutil.walk_packages(importlib.import_module(name).__path__, f"{name}."):
             if not module.name.endswith("__main__"):
                 importlib.import_module(module.name)

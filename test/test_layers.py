@@ -11,20 +11,9 @@ from pathlib import Path
 import pytest
 from conftest import ROOT
 
-PACKAGES = (
-    "haptic_sim",
-    "haptic_ros",
-    "haptic_control",
-    "haptic_drivers",
-    "haptic_robot",
-    "haptic_view",
-    "haptic_bench",
-    "haptic_experiments",
-    "haptic_study",
-    "stand_ins",
-    "benchmarks",
-    "campaign",
-)
+from haptic_sim.installed import PACKAGE_NAMES
+
+PACKAGES = (*PACKAGE_NAMES, "stand_ins", "benchmarks", "campaign")
 CORES = ("haptic_sim", "haptic_control", "haptic_drivers", "haptic_robot")
 MAY_IMPORT = {
     "haptic_sim": {"haptic_sim"},

@@ -13,22 +13,17 @@ from typing import Any
 
 import pytest
 import yaml
-from conftest import PRODUCT, ROOT
+from conftest import ROOT
 
 from haptic_bench.commands import command_line
 from haptic_bench.set_up import requirements
+from haptic_sim.installed import PACKAGE_NAMES
 
-OURS = {"haptics", *PRODUCT}
+OURS = {"haptics", *PACKAGE_NAMES}
 KEYS = {  # of rosdep, by the module that is imported, where they are not the same
-    "igl": "python3-libigl-pip",
     "llvmlite": "python3-numba",
-    "mcap": "mcap-ros2-support",
     "pinocchio": "pinocchio",
-    "rosbags": "python3-rosbags-pip",
     "transforms3d": "tf_transformations",  # wraps it, so comes with it
-    "trimesh": "python3-trimesh-pip",
-    "mujoco": "python3-mujoco-pip",
-    "zstandard": "mcap-ros2-support",
 } | {
     name: f"python3-{name}"
     for name in (
@@ -45,6 +40,7 @@ KEYS = {  # of rosdep, by the module that is imported, where they are not the sa
     )
 }
 KEYS["yaml"] = "python3-yaml"
+OF_PIP = {"igl", "mcap", "mujoco", "rosbags", "trimesh", "zstandard"}  # no key, or one that pip installs
 PART_OF = {
     "pydantic_core": "pydantic",
     "typing_extensions": "pydantic",
@@ -122,14 +118,15 @@ def declared() -> dict[str, set[str]]:
 
 def optional() -> set[str]:
     """Modules of setup.py's extras."""
-    return modules(set().union(*(names(listed) for listed in setup()["extras_require"].values())))
+    listed = [*setup()["extras_require"].values()]
+    return modules(set().union(*map(names, listed))) - {bounds.module for bounds in requirements.PACKAGES.values()}
 
 
 @pytest.mark.exhaustive
 @pytest.mark.long
 def test_package_xml_declares_what_runs(declared: dict[str, set[str]]) -> None:
     run = {name for folder in (*sorted(OURS - {"haptics"}), "launch") for name, _ in imported(folder)}
-    needed = {KEYS.get(name, name) for name in run - optional() - IN_NO_REGISTRY}
+    needed = {KEYS.get(name, name) for name in run - optional() - OF_PIP - IN_NO_REGISTRY}
     assert declared["exec_depend"] - NOT_IMPORTED.keys() == needed - declared["depend"]
     assert declared["exec_depend"] >= NOT_IMPORTED.keys()
 
@@ -137,7 +134,7 @@ def test_package_xml_declares_what_runs(declared: dict[str, set[str]]) -> None:
 @pytest.mark.exhaustive
 @pytest.mark.long
 def test_package_xml_declares_what_is_tested_with(declared: dict[str, set[str]]) -> None:
-    needed = {KEYS.get(name, name) for name, _ in imported("test")}
+    needed = {KEYS.get(name, name) for name, _ in imported("test") if name not in OF_PIP}
     known = declared["exec_depend"] | declared["depend"]
     of_view = {"viser", "msgspec"}  # of the extra `view`; no key is known
     of_site = {path.stem for path in (ROOT / "docs" / "extensions").glob("*.py")}
@@ -155,12 +152,14 @@ def test_setup_py_declares_what_runs_without_ros() -> None:
     ros |= {f"{name}_msgs" for name in ("geometry", "sensor", "std", "tf2", "visualization")}
     run = {name for folder in OURS - {"haptics"} for name, _ in imported(folder)}
     run -= ros | optional() | IN_NO_REGISTRY
-    assert modules(names(setup()["install_requires"])) == run
+    of_extras = [name for name in requirements.EXTRAS if name != requirements.ROS]
+    listed = sum((setup()["extras_require"][name] for name in of_extras), setup()["install_requires"])
+    assert modules(names(listed)) - optional() == run
 
 
 def test_every_package_says_that_it_is_typed() -> None:
     packages = [path.parent.name for path in ROOT.glob("haptic_*/__init__.py")]
-    assert sorted(packages) == sorted(PRODUCT)
+    assert sorted(packages) == sorted(PACKAGE_NAMES)
     assert all((ROOT / name / "py.typed").is_file() for name in packages)
     assert '"py.typed"' in (ROOT / "setup.py").read_text()
 
@@ -175,8 +174,12 @@ def test_the_citation_names_what_package_xml_names() -> None:
 
 
 def test_the_versions_that_are_asked_for_at_the_start_are_those_of_setup_py() -> None:
-    listed = {f"{name}{bounds}" for name, bounds in requirements.PACKAGES.items() if name != "rclpy"}
-    assert listed == set(setup()["install_requires"])
+    extras = setup()["extras_require"]
+    for extra in ("", *(name for name in requirements.EXTRAS if name != requirements.ROS)):
+        listed = {f"{name}{bounds}" for name, bounds in requirements.PACKAGES.items() if bounds.extra == extra}
+        declared = set(extras[extra] if extra else setup()["install_requires"])
+        assert {one for one in declared if names([one]) & requirements.PACKAGES.keys()} == listed
+        assert extra or declared == listed
 
 
 @pytest.mark.parametrize(

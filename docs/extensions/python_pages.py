@@ -23,7 +23,7 @@ PACKAGES = {
     "haptic_experiments": "The published experiments",
     "haptic_ros": "What the ROS 2 nodes share",
 }
-"""The packages that are installed, and what they are for."""
+"""The packages that are installed, in the order of their pages, and what they are for."""
 OFFERED = ("haptic_sim", "haptic_bench", "haptic_study")
 """Packages that themselves offer names to programs, in `__all__`."""
 SECTIONS = ("Args", "Returns", "Yields", "Raises", "Attributes", "Example", "Examples", "Note")

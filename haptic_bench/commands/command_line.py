@@ -87,8 +87,7 @@ def _ended(arguments: Sequence[str], do: Callable[[], Any]) -> Any:
     except KeyboardInterrupt:
         return 130
     except ImportError as error:
-        missing = [line for line in requirements.unmet() if error.name and line.startswith(f"{_packaged(error.name)} ")]
-        for line in missing or [failures.report(error, arguments)]:
+        for line in requirements.lacking(error.name or "") or [failures.report(error, arguments)]:
             failures.notify(line)
         if ".haptics" in Path(sys.prefix).parts and not failures.memory_limit():
             failures.notify(f"if the environment of the checkout is damaged: remove {sys.prefix} and start again")
@@ -116,12 +115,6 @@ def _lost(reason: str) -> int:
     if reason != os.strerror(errno.EPIPE):
         failures.notify(f"standard output cannot be written: {reason}")
     return FAILED
-
-
-def _packaged(module: str) -> str:
-    """The package that a module is of, by the name that pip knows."""
-    top = module.partition(".")[0]
-    return next((name for name, bounds in requirements.PACKAGES.items() if bounds.module == top), top)
 
 
 def _run(arguments: Sequence[str]) -> int:
@@ -486,6 +479,12 @@ def _add_commands(commands: Any) -> None:
     )
     command.add_argument("program", nargs=argparse.REMAINDER, help="program and its arguments; default: your shell")
     command.set_defaults(command="haptic_bench.commands.shell:shell")
+
+    command = commands.add_parser(
+        "sbom", help="write the bill of materials: installed packages and licences, CycloneDX"
+    )
+    command.add_argument("out", nargs="?", metavar="FILE", help="file that is written; default: standard output")
+    command.set_defaults(command="haptic_bench.commands.sbom:sbom")
 
     command = commands.add_parser("docs", help="build the documentation as a site")
     command.add_argument("out", nargs="?", metavar="DIR", help="directory of the site; default: .haptics/site")

@@ -152,7 +152,11 @@ def check_imports(environment: Environment) -> Iterator[Finding]:
         there, version = found["modules"][bounds.module]
         if not there:
             remedy = bounds.remedy or f"python3 -m pip install '{name}{bounds}', or remove .haptics and start again"
-            yield Finding("packages", name, "problem", f"cannot be imported: {version}", remedy)
+            if bounds.extra and version.startswith("ModuleNotFoundError"):
+                use = f"not there; needed for {requirements.EXTRAS[bounds.extra]}"
+                yield Finding("packages", name, "warn", use, remedy)
+            else:
+                yield Finding("packages", name, "problem", f"cannot be imported: {version}", remedy)
         elif version and not bounds.allow(version):
             remedy = bounds.remedy or f"python3 -m pip install '{name}{bounds}'"
             yield Finding("packages", name, "problem", f"{version}, {bounds} is needed", remedy)
@@ -162,6 +166,8 @@ def check_imports(environment: Environment) -> Iterator[Finding]:
     there, reason = found["modules"]["haptics.msg"]
     if there:
         yield Finding("packages", "messages", "ok", "haptics.msg")
+    elif not found["modules"]["rclpy"][0]:
+        yield Finding("packages", "messages", "warn", "not there, without ROS 2", "trials run with --mode offline")
     else:
         yield Finding("packages", "messages", "problem", reason, "remove .haptics and start again, or colcon build")
     for name, use in OPTIONAL.items():

@@ -31,6 +31,7 @@ from haptic_bench.recording.trial_bag import versions
 from haptic_bench.running.runner import Interruption, Outcome
 from haptic_bench.set_up import on_demand
 from haptic_bench.trials.trial import conclude, run_trial
+from haptic_sim.installed import PACKAGE_NAMES, PACKAGES
 from haptic_sim.parameters import ParameterError
 
 TOKEN = ".workers"  # in the sweep's directory while it runs: who reads it shares the directory
@@ -76,11 +77,10 @@ def _install(lock: Path, count: int) -> None:
 @functools.cache
 def code() -> dict[str, str]:
     """Everything that the bits of a trial depend on: versions, and a digest of this program."""
-    root = Path(__file__).resolve().parents[2]
     found = hashlib.sha256()
-    for package in ("bench", "control", "drivers", "experiments", "robot", "ros", "sim", "study", "view"):
-        for path in sorted((root / f"haptic_{package}").rglob("*.py")):
-            found.update(path.relative_to(root).as_posix().encode() + b"\0" + path.read_bytes())
+    for package in PACKAGE_NAMES:
+        for path in sorted((PACKAGES / package).rglob("*.py")):
+            found.update(path.relative_to(PACKAGES).as_posix().encode() + b"\0" + path.read_bytes())
     return {**versions(), "haptics": found.hexdigest()[:12]}
 
 
