@@ -33,7 +33,7 @@ def change(node: Any, name: str, transition: int) -> None:
 @pytest.mark.parametrize(
     ("name", "flags"),
     [
-        ("driver", ["realtime"]),
+        pytest.param("driver", ["realtime"], marks=pytest.mark.exhaustive),
         pytest.param("controller", ["realtime", "--composed"], marks=pytest.mark.exhaustive),
         ("environment", ["lockstep"]),
     ],

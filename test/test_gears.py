@@ -41,8 +41,8 @@ def test_it_needs_gears() -> None:
         )
 
 
-@pytest.mark.exhaustive
-def test_figures_are_drawn(run: Run) -> None:
+def test_figures_are_drawn() -> None:
+    run = Run("gears", "duration=0.1")
     findings = run.analysis.analyse(run.trial, run.samples)
     figure = run.analysis.figures(run.trial, run.samples, findings)[0]
     assert [panel.name for panel in figure.panels] == ["angles", "transmission"]
