@@ -22,13 +22,17 @@ def _direction(values: tuple[float, float, float]) -> tuple[float, float, float]
     return x, y, z
 
 
+Direction = Annotated[tuple[float, float, float], AfterValidator(_direction)]
+"""A vector that is scaled to length 1; one without a length is refused."""
+
+
 class WallParameters(Parameters):
     """A plane wall in front of the tool of a simulated arm."""
 
     position: tuple[float, float, float] = quantity(
         (0.0, 0.0, 0.0), unit="m", description="A point of the wall, in the axes of the arm's base"
     )
-    normal: Annotated[tuple[float, float, float], AfterValidator(_direction)] = quantity(
+    normal: Direction = quantity(
         (-1.0, 0.0, 0.0), description="Normal of the wall, out of it; is scaled to a unit vector"
     )
     stiffness: float = quantity(0.0, unit="N/m", description="Stiffness of the wall; 0: there is none", ge=0.0, le=1e7)

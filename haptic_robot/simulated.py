@@ -15,6 +15,7 @@ import numpy as np
 from haptic_robot.adapters import AdapterParameters, Quantity, Sent
 from haptic_robot.arm import Arm, FrictionParameters
 from haptic_robot.compliance import Admittance, AdmittanceParameters, ImpedanceController, ImpedanceParameters
+from haptic_robot.hole import Hole, HoleParameters
 from haptic_robot.models import ARMS, READY, ArmFileParameters, ArmModel, serial_arm
 from haptic_robot.sensing import ForceSensor, SensorParameters, WallParameters, wall_array, wall_force
 from haptic_sim.messages import MessageError
@@ -22,7 +23,7 @@ from haptic_sim.parameters import Parameters, quantity
 
 
 class SimulatedArmParameters(Parameters):
-    """A simulated arm, its controller, its sensor, and a wall in front of it."""
+    """A simulated arm, its controller, its sensor, and what its tool touches."""
 
     model: Literal["six_axes", "seven_axes"] = quantity("six_axes", description="Arm of this package that is simulated")
     file: ArmFileParameters = quantity(ArmFileParameters(), description="Arm of a file, in place of `model`")
@@ -37,6 +38,7 @@ class SimulatedArmParameters(Parameters):
     friction: FrictionParameters = quantity(FrictionParameters(), description="Friction of its joints")
     sensor: SensorParameters = quantity(SensorParameters(), description="Force sensor of the simulated arm")
     wall: WallParameters = quantity(WallParameters(), description="Wall in front of the simulated arm")
+    hole: HoleParameters = quantity(HoleParameters(), description="Hole for the peg at the tool of the simulated arm")
     timeout: float = quantity(
         0.1, unit="s", description="Age of the last command beyond which no wrench is commanded", gt=0.0, le=10.0
     )
@@ -82,6 +84,7 @@ class SimulatedArm:
         self._admittance = Admittance(parameters.admittance, self.arm.pose, rate)
         self._sensor = ForceSensor(parameters.sensor, rate, parameters.seed)
         self._wall = wall_array(parameters.wall) if parameters.wall.stiffness > 0.0 else None
+        self._hole = Hole(parameters.hole, rate) if parameters.hole.stiffness > 0.0 else None
         self.target, self._none = self.arm.pose.copy(), np.zeros(6)
         self._pushed, self._acting, self._age = np.zeros(6), np.zeros(6), math.inf
         self.refused = 0
@@ -113,8 +116,12 @@ class SimulatedArm:
         if self._age > of.timeout:
             self._pushed[:] = 0.0
         self._age += self._T
+        if self._hole is not None:
+            self._acting[:] = 0.0
         if self._wall is not None:
             wall_force(arm.pose[:3], arm.twist[:3], self._wall, self._acting)
+        if self._hole is not None:
+            self._hole.add(arm.pose, arm.twist, self._acting)
         target, speed, pushed = self.target, self._none, self._pushed
         if of.control == "admittance":
             self._admittance.step(target, self._acting + pushed)
