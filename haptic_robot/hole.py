@@ -25,7 +25,7 @@ from collections.abc import Iterator
 import numpy as np
 from pydantic import model_validator
 
-from haptic_robot.sensing import Direction
+from haptic_robot.sensing import Direction, Touch
 from haptic_sim.kernels import kernel
 from haptic_sim.parameters import Parameters, quantity
 from haptic_sim.rotations import matrix
@@ -61,7 +61,8 @@ class HoleParameters(Parameters):
     def _fits(self) -> HoleParameters:
         if self.stiffness and not self.peg_radius < self.radius:
             raise ValueError(
-                f"peg_radius = {self.peg_radius:g} m: must be less than radius = {self.radius:g} m, or the peg cannot enter"
+                f"peg_radius = {self.peg_radius:g} m: must be less than radius = {self.radius:g} m, "
+                "or the peg cannot enter"
             )
         return self
 
@@ -77,7 +78,7 @@ def add_contact(point, normal, depth, pose, twist, hole, T, touch, wrench):
         pose, twist: of the tool (7,), (6,).
         hole: see `hole_array`.
         T: period [s].
-        touch: tangential spring, place and force of the point (9,); filled.
+        touch: tangential spring, place, force, normal and depth of the point (13,); filled.
     """
     k, b, mu = hole[15], hole[16], hole[17]
     ax, ay, az = point[0] - pose[0], point[1] - pose[1], point[2] - pose[2]
@@ -101,7 +102,9 @@ def add_contact(point, normal, depth, pose, twist, hole, T, touch, wrench):
             touch[i] = -touch[6 + i] / k
         touch[3 + i] = point[i]
         touch[6 + i] += pressed * normal[i]
+        touch[9 + i] = normal[i]
         wrench[i] += touch[6 + i]
+    touch[12] = depth
     wrench[3] += ay * touch[8] - az * touch[7]
     wrench[4] += az * touch[6] - ax * touch[8]
     wrench[5] += ax * touch[7] - ay * touch[6]
@@ -117,7 +120,7 @@ def add_hole(pose, R, twist, hole, ring, T, touch, work, wrench):
         hole: see `hole_array`.
         ring: cosine and sine of each point (N, 2).
         T: period [s].
-        touch: of each point tangential spring [m], place [m] and force on the peg [N] (2 N, 9).
+        touch: of each point tangential spring [m], place [m], force on the peg [N], normal and depth [m] (2 N, 13).
         work: scratch (2, 3).
     """
     point, normal = work[0], work[1]
@@ -193,7 +196,7 @@ class Hole:
 
     def __init__(self, parameters: HoleParameters, rate: float):
         self._hole, self._T = hole_array(parameters), 1.0 / rate
-        self._touch, self._work = np.zeros((2 * POINTS, 9)), np.zeros((2, 3))
+        self._touch, self._work = np.zeros((2 * POINTS, 13)), np.zeros((2, 3))
         self.touching = 0
         """Number of points that touch."""
 
@@ -210,8 +213,8 @@ class Hole:
         """Energy in the springs of friction [J]."""
         return float(0.5 * self._hole[15] * (self._touch[:, :3] ** 2).sum())
 
-    def contacts(self) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-        """Place [m] and force on the peg [N] of each point that touches, in the axes of the base."""
+    def contacts(self) -> Iterator[Touch]:
+        """The points that touch."""
         for row in self._touch:
-            if row[6:].any():
-                yield row[3:6], row[6:]
+            if row[12] > 0.0:
+                yield Touch(row[3:6], row[9:12], float(row[12]), row[6:9])

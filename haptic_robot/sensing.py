@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Annotated
+from typing import Annotated, NamedTuple
 
 import numpy as np
 from pydantic import AfterValidator
@@ -24,6 +24,15 @@ def _direction(values: tuple[float, float, float]) -> tuple[float, float, float]
 
 Direction = Annotated[tuple[float, float, float], AfterValidator(_direction)]
 """A vector that is scaled to length 1; one without a length is refused."""
+
+
+class Touch(NamedTuple):
+    """A point at which the tool of a simulated arm touches, in the axes of the arm's base."""
+
+    place: np.ndarray  # [m], (3,)
+    normal: np.ndarray  # out of what is touched, unit, (3,)
+    depth: float  # [m] of the overlap
+    force: np.ndarray  # [N] on the tool, (3,)
 
 
 class WallParameters(Parameters):

@@ -8,6 +8,7 @@ commanded wrench ends when nothing has been commanded for `timeout`; the last po
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from typing import Literal
 
 import numpy as np
@@ -17,7 +18,7 @@ from haptic_robot.arm import Arm, FrictionParameters
 from haptic_robot.compliance import Admittance, AdmittanceParameters, ImpedanceController, ImpedanceParameters
 from haptic_robot.hole import Hole, HoleParameters
 from haptic_robot.models import ARMS, READY, ArmFileParameters, ArmModel, serial_arm
-from haptic_robot.sensing import ForceSensor, SensorParameters, WallParameters, wall_array, wall_force
+from haptic_robot.sensing import ForceSensor, SensorParameters, Touch, WallParameters, wall_array, wall_force
 from haptic_sim.messages import MessageError
 from haptic_sim.parameters import Parameters, quantity
 
@@ -87,6 +88,7 @@ class SimulatedArm:
         self._hole = Hole(parameters.hole, rate) if parameters.hole.stiffness > 0.0 else None
         self.target, self._none = self.arm.pose.copy(), np.zeros(6)
         self._pushed, self._acting, self._age = np.zeros(6), np.zeros(6), math.inf
+        self._on_wall, self._place, self._depth = np.zeros(3), np.zeros(3), 0.0
         self.refused = 0
         self.problem = ""
         """Why the last message was refused."""
@@ -110,16 +112,23 @@ class SimulatedArm:
         measured = self._sensor.measure(self.arm.pose, self._acting)
         return self._adapter.report(self.arm.pose, self.arm.twist, self._sensor.in_base(measured, self.arm.pose))
 
+    def contacts(self) -> Iterator[Touch]:
+        """The points at which its tool has touched in the last period."""
+        if self._wall is not None and self._depth > 0.0:
+            yield Touch(self._place, self._wall[3:6], self._depth, self._on_wall)
+        if self._hole is not None:
+            yield from self._hole.contacts()
+
     def step(self) -> None:
         """Advance by a period."""
         of, arm = self._of, self.arm
         if self._age > of.timeout:
             self._pushed[:] = 0.0
         self._age += self._T
-        if self._hole is not None:
-            self._acting[:] = 0.0
+        self._acting[:] = 0.0
         if self._wall is not None:
-            wall_force(arm.pose[:3], arm.twist[:3], self._wall, self._acting)
+            self._depth = wall_force(arm.pose[:3], arm.twist[:3], self._wall, self._on_wall)
+            self._place[:], self._acting[:3] = arm.pose[:3], self._on_wall
         if self._hole is not None:
             self._hole.add(arm.pose, arm.twist, self._acting)
         target, speed, pushed = self.target, self._none, self._pushed

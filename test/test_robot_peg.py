@@ -22,8 +22,12 @@ from haptic_experiments.robot_peg import (
 from haptic_experiments.robot_wall import robot_of
 from haptic_robot.hole import ANGLES, Hole, HoleParameters
 from haptic_robot.simulated import SimulatedArm
+from haptic_sim.messages import ToolCommand
 from haptic_sim.rotations import from_roll_pitch_yaw, matrix
 from haptic_sim.spatial import advance_pose
+from haptic_sim.tool.engines import EngineContext
+from haptic_sim.tool.tool_side import build_start
+from haptic_sim.tool.world_state import contacts_of
 
 RATE = 1000.0
 DOWN = from_roll_pitch_yaw(math.pi, 0.0, 0.4)  # the tool's z points into a hole along z
@@ -122,8 +126,9 @@ def test_friction_stays_within_its_cone() -> None:
         one.add(pose, twist, wrench)
         other.add(pose, twist, without)
         assert (wrench - without) @ twist <= 1e-12
-        for (place, force), (same, normal) in zip(one.contacts(), other.contacts(), strict=True):
+        for (place, n, _, force), (same, _, depth, normal) in zip(one.contacts(), other.contacts(), strict=True):
             np.testing.assert_array_equal(place, same)
+            np.testing.assert_allclose(normal, smooth.stiffness * depth * n, atol=1e-9)
             size, friction = float(np.linalg.norm(normal)), force - normal
             assert abs(friction @ normal) <= 1e-9 * size * size
             assert np.linalg.norm(friction) <= 0.3 * size * (1.0 + 1e-9)
@@ -180,6 +185,31 @@ def test_the_peg_goes_in_and_the_hand_feels_misalignment_and_friction(monkeypatc
     assert depth > 0.0285
     assert np.linalg.norm(felt[1]) == pytest.approx(0.75, rel=0.02)
     assert felt[0] == pytest.approx(robot_of(experiment).arm.hole.friction * 0.75, rel=0.05)
+
+
+@pytest.mark.parametrize(("name", "bodies"), [("robot_peg", ("plate", "peg")), ("robot_wall", ("wall", "tool"))])
+def test_contacts_of_the_arm_are_in_the_world_state(name: str, bodies: tuple[str, str]) -> None:
+    """Pushed until it touches, the forces of the contacts add up to what the hand feels."""
+    engine = "environment.engine.following.fade=0.001"
+    (trial,) = load(name, ["analysis=trial", engine])
+    experiment, robot = trial.experiment, robot_of(trial.experiment)
+    context = EngineContext(build_start(experiment), experiment.contact, None, 2, None, None, RATE)  # type: ignore[arg-type]
+    side = robot.build(context)
+    state, command, world = side.tool_state(), ToolCommand(), side.world_state()
+    for _ in range(600):
+        command.wrench[:3] = (0.0, 0.0, -5.0) if name == "robot_peg" else (8.0, 0.0, 0.0)
+        command.stamp(state.tick + 1, 0)
+        side.step(command, state)
+        side.observe_contacts(world)
+        found = contacts_of(world)
+        if found and state.contacts:
+            break
+    assert found and {one.bodies for one in found} == {bodies}
+    for one in found:
+        assert one.depth > 0.0 and one.force @ one.normal >= 0.0
+        assert np.linalg.norm(one.point - state.pose[:3]) < 0.02
+    acting = side._arm._acting[:3]  # type: ignore[union-attr]
+    np.testing.assert_allclose(sum(one.force for one in found), acting, rtol=1e-9)
 
 
 @pytest.mark.exhaustive
