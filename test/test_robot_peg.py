@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 import pytest
@@ -35,8 +36,8 @@ STILL = np.zeros(6)
 TILTED = (0.3, -0.2, 0.9)
 
 
-def hole(**other: object) -> HoleParameters:
-    return HoleParameters(**({"stiffness": 1e5, "damping": 0.0} | other))
+def hole(**other: Any) -> HoleParameters:
+    return HoleParameters(**{"stiffness": 1e5, "damping": 0.0, **other})
 
 
 def energy(of: HoleParameters, pose: np.ndarray) -> float:
