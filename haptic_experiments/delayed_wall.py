@@ -149,15 +149,21 @@ def displayed_stiffness(experiment: Experiment, samples: Samples) -> float | Non
     return -float(samples["rendered_fx"][rows].mean()) / depth if depth > 0.0 else None
 
 
+def line_compliance(experiment: Experiment) -> float:
+    """Of a line of wave variables, as a spring at rest [m/N]: its delay over b, with those of filter and hold."""
+    relay, period = experiment.relay, 1.0 / experiment.rate
+    assert relay.delay is not None
+    cutoff = relay.wave.cutoff
+    filtered = 0.0 if cutoff is None else 1.0 / math.expm1(2.0 * math.pi * cutoff * period)
+    return (relay.delay + (filtered + 0.5) * period) / relay.wave.impedance[0]
+
+
 def series_stiffness(trial: Trial) -> float:
     """Of wall, coupling and line in series [N/m]; the wall touches the peg in two points."""
     experiment = trial.experiment
-    relay, controller = experiment.relay, experiment.controller
-    assert isinstance(controller, VirtualCouplingParameters) and relay.delay is not None
-    compliance = 1.0 / (2.0 * experiment.contact.stiffness) + 1.0 / controller.stiffness[0]
-    period, cutoff = 1.0 / experiment.rate, relay.wave.cutoff
-    filtered = 0.0 if cutoff is None else 1.0 / math.expm1(2.0 * math.pi * cutoff * period)
-    return 1.0 / (compliance + (relay.delay + (filtered + 0.5) * period) / relay.wave.impedance[0])
+    assert isinstance(experiment.controller, VirtualCouplingParameters)
+    compliance = 1.0 / (2.0 * experiment.contact.stiffness) + 1.0 / experiment.controller.stiffness[0]
+    return 1.0 / (compliance + line_compliance(experiment))
 
 
 def variant(trial: Trial, guard: str, delay: float, duration: float) -> Trial:

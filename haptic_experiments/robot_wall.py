@@ -16,7 +16,7 @@ stability). With four channels between masses that are alike, device and leading
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any, ClassVar
 
@@ -29,7 +29,17 @@ from haptic_bench.recording.samples import Samples
 from haptic_control.matrices import matrix_of
 from haptic_control.virtual_coupling import VirtualCouplingParameters
 from haptic_drivers.operators import ArmParameters
-from haptic_experiments.delayed_wall import least_energy
+from haptic_experiments.delayed_wall import (
+    DELAYS,
+    GUARDED,
+    LONGEST,
+    ROUNDING,
+    STIFFNESS,
+    label,
+    least_energy,
+    line_compliance,
+    measured,
+)
 from haptic_robot.compliance import damping_of, inertia_at_tool
 from haptic_robot.engine import RobotParameters
 from haptic_robot.simulated import SimulatedArm
@@ -41,12 +51,9 @@ EXACT = 0.01  # of the stiffness in series
 HELD = 0.25  # of the time on the wall, at its end: where the hand is measured
 NOTHING = 1e-5  # [J] below zero that is no energy: rounding of the books at the port is below 1e-9
 ACTIVE = 1e-2  # [J] that a display which is active gives
-GUARDS = ("passivity", "wave", "tank")
-DELAYS = (0.0, 0.05, 0.1)  # [s] each way
 COUPLING = VirtualCouplingParameters(
     stiffness=(1000.0, 1000.0, 1000.0, 1.0, 1.0, 1.0), damping=(10.0, 10.0, 10.0, 0.01, 0.01, 0.01)
 )
-ROUNDING = 1e-9  # [J] of the energy that has entered a relay
 FREQUENCIES = np.linspace(0.1, 300.0, 3000)  # [rad/s]
 
 
@@ -128,11 +135,6 @@ def own_label(stiffness: float) -> str:
     return f"arm of {stiffness:g} N/m"
 
 
-def relay_label(guard: str, delay: float) -> str:
-    """Name of a variant behind a relay, with its round trip."""
-    return f"{guard}, {2e3 * delay:g} ms"
-
-
 UNDAMPED = "without damping"
 
 
@@ -185,6 +187,29 @@ def beside_series(case: Case) -> dict[str, float | None]:
     return found
 
 
+def relayed_stiffness(trial: Trial, references: Mapping[str, Samples]) -> dict[str, float | None]:
+    """The stiffness that the hand feels behind a relay, with each guard and delay [N/m]."""
+    return {
+        label(guard, delay): displayed_stiffness(trial.experiment, references[label(guard, delay)])
+        if label(guard, delay) in references
+        else None
+        for guard in GUARDED
+        for delay in DELAYS
+    }
+
+
+def beside_line(case: Case) -> dict[str, float | None]:
+    """The stiffness that is felt behind waves over that of all springs in series, less 1."""
+    felt, found = relayed_stiffness(case.trial, case.references), {}
+    for delay in DELAYS:
+        if delay <= LONGEST:
+            one = relayed(case.trial, "wave", delay).experiment
+            springs = 1.0 / series_stiffness(robot_of(one)) + 1.0 / COUPLING.stiffness[0] + line_compliance(one)
+            value = felt[label("wave", delay)]
+            found[label("wave", delay)] = None if value is None else value * springs - 1.0
+    return found
+
+
 GIVEN = Quantity("largest energy that the display has given to the hand", "mJ", 1e3)
 FEELS_THE_SERIES = Statement(
     "feels_the_series",
@@ -217,18 +242,34 @@ LAG_GIVES_ENERGY = Statement(
     of=lambda case: {UNDAMPED: energy_given(case.references[UNDAMPED]) if UNDAMPED in case.references else None},
     holds=lambda m: min(m.values()) > ACTIVE,
 )
-GUARDED = Statement(
+STAYS_PASSIVE = Statement(
     "relay_stays_passive",
     f"With each guard of a relay and round trips up to {2e3 * DELAYS[-1]:g} ms the energy that has entered it is never "
     "negative",
     "Niemeyer and Slotine 1991; Ryu, Artigas and Preusche 2010; Franken et al. 2011",
     Quantity("least energy that has entered the relay", "mJ", 1e3),
     f"at least \N{MINUS SIGN}{1e9 * ROUNDING:g} nJ",
-    of=lambda case: {
-        name: least_energy(case.references[name]) if name in case.references else None
-        for name in (relay_label(guard, delay) for guard in GUARDS for delay in DELAYS)
-    },
+    of=lambda case: measured(case, least_energy, GUARDED),
     holds=lambda m: min(m.values()) >= -ROUNDING,
+)
+FEELS_THE_LINE = Statement(
+    "feels_the_line",
+    "Behind waves the hand feels arm, wall, coupling and line as springs in series, the line with b over its delay, to "
+    f"{100 * EXACT:g} % up to {2e3 * LONGEST:g} ms of round trip",
+    "Niemeyer and Slotine 1991; with the delay of filter and hold",
+    Quantity("stiffness at rest beside that of the springs in series", "%", 100.0),
+    f"within {100 * EXACT:g} %",
+    of=lambda case: beside_line(case),
+    holds=lambda m: max(map(abs, m.values())) <= EXACT,
+)
+FEELS_SOFTER = Statement(
+    "feels_softer",
+    "With each guard the wall feels softer with every longer delay",
+    "Lawrence 1993: transparency is lost for stability",
+    STIFFNESS,
+    "falls with the delay",
+    of=lambda case: relayed_stiffness(case.trial, case.references),
+    holds=lambda m: all(np.all(np.diff([m[label(guard, delay)] for delay in DELAYS]) < 0.0) for guard in GUARDED),
 )
 
 
@@ -254,7 +295,7 @@ class RobotWall(Analysis):
             of=lambda case: energy_given(case.samples),
         ),
     }
-    CLAIMS = (FEELS_THE_SERIES, GIVES_NOTHING, LAG_GIVES_ENERGY, GUARDED)
+    CLAIMS = (FEELS_THE_SERIES, GIVES_NOTHING, LAG_GIVES_ENERGY, STAYS_PASSIVE, FEELS_THE_LINE, FEELS_SOFTER)
 
     def lacking(self, experiment: Experiment) -> Iterator[str]:
         engine = experiment.environment.engine
@@ -269,7 +310,7 @@ class RobotWall(Analysis):
         """Arms of other stiffnesses, one without damping, and relays."""
         found = {own_label(stiffness): arm_variant(trial, stiffness, MARGIN) for stiffness in STIFFNESSES}
         found[UNDAMPED] = arm_variant(trial, STIFFNESSES[1], 0.0)
-        return found | {relay_label(guard, delay): relayed(trial, guard, delay) for guard in GUARDS for delay in DELAYS}
+        return found | {label(guard, delay): relayed(trial, guard, delay) for guard in GUARDED for delay in DELAYS}
 
     def figures(self, trial: Trial, samples: Samples, findings: Any) -> list[Figure]:
         """The hand and its force over time, with arms of several stiffnesses."""
@@ -285,7 +326,18 @@ class RobotWall(Analysis):
             draw("hand", "(a) hand", places, "time [s]", Axis("x [mm]", least=1.0)),
             draw("force", "(b) force on the hand", forces, "time [s]", Axis("force [N]", least=1.0)),
         ]
-        caption = "The arm meets the wall at 20 mm. The stiffer it is, the more of the wall the hand feels."
+        felt = relayed_stiffness(trial, findings.references)
+        if all(value is not None for value in felt.values()):
+            trips, curves = 2e3 * np.array(DELAYS), []
+            for i, guard in enumerate(GUARDED):
+                values = np.array([felt[label(guard, delay)] for delay in DELAYS], float)
+                curves.append(Line(trips, values, guard, style_of(i)))
+            title = "(c) stiffness felt at rest behind a relay"
+            panels.append(draw("stiffness", title, curves, "round trip [ms]", Axis("stiffness [N/m]", least=1.0)))
+        caption = (
+            "The arm meets the wall at 20 mm. The stiffer it is, the more of the wall the hand feels; behind a relay, "
+            "the longer the delay is, the less."
+        )
         return [Figure("An arm at a wall", caption, panels), *made]
 
 

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Mapping
+from itertools import islice
 from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
@@ -49,6 +50,7 @@ from haptic_sim.spatial import advance_pose, quat_product
 from haptic_sim.tool.engines import EngineContext, EngineParameters
 from haptic_sim.worlds.building import WorldSetup
 
+CONTACTS = 64  # that a world state has at most: a hole has 48
 
 @record
 class Led(NamedTuple):
@@ -386,7 +388,9 @@ class RobotSide:
     def world_state(self) -> WorldState:
         """A message with the bodies of the scene."""
         count = len(self._names)
-        return WorldState(bodies=self._names, poses=count, twists=count, q_names=(), q=0, v_names=(), v=0)
+        return WorldState(
+            bodies=self._names, poses=count, twists=count, q_names=(), q=0, v_names=(), v=0, contacts=CONTACTS
+        )
 
     def observe_bodies(self, state: WorldState) -> None:
         """Fill in where the tool is, and how it moves."""
@@ -399,4 +403,17 @@ class RobotSide:
             state.twists[i, :3], state.twists[i, 3:] = led.R @ led.v[:3], led.twist[3:]
 
     def observe_contacts(self, state: WorldState) -> None:
-        """What the arm touches has no points that are known."""
+        """Fill in where a simulated arm touches, as contacts of the tool and the first body that does not move.
+
+        What an arm beyond topics touches has no points that are known.
+        """
+        tool = next(i for i, name in enumerate(self._names) if name not in self._fixed)
+        other = next((i for i, name in enumerate(self._names) if name in self._fixed), tool)
+        found = islice(() if self._arm is None else self._arm.contacts(), CONTACTS)
+        count = 0
+        for count, (place, normal, depth, force) in enumerate(found, 1):
+            one = state.contacts[count - 1]
+            one["id"], one["body_a"], one["body_b"], one["depth"] = count, other, tool, depth
+            one["point"] = self._R_WB @ place + self._led.p_WB
+            one["normal"], one["force"] = self._R_WB @ normal, self._R_WB @ force
+        state.resize(count)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Annotated
+from typing import Annotated, NamedTuple
 
 import numpy as np
 from pydantic import AfterValidator
@@ -25,6 +25,18 @@ def _direction(values: tuple[float, float, float]) -> tuple[float, float, float]
 
 _NOWHERE = np.zeros(3)
 
+Direction = Annotated[tuple[float, float, float], AfterValidator(_direction)]
+"""A vector that is scaled to length 1; one without a length is refused."""
+
+
+class Touch(NamedTuple):
+    """A point at which the tool of a simulated arm touches, in the axes of the arm's base."""
+
+    place: np.ndarray  # [m], (3,)
+    normal: np.ndarray  # out of what is touched, unit, (3,)
+    depth: float  # [m] of the overlap
+    force: np.ndarray  # [N] on the tool, (3,)
+
 
 class WallParameters(Parameters):
     """A plane wall in front of the tool of a simulated arm."""
@@ -32,7 +44,7 @@ class WallParameters(Parameters):
     position: tuple[float, float, float] = quantity(
         (0.0, 0.0, 0.0), unit="m", description="A point of the wall, in the axes of the arm's base"
     )
-    normal: Annotated[tuple[float, float, float], AfterValidator(_direction)] = quantity(
+    normal: Direction = quantity(
         (-1.0, 0.0, 0.0), description="Normal of the wall, out of it; is scaled to a unit vector"
     )
     stiffness: float = quantity(0.0, unit="N/m", description="Stiffness of the wall; 0: there is none", ge=0.0, le=1e7)

@@ -8,6 +8,7 @@ commanded wrench or twist ends when nothing has been commanded for `timeout`; th
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from typing import Literal
 
 import numpy as np
@@ -15,15 +16,16 @@ import numpy as np
 from haptic_robot.adapters import AdapterParameters, Quantity, Sent
 from haptic_robot.arm import Arm, FrictionParameters
 from haptic_robot.compliance import Admittance, AdmittanceParameters, ImpedanceController, ImpedanceParameters
+from haptic_robot.hole import Hole, HoleParameters
 from haptic_robot.models import ARMS, READY, ArmFileParameters, ArmModel, serial_arm
-from haptic_robot.sensing import ForceSensor, SensorParameters, WallParameters, wall_array, wall_force
+from haptic_robot.sensing import ForceSensor, SensorParameters, Touch, WallParameters, wall_array, wall_force
 from haptic_sim.messages import MessageError
 from haptic_sim.parameters import Parameters, quantity
 from haptic_sim.spatial import advance_pose
 
 
 class SimulatedArmParameters(Parameters):
-    """A simulated arm, its controller, its sensor, and a wall in front of it."""
+    """A simulated arm, its controller, its sensor, and what its tool touches."""
 
     model: Literal["six_axes", "seven_axes"] = quantity("six_axes", description="Arm of this package that is simulated")
     file: ArmFileParameters = quantity(ArmFileParameters(), description="Arm of a file, in place of `model`")
@@ -38,6 +40,7 @@ class SimulatedArmParameters(Parameters):
     friction: FrictionParameters = quantity(FrictionParameters(), description="Friction of its joints")
     sensor: SensorParameters = quantity(SensorParameters(), description="Force sensor of the simulated arm")
     wall: WallParameters = quantity(WallParameters(), description="Wall in front of the simulated arm")
+    hole: HoleParameters = quantity(HoleParameters(), description="Hole for the peg at the tool of the simulated arm")
     timeout: float = quantity(
         0.1, unit="s", description="Age of the last command beyond which no wrench is commanded", gt=0.0, le=10.0
     )
@@ -83,9 +86,11 @@ class SimulatedArm:
         self._admittance = Admittance(parameters.admittance, self.arm.pose, rate)
         self._sensor = ForceSensor(parameters.sensor, rate, parameters.seed)
         self._wall = wall_array(parameters.wall) if parameters.wall.stiffness > 0.0 else None
+        self._hole = Hole(parameters.hole, rate) if parameters.hole.stiffness > 0.0 else None
         self.target, self._none = self.arm.pose.copy(), np.zeros(6)
         self._speed = np.zeros(6)
         self._pushed, self._acting, self._age = np.zeros(6), np.zeros(6), math.inf
+        self._on_wall, self._place, self._depth = np.zeros(3), np.zeros(3), 0.0
         self.refused = 0
         self.problem = ""
         """Why the last message was refused."""
@@ -111,6 +116,13 @@ class SimulatedArm:
         measured = self._sensor.measure(self.arm.pose, self._acting)
         return self._adapter.report(self.arm.pose, self.arm.twist, self._sensor.in_base(measured, self.arm.pose))
 
+    def contacts(self) -> Iterator[Touch]:
+        """The points at which its tool has touched in the last period."""
+        if self._wall is not None and self._depth > 0.0:
+            yield Touch(self._place, self._wall[3:6], self._depth, self._on_wall)
+        if self._hole is not None:
+            yield from self._hole.contacts()
+
     def step(self) -> None:
         """Advance by a period."""
         of, arm = self._of, self.arm
@@ -118,8 +130,12 @@ class SimulatedArm:
             self._pushed[:] = self._speed[:] = 0.0
         advance_pose(self._speed, self._T, self.target)
         self._age += self._T
+        self._acting[:] = 0.0
         if self._wall is not None:
-            wall_force(arm.pose[:3], arm.twist[:3], self._wall, self._acting)
+            self._depth = wall_force(arm.pose[:3], arm.twist[:3], self._wall, self._on_wall)
+            self._place[:], self._acting[:3] = arm.pose[:3], self._on_wall
+        if self._hole is not None:
+            self._hole.add(arm.pose, arm.twist, self._acting)
         target, speed, pushed = self.target, self._none, self._pushed
         if of.control == "admittance":
             self._admittance.step(target, self._acting + pushed)

@@ -227,7 +227,7 @@ def test_all_claims_of_the_experiment_hold() -> None:
     trial = trial.in_mode("offline")
     samples = ANALYSIS.run_unrecorded(trial)
     claims = ANALYSIS.analyse(trial, samples).claims
-    assert len(claims) == 4 and all(claim.holds for claim in claims)
+    assert len(claims) == 6 and all(claim.holds for claim in claims)
 
 
 def test_feedback_acts_on_the_hand_in_the_next_tick_after_it_has_come() -> None:
