@@ -52,6 +52,7 @@ from haptic_sim.worlds.building import WorldSetup
 
 CONTACTS = 64  # that a world state has at most: a hole has 48
 
+
 @record
 class Led(NamedTuple):
     """The body that leads an arm, in world axes at the hand point, and the base of that arm."""

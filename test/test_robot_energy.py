@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from haptic_bench.experiment import load
-from haptic_experiments.robot_wall import ANALYSIS, GUARDS, ROUNDING, least_energy, relayed, robot_of, with_robot
+from haptic_experiments.delayed_wall import GUARDED
+from haptic_experiments.robot_wall import ANALYSIS, ROUNDING, least_energy, relayed, robot_of, with_robot
 
 PATH = "operator.path=[[0.01,0,0,0],[0.12,0.03,0,0],[0.2,0.03,0,0],[0.28,0,0,0]]"
 
@@ -28,7 +29,7 @@ def least(seed: int, guard: str) -> float:
     return least_energy(ANALYSIS.run_unrecorded(with_robot(trial, led, relay=relay)))
 
 
-@pytest.mark.parametrize("guard", GUARDS)
+@pytest.mark.parametrize("guard", GUARDED)
 def test_energy_that_has_entered_a_guarded_relay_is_never_negative(guard: str) -> None:
     for seed in range(7):
         assert least(seed, guard) >= -ROUNDING, seed
@@ -41,7 +42,7 @@ def test_without_a_guard_it_is_negative() -> None:
 
 @pytest.mark.exhaustive
 @pytest.mark.long
-@pytest.mark.parametrize("guard", GUARDS)
+@pytest.mark.parametrize("guard", GUARDED)
 def test_energy_is_never_negative_over_a_thousand_delays_losses_and_walls(guard: str) -> None:
     for seed in range(7, 341):
         assert least(seed, guard) >= -ROUNDING, seed

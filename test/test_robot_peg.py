@@ -23,7 +23,7 @@ from haptic_experiments.robot_peg import (
 from haptic_experiments.robot_wall import robot_of
 from haptic_robot.hole import ANGLES, Hole, HoleParameters
 from haptic_robot.simulated import SimulatedArm
-from haptic_sim.messages import ToolCommand
+from haptic_sim.messages import HELD, ToolCommand
 from haptic_sim.rotations import from_roll_pitch_yaw, matrix
 from haptic_sim.spatial import advance_pose
 from haptic_sim.tool.engines import EngineContext
@@ -197,6 +197,7 @@ def test_contacts_of_the_arm_are_in_the_world_state(name: str, bodies: tuple[str
     context = EngineContext(build_start(experiment), experiment.contact, None, 2, None, None, RATE)  # type: ignore[arg-type]
     side = robot.build(context)
     state, command, world = side.tool_state(), ToolCommand(), side.world_state()
+    command.hand = HELD
     for _ in range(600):
         command.wrench[:3] = (0.0, 0.0, -5.0) if name == "robot_peg" else (8.0, 0.0, 0.0)
         command.stamp(state.tick + 1, 0)

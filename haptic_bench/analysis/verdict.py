@@ -19,8 +19,8 @@ tick k (haptic_control/guard.py). Three parts of it are explained:
 
 The largest remaining part, max over k of -E(k) - R(k) - C(k) - I(k), makes the display *active* if it exceeds NOTICED
 and SHARE of the energy that was exchanged at the ports, or `health.energy`. It comes from discretisation, from a
-controller that is not passive, or from a source in the world: a motion, a controlled joint, a controller whose springs are
-stretched at the start. A trial that is meant to show one says so (`health.active: expected`), or it has failed.
+controller that is not passive, or from a source in the world: a motion, a controlled joint, a controller whose springs
+are stretched at the start. A trial that is meant to show one says so (`health.active: expected`), or it has failed.
 
 Behind a local model the energies of the world are those of the tool alone.
 """
