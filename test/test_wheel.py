@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -14,7 +15,8 @@ import pytest
 from conftest import ROOT
 
 from haptic_bench.catalogue import catalogue
-from haptic_bench.set_up import requirements
+from haptic_bench.set_up import packages, requirements
+from haptic_bench.set_up.programs import this_environment
 from haptic_sim.installed import PACKAGE_NAMES
 
 LIBRARY = {bounds.module for bounds in requirements.PACKAGES.values() if not bounds.extra}
@@ -98,6 +100,30 @@ def test_nodes_start_without_what_only_some_worlds_need(monkeypatch: pytest.Monk
     absent.add("mcap")
     with pytest.raises(SystemExit, match=r"mcap >=1\.5 is needed and not there"):
         requirements.check()
+
+
+def test_doctor_says_what_is_absent_without_ros_and_extras(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Warnings, since trials run offline; what the library needs is a problem, as is an extra that is damaged."""
+    absent, damaged = [False, "ModuleNotFoundError: none"], [False, "ImportError: damaged"]
+    modules = {bounds.module: [True, bounds.lowest] for bounds in requirements.PACKAGES.values()}
+    modules |= {"haptics.msg": absent, "rclpy": absent, "sympy": absent, "igl": damaged, "yaml": absent}
+    out = json.dumps({"python": "3.11.2", "modules": modules, "optional": []})
+
+    class Ended:
+        status, err = 0, ""
+
+        def __init__(self, *arguments: object):
+            self.out = out
+
+        def wait(self, seconds: float) -> Ended:
+            return self
+
+    monkeypatch.setattr(packages, "Program", Ended)
+    found = {one.name: one.state for one in packages.check_imports(this_environment())}
+    assert {name: found[name] for name in ("rclpy", "sympy", "messages")} == dict.fromkeys(
+        ("rclpy", "sympy", "messages"), "warn"
+    )
+    assert found["libigl"] == found["pyyaml"] == "problem"
 
 
 @pytest.mark.exhaustive
