@@ -412,6 +412,7 @@ def test_of_every_kernel_it_is_known_what_it_was_compiled_from() -> None:
                 importlib.import_module(module.name)
     gc.unfreeze()  # what is frozen is not listed
     ours = [one for one in gc.get_objects() if issubclass(type(one), Kernel)]  # not dead weak references
+    gc.freeze()  # again: see conftest.pytest_collection_finish
     ours = [one for one in ours if one.py_func.__module__.startswith("haptic_")]
     assert len(ours) > 500
     for kernel in ours:
