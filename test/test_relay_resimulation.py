@@ -101,6 +101,7 @@ class Graph:
             if forth and self.rng.random() < 0.8:
                 continue
             self.controller.coordinate(state, self.tool_state, command)
+            command.set_hand(state)
             self.record("tool_command", command)
             for tick in range(self.tool_state.tick + 1, command.tick + 1):
                 self.tool_side.step(command, self.tool_state)

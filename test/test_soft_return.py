@@ -51,6 +51,7 @@ class Loop:
             self.record("device_state", self.device)
             if answered:
                 self.controller.coordinate(self.device, self.tool, self.on_tool)
+                self.on_tool.set_hand(self.device)
                 self.tool.tick = self.tick - 1
                 self.tool_side.step(self.on_tool, self.tool)
                 self.controller.command(self.tool, self.on_device)
