@@ -27,7 +27,7 @@ ELSEWHERE = {"study", "shell", "test", "doctor", "docs", "gallery", "benchmark",
 ENDLESS = {"start", "view", "point"}
 OF_THE_READER = re.compile(
     r"\b(DIR|DIRECTORY|NAME|FILE|DEVICE|STUDY)\b|inverse3|\b\w+\.(urdf|xacro|json)|realtime|--namespace|--side|pointer|--scheduler"
-    r"|\b(own|wrong|felt|my_peg|left|right)\.yaml|own_parts|--view"
+    r"|-2026|\b(own|wrong|felt|my_peg|left|right)\.yaml|own_parts|--view"
 )
 """Placeholders, files and hardware of the reader, and another command beside it."""
 

@@ -240,31 +240,3 @@ def test_claims_of_a_variant_are_its_own_and_of_another_trial_references() -> No
         trial = one("tight_hole", "duration=0.5", *settings)
         claims = analyse(trial, run_unrecorded(trial)).claims
         assert {claim.name for claim in claims if claim.reference} == references
-
-
-@pytest.mark.parametrize("restitution", [0.3, 0.8, 1.0])
-def test_impacts_with_restitution_give_the_hand_nothing(restitution: float) -> None:
-    """A peg that bounces in a corner, rendered by impulses; the work that the device's step adds is e (1 + e) m v^2."""
-    trial = load("corner_peg", [f"contact.restitution={restitution}"])[0]
-    samples = run_unrecorded(trial)
-    found = verdict_of(trial, samples)
-    assert found.stepped > 0.02
-    assert found.unexplained == pytest.approx(0.0, abs=1e-12)
-    assert "due to the steps of the simulated device" in found.text
-
-
-def test_the_work_of_an_impulse_is_that_of_a_mass_that_is_pushed() -> None:
-    """A mass of 2 kg at -1 m/s, given the impulse 3 N s in one tick: v+ = 0.5 m/s, J (v- + v+)/2 = -0.75 J, not 1.5."""
-    speed, force = np.array([-1.0, -1.0, 0.5, 0.5]), np.array([0.0, 3.0 * RATE, 0.0, 0.0])
-    samples = table(
-        4,
-        hand_vx=speed,
-        rendered_fx=force,
-        colliding=np.array([0, 1, 0, 0]),
-        port_energy_translation=np.array([0.0, 0.0, -1.5, -1.5]),
-    )
-    device = CoupledInertias(tool=np.diag([0.5] * 6).ravel().tolist(), device=(2.0, 2.0))
-    held = device.model_copy(update={"damping": (1.0, 1.0)})  # a damped device is integrated exactly
-    assert measure(samples, RATE, {"": device}, HEALTH).unexplained == 0.0
-    assert measure(samples, RATE, {"": device}, HEALTH).stepped == 1.5
-    assert measure(samples, RATE, {"": held}, HEALTH).unexplained == 1.5
