@@ -479,9 +479,9 @@ class DeviceCommand(definitions.DeviceCommand, Message):
 class ToolCommand(definitions.ToolCommand, Message):
     def set_hand(self, device: DeviceState) -> None:
         """Say of the hand what the state of its device says; what that leaves open is ABSENT."""
-        said, own = device._scalars, self._scalars  # without the properties: this is done in each tick
-        own["hand"][0] = _HANDS.get(said["reason"][0], ABSENT) if said["state"][0] == ENABLED else ABSENT
-        own["hand_age"][0] = said["reading_age"][0]
+        state, own = device._scalars, self._scalars  # without the properties: this is done in each tick
+        own["hand"][0] = _HANDS.get(state["reason"][0], ABSENT) if state["state"][0] == ENABLED else ABSENT
+        own["hand_age"][0] = state["reading_age"][0]
 
 
 class ToolState(definitions.ToolState, Message):
