@@ -72,10 +72,10 @@ class RobotLink:
         if self._shown in (None, Following.WAITING, Following.STALE):
             for line in self._topics.lacking():
                 self._node.get_logger().warning(line)
-        for name, offset in self._topics.apart.items():
-            if abs(offset) > CLOCKS:
+        for name, late in self._topics.apart.items():
+            if abs(late) > CLOCKS:
                 self._node.get_logger().warning(
-                    f"/{name}: its stamps are {abs(offset):.3g} s {'behind' if offset > 0.0 else 'ahead of'} this clock: "
+                    f"/{name}: its stamps are {abs(late):.3g} s {'behind' if late > 0.0 else 'ahead of'} this clock: "
                     f"ages are counted from arrival, but a controller may refuse our commands; synchronise the clocks"
                 )
         if self._side.waits_for:
