@@ -22,12 +22,12 @@ SHOWN = re.compile(r"^(?:\$ )?(?:[A-Z]+=\S+ )*\./haptics(?: (.*))?$", re.MULTILI
 MENTIONED = re.compile(r"`\./haptics ([^`]+)`")
 REMARK = re.compile(r"(?:\s{2,}|\s+#\s).*$")
 OPTIONAL = re.compile(r"\s\[(?:(-[^\]]*)|[A-Z]+)\]")
-ELSEWHERE = {"study", "shell", "test", "doctor", "docs", "gallery", "benchmark", "campaign"}
+ELSEWHERE = {"export", "study", "shell", "test", "doctor", "docs", "gallery", "benchmark", "campaign"}
 """Commands with tests of their own; the last four take minutes and more."""
 ENDLESS = {"start", "view", "point"}
 OF_THE_READER = re.compile(
     r"\b(DIR|DIRECTORY|NAME|FILE|DEVICE|STUDY)\b|inverse3|\b\w+\.(urdf|xacro|json)|realtime|--namespace|--side|pointer|--scheduler"
-    r"|-2026|\b(own|wrong|felt|my_peg|left|right)\.yaml|own_parts|--view"
+    r"|\b(own|wrong|felt|my_peg|left|right)\.yaml|own_parts|--view"
 )
 """Placeholders, files and hardware of the reader, and another command beside it."""
 
