@@ -32,7 +32,14 @@ from haptic_bench.recording.samples import Samples
 from haptic_control.four_channel import FourChannelParameters
 from haptic_control.matrices import matrix_of
 from haptic_drivers.inertial import InertialParameters
-from haptic_experiments.robot_wall import normal_of, robot_of, series_stiffness, with_robot
+from haptic_experiments.robot_wall import (
+    IMPEDANCE_IN_WORLD,
+    is_impedance_in_world,
+    normal_of,
+    robot_of,
+    series_stiffness,
+    with_robot,
+)
 from haptic_robot.compliance import damping_of, inertia_at_tool
 from haptic_robot.engine import RobotParameters
 from haptic_robot.simulated import SimulatedArm
@@ -268,8 +275,8 @@ class RobotFree(Analysis):
         engine = experiment.environment.engine
         if not isinstance(engine, RobotParameters):
             yield f"environment.engine = robot, not {engine.type}"
-        elif any(engine.orientation) or engine.arm.control != "impedance" or engine.arm.impedance.axes != "base":
-            yield "an arm under impedance control in the axes of its base, which are those of the world"
+        elif not is_impedance_in_world(engine):
+            yield IMPEDANCE_IN_WORLD
 
     def columns(self, trial: Trial, samples: Samples) -> Mapping[str, np.ndarray]:
         """Where the arm's tool is in the world, `arm_px` to `arm_pz` [m], as it is commanded the leading body."""

@@ -36,7 +36,17 @@ from haptic_bench.experiment import Experiment, Trial
 from haptic_bench.recording.samples import Samples
 from haptic_control.matrices import matrix_of
 from haptic_drivers.operators import ArmParameters
-from haptic_experiments.robot_wall import GIVEN, NOTHING, energy_given, own_label, robot_of, with_robot
+from haptic_experiments.robot_wall import (
+    ENERGY_GIVEN,
+    GIVEN,
+    IMPEDANCE_IN_WORLD,
+    NOTHING,
+    energy_given,
+    is_impedance_in_world,
+    own_label,
+    robot_of,
+    with_robot,
+)
 from haptic_robot.engine import RobotParameters
 from haptic_robot.hole import ANGLES, HoleParameters
 from haptic_robot.simulated import SimulatedArm
@@ -353,12 +363,7 @@ class RobotPeg(Analysis):
         "expected_lateral_force": Quantity(
             "Lateral force of hand and arm as springs in series", "N", of=lambda case: lateral_force(case.run[0])
         ),
-        "energy_given": Quantity(
-            "Largest energy that the display has given to the hand",
-            "mJ",
-            1e3,
-            of=lambda case: energy_given(case.samples),
-        ),
+        "energy_given": ENERGY_GIVEN,
     }
     CLAIMS = (REACHES, FEELS_MISALIGNMENT, FEELS_FRICTION, TWO_POINTS, STAYS_OUT, GIVES_NOTHING)
 
@@ -368,8 +373,8 @@ class RobotPeg(Analysis):
             yield f"environment.engine = robot, not {engine.type}"
         elif not engine.arm.hole.stiffness:
             yield "a hole, and environment.engine.arm.hole.stiffness = 0 is none"
-        elif any(engine.orientation) or engine.arm.control != "impedance" or engine.arm.impedance.axes != "base":
-            yield "an arm under impedance control in the axes of its base, which are those of the world"
+        elif not is_impedance_in_world(engine):
+            yield IMPEDANCE_IN_WORLD
         elif engine.force_scale[0] != 1.0:
             yield f"environment.engine.force_scale = 1 of forces, not {engine.force_scale[0]:g}"
         elif not Geometry(experiment).aside.any():

@@ -176,6 +176,18 @@ def energy_given(samples: Samples) -> float:
     return float(max(0.0, -received.min()))
 
 
+ENERGY_GIVEN = Quantity(
+    "Largest energy that the display has given to the hand", "mJ", 1e3, of=lambda case: energy_given(case.samples)
+)
+IMPEDANCE_IN_WORLD = "an arm under impedance control in the axes of its base, which are those of the world"
+"""What the closed forms of robots are for; see `is_impedance_in_world`."""
+
+
+def is_impedance_in_world(engine: RobotParameters) -> bool:
+    """Whether the arm is under impedance control in the axes of its base, and these are those of the world."""
+    return not any(engine.orientation) and engine.arm.control == "impedance" and engine.arm.impedance.axes == "base"
+
+
 def beside_series(case: Case) -> dict[str, float | None]:
     """The stiffness that the hand feels over that of arm and wall in series, less 1."""
     found: dict[str, float | None] = {}
@@ -288,12 +300,7 @@ class RobotWall(Analysis):
             "N s/m",
             of=lambda case: 2.0 * required_damping(robot_of(case.run[0]), case.run[0].rate),
         ),
-        "energy_given": Quantity(
-            "Largest energy that the display has given to the hand",
-            "mJ",
-            1e3,
-            of=lambda case: energy_given(case.samples),
-        ),
+        "energy_given": ENERGY_GIVEN,
     }
     CLAIMS = (FEELS_THE_SERIES, GIVES_NOTHING, LAG_GIVES_ENERGY, STAYS_PASSIVE, FEELS_THE_LINE, FEELS_SOFTER)
 
@@ -303,8 +310,8 @@ class RobotWall(Analysis):
             yield f"environment.engine = robot, not {engine.type}"
         elif not engine.arm.wall.stiffness:
             yield "a wall, and environment.engine.arm.wall.stiffness = 0 is none"
-        elif any(engine.orientation) or engine.arm.control != "impedance" or engine.arm.impedance.axes != "base":
-            yield "an arm under impedance control in the axes of its base, which are those of the world"
+        elif not is_impedance_in_world(engine):
+            yield IMPEDANCE_IN_WORLD
 
     def variants(self, trial: Trial, samples: Samples) -> dict[str, Trial]:
         """Arms of other stiffnesses, one without damping, and relays."""
