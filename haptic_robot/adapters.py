@@ -1,10 +1,12 @@
 """Adapters to the controllers of other packages: which topics they have, in which axes, about which point.
 
 An adapter is a table. To an arm it sends, and from it takes, poses, twists and wrenches as stamped messages of
-geometry_msgs. Inside of this package all are of the tool's origin in the axes of the arm's base, and a wrench is
-that of the tool on its surroundings where it is commanded, and that of the surroundings on the tool where it is
-measured. This module converts them, once, at the border. docs/robot.md has what was read in the sources of each
-package, and with which version.
+geometry_msgs, or joints (`haptic_robot.joint_trajectory`). Inside of this package all are of the tool's origin in the
+axes of the arm's base, and a wrench is that of the tool on its surroundings where it is commanded, and that of the
+surroundings on the tool where it is measured. This module converts them, once, at the border. docs/robot.md has what
+was read in the sources of each package, and with which version.
+
+Where an arm has no force sensor, its wrench is observed from its joints (`haptic_robot.observer`).
 
     wrench in axes S about the point P of a wrench (f, n) about the tool's origin T:  (R_SB f, R_SB (n + p_PT x f))
 """
@@ -17,15 +19,21 @@ from typing import Annotated, ClassVar, Literal, NamedTuple
 
 import numpy as np
 
-from haptic_robot.sensing import moved
+from haptic_robot.following import is_finite
+from haptic_robot.models import ArmFileParameters, named_arm
+from haptic_robot.observer import MomentumObserver, ObserverParameters
+from haptic_robot.sensing import move_wrench
 from haptic_sim.dynamics.loose import rotation_of
 from haptic_sim.messages import MessageError
 from haptic_sim.parameters import ParameterError, PositivePair, quantity
 from haptic_sim.parts import Kind, Part
 from haptic_sim.rotations import from_roll_pitch_yaw, matrix
+from haptic_sim.spatial import rotation_difference
 
-_UPRIGHT, _NOWHERE = np.eye(3), np.zeros(3)
+_UPRIGHT = np.eye(3)
 TURN = 1e-3  # by which the length of a quaternion may differ from 1
+BEYOND = 0.2  # [rad, m] by which a joint may be beyond its limits: what is further is in another unit
+GAP = 0.1  # [s] between two samples of joints after which they are observed anew
 
 
 def _length(values: np.ndarray) -> float:
@@ -34,11 +42,16 @@ def _length(values: np.ndarray) -> float:
 
 
 class Quantity(Enum):
-    """What a message holds; the value is its type in geometry_msgs."""
+    """What a message holds; the value is its type: geometry_msgs, or of joints sensor_msgs or trajectory_msgs."""
 
     POSE = "PoseStamped"
     TWIST = "TwistStamped"
     WRENCH = "WrenchStamped"
+    JOINTS = "JointState"
+    TRAJECTORY = "JointTrajectory"
+
+
+_KNOWN = {one: (one,) for one in Quantity}
 
 
 class Place(Enum):
@@ -58,16 +71,34 @@ class Topic(NamedTuple):
         quantity: what its messages hold.
         place: where that is expressed.
         strict: whether a frame_id must be named: an empty one is refused, too.
+        dated: whether a stamp of zero says that the arm does not know the values.
+        joints: names of the joints, in the order of the arm's, of a message of joints.
+        needed: of a message of joints, how many of position, velocity and effort each joint must have.
     """
 
     name: str
     quantity: Quantity
     place: Place
     strict: bool = True
+    dated: bool = False
+    joints: tuple[str, ...] = ()
+    needed: int = 3
+
+
+class JointSample(NamedTuple):
+    """The joints of an arm at a time [s]: positions, velocities and torques of the motors (3, n)."""
+
+    time: float
+    values: np.ndarray
 
 
 class Sent(NamedTuple):
-    """A message: its topic, its frame_id, and its values: a pose (7,) [m, quat_xyzw], or a twist or wrench (6,)."""
+    """A message: its topic, its frame_id, and its values.
+
+    These are a pose (7,) [m, quat_xyzw], a twist or wrench (6,), time, positions, velocities and torques of joints
+    (1 + 3 n,), or the time from the start of a trajectory at which joints have positions, and these (1 + n,).
+    An adapter fills the values of its messages anew in each call.
+    """
 
     topic: str
     quantity: Quantity
@@ -92,6 +123,16 @@ class ArmState:
         self.has.clear()
 
 
+class JointObserverParameters(ObserverParameters):
+    """The joints of an arm: a momentum observer over them in the place of its force sensor, and its kinematics."""
+
+    topic: str = quantity("joint_states", description="Topic of the joints (sensor_msgs/JointState), absolute")
+    model: Literal["six_axes", "seven_axes"] = quantity("six_axes", description="Arm of this package that is observed")
+    file: ArmFileParameters = quantity(
+        ArmFileParameters(), description="Arm of a file that is observed, in place of `model`"
+    )
+
+
 class AdapterParameters(Part):
     """Names of an arm's frames, and of its controller."""
 
@@ -99,6 +140,8 @@ class AdapterParameters(Part):
     """Topics that the arm follows."""
     FEEDBACK: ClassVar[tuple[Topic, ...]] = ()
     """Topics on which it says how it is."""
+    BY_JOINTS: ClassVar[bool] = False
+    """Whether the arm is commanded joints, and says its joints in the place of its pose."""
 
     namespace: str = quantity("", description="Name of the controller in front of its topics; empty: none")
     base_frame: str = quantity("base_link", description="Frame of the arm's base, in which it is commanded")
@@ -110,10 +153,19 @@ class AdapterParameters(Part):
     sensor_orientation: tuple[float, float, float] = quantity(
         (0.0, 0.0, 0.0), unit="rad", description="Axes of the sensor in those of the tool: roll, pitch, yaw"
     )
-    reaction: bool = quantity(
-        False, description="Whether the arm measures the wrench of its tool on the surroundings, not theirs on the tool"
+    reaction: bool | None = quantity(
+        None,
+        description="Whether the arm measures the wrench of its tool on the surroundings, not theirs on the tool; "
+        "null: as its source does (true for crtk with wrenches, else false)",
     )
 
+    wrench: Literal["sensor", "observer"] = quantity(
+        "sensor", description="Where the measured wrench is from: the arm's force sensor, or its joints (`observer`)"
+    )
+    observer: JointObserverParameters = quantity(
+        JointObserverParameters(),
+        description="Observer of the wrench of an arm without a force sensor; joints of one that is commanded joints",
+    )
     reach: float = quantity(
         5.0,
         unit="m",
@@ -134,9 +186,29 @@ class AdapterParameters(Part):
         """Topics on which it says how it is."""
         return self.FEEDBACK
 
+    def measures_reaction(self) -> bool:
+        """Whether the wrench that the arm measures is that of its tool on the surroundings."""
+        return bool(self.reaction)
+
     def build(self) -> Adapter:
         """What converts messages of the topics."""
         return Adapter(self)
+
+
+def feedback_of(parameters: AdapterParameters, joints: tuple[str, ...]) -> tuple[Topic, ...]:
+    """Topics of an arm's feedback by their full names; `joints` are those that it says, if any."""
+    named = tuple(one._replace(name=_in(parameters.namespace, one.name)) for one in parameters.feedback())
+    if not joints:
+        return named
+    if observed := parameters.wrench == "observer":
+        named = tuple(one for one in named if one.quantity is not Quantity.WRENCH)
+    needed = 3 if observed else 1
+    states = Topic(parameters.observer.topic, Quantity.JOINTS, Place.BASE, strict=False, joints=joints, needed=needed)
+    return states, *named  # first: of a wrench in axes of the tool the pose must be known
+
+
+def _in(namespace: str, name: str) -> str:
+    return "/".join(filter(None, (namespace, name)))
 
 
 ADAPTERS = Kind("robot_adapters", AdapterParameters, by_name=True)
@@ -221,22 +293,51 @@ class CrtkArmParameters(AdapterParameters):
 
     COMMANDS: ClassVar[tuple[Topic, ...]] = (Topic("servo_cp", Quantity.POSE, Place.BASE, strict=False),)
     FEEDBACK: ClassVar[tuple[Topic, ...]] = (
-        Topic("measured_cp", Quantity.POSE, Place.BASE, strict=False),
-        Topic("measured_cv", Quantity.TWIST, Place.BASE, strict=False),
-        Topic("measured_cf", Quantity.WRENCH, Place.BASE, strict=False),
+        Topic("measured_cp", Quantity.POSE, Place.BASE, strict=False, dated=True),
+        Topic("measured_cv", Quantity.TWIST, Place.BASE, strict=False, dated=True),
+        Topic("measured_cf", Quantity.WRENCH, Place.BASE, strict=False, dated=True),
     )
 
     type: Literal["crtk"] = "crtk"
     wrenches: Literal["", "body", "spatial"] = quantity(
         "",
-        description="Where the arm has measured_cf: below body (axes of the tool) or spatial, or empty: below neither",
+        description="Where the arm has measured_cf: below body (axes and origin of the tool), below spatial (those of "
+        "the base), or empty: below neither",
     )
 
     def feedback(self) -> tuple[Topic, ...]:
         """Topics on which it says how it is."""
         *motion, wrench = self.FEEDBACK
-        place = Place.TOOL if self.wrenches == "body" else Place.BASE
+        place = {"body": Place.TOOL, "spatial": Place.ORIGIN, "": Place.BASE}[self.wrenches]
         return *motion, wrench._replace(name="/".join(filter(None, (self.wrenches, wrench.name))), place=place)
+
+    def measures_reaction(self) -> bool:
+        """Whether the wrench is that of the tool on its surroundings, as what follows from efforts of motors is.
+
+        The dVRK has it so below body and spatial (sawIntuitiveResearchKit ab54da2, mtsIntuitiveResearchKitArm.cpp:
+        get_robot_data). A plain measured_cf is, of a Universal Robot, what acts on the tool.
+        """
+        return bool(self.wrenches) if self.reaction is None else self.reaction
+
+
+class AdmittanceControllerParameters(AdapterParameters):
+    """The admittance_controller of ros2_controllers, which is commanded wrenches, and yields to them as a spring."""
+
+    COMMANDS: ClassVar[tuple[Topic, ...]] = (
+        Topic("admittance_controller/wrench_reference", Quantity.WRENCH, Place.SENSOR, strict=False),
+    )
+    FEEDBACK: ClassVar[tuple[Topic, ...]] = MoveitServoParameters.FEEDBACK
+
+    type: Literal["admittance"] = "admittance"
+    stiffness: tuple[float, float, float, float, float, float] = quantity(
+        (3000.0, 3000.0, 3000.0, 100.0, 100.0, 100.0),
+        unit="N/m, N m/rad",
+        description="As the controller's parameter admittance.stiffness, with control.frame.id the arm's base",
+    )
+
+    def build(self) -> Adapter:
+        """What converts messages of the topics."""
+        return AdmittanceAdapter(self)
 
 
 class Adapter:
@@ -244,53 +345,102 @@ class Adapter:
 
     Args:
         parameters: validated.
+
+    Attributes:
+        joints: names of the joints that the arm says; empty: none.
+        duration: time for which the next command is [s], which whoever commands sets.
     """
 
     def __init__(self, parameters: AdapterParameters):
         of = self.parameters = parameters
-        self.commands = tuple(map(self._named, of.commands()))
-        self.feedback = tuple(map(self._named, of.feedback()))
+        self._observer: MomentumObserver | None = None
+        self.joints: tuple[str, ...] = ()
+        self.duration = 1e-3
+        if of.wrench == "observer" or of.BY_JOINTS:
+            self._model, self._home = named_arm(of.observer.model, of.observer.file)
+            model = self._model.model
+            self.joints = tuple(model.names)[1:]
+            self._range = model.lowerPositionLimit - BEYOND, model.upperPositionLimit + BEYOND
+            self._time = math.inf
+        if of.wrench == "observer":
+            self._observer = MomentumObserver(of.observer, self._model, 1.0)
+        commanded = self.joints if of.BY_JOINTS else ()
+        self.commands = tuple(one._replace(name=_in(of.namespace, one.name), joints=commanded) for one in of.commands())
+        self.feedback = feedback_of(of, self.joints)
         self._R_TS = matrix(from_roll_pitch_yaw(*of.sensor_orientation))
-        self._p_TS, self._sign = np.array(of.sensor_position), -1.0 if of.reaction else 1.0
+        self._p_TS, self._sign = np.array(of.sensor_position), -1.0 if of.measures_reaction() else 1.0
         frames = {Place.TOOL: of.tool_frame, Place.SENSOR: of.sensor_frame}
         self._frames = {
             topic.name: frames.get(topic.place, of.base_frame) for topic in (*self.commands, *self.feedback)
         }
         self._topics = {topic.name: topic for topic in (*self.commands, *self.feedback)}
+        self._commanded, self._reported = ([self.blank(one) for one in of] for of in (self.commands, self.feedback))
+        self._R, self._R_inverse, self._R_BT = (np.eye(3) for _ in range(3))
+        self._R_T = self._R.T  # a view
+        self._arm, self._back, self._T_from_S = np.zeros(3), np.zeros(3), -self._p_TS
+        self._measured = np.zeros(6)
         if len(self._topics) < len(self.commands) + len(self.feedback):
             raise ParameterError([f"adapter.type = {of.type}: a topic is both a command and a feedback"])
 
-    def _named(self, topic: Topic) -> Topic:
-        return topic._replace(name="/".join(filter(None, (self.parameters.namespace, topic.name))))
+    def blank(self, topic: Topic) -> Sent:
+        """A message of a topic, whose values are filled in place."""
+        n = len(topic.joints)
+        sizes = {Quantity.POSE: 7, Quantity.JOINTS: 1 + 3 * n, Quantity.TRAJECTORY: 1 + n}
+        return Sent(topic.name, topic.quantity, self.frame_of(topic), np.zeros(sizes.get(topic.quantity, 6)))
 
     def frame_of(self, topic: Topic) -> str:
         """The frame_id of a topic's messages."""
         return self._frames[topic.name]
 
+    @property
+    def problem(self) -> str:
+        """Why the last command does not lead the arm to the whole of its pose; empty: it does."""
+        return ""
+
+    def settle(self, pose: np.ndarray) -> None:
+        """Make a pose (7,) that was commanded that to which the arm is led, where it is not led to the whole of it."""
+
+    def forget(self) -> None:
+        """Nothing is commanded now: the next command begins where the arm is then."""
+
     def command(self, pose: np.ndarray, twist: np.ndarray, wrench: np.ndarray, tool: np.ndarray) -> list[Sent]:
-        """The messages that command an arm; all arguments in the axes of its base.
+        """The messages that command an arm, until the next call; all arguments in the axes of its base.
 
         Args:
             pose: (7,) that the tool is to have. twist: (6,) that it is to have, at its origin.
             wrench: (6,) of the tool on its surroundings, at its origin.
             tool: (7,) pose of the tool as measured, in whose axes some arms take a wrench.
         """
-        values = {Quantity.POSE: pose, Quantity.TWIST: twist, Quantity.WRENCH: wrench}
-        return [
-            Sent(one.name, one.quantity, self.frame_of(one), self.expressed(one, values[one.quantity], tool))
-            for one in self.commands
-        ]
+        for topic, sent in zip(self.commands, self._commanded, strict=True):
+            quantity = topic.quantity
+            values = pose if quantity is Quantity.POSE else twist if quantity is Quantity.TWIST else wrench
+            self.express(topic, values, tool, sent.values)
+        return self._commanded
 
-    def report(self, pose: np.ndarray, twist: np.ndarray, wrench: np.ndarray) -> list[Sent]:
-        """The messages that an arm sends of its tool; the arguments as in `ArmState`."""
-        values = {Quantity.POSE: pose, Quantity.TWIST: twist, Quantity.WRENCH: self._sign * wrench}
-        return [
-            Sent(one.name, one.quantity, self.frame_of(one), self.expressed(one, values[one.quantity], pose))
-            for one in self.feedback
-        ]
+    def report(
+        self, pose: np.ndarray, twist: np.ndarray, wrench: np.ndarray, joints: JointSample | None = None
+    ) -> list[Sent]:
+        """The messages that an arm sends of its tool, and of its joints, until the next call.
 
-    def take(self, topic: str, frame: str, values: np.ndarray, state: ArmState) -> None:
+        The arguments are as in `ArmState`; `joints` are needed where they are observed.
+        """
+        for topic, sent in zip(self.feedback, self._reported, strict=True):
+            quantity = topic.quantity
+            if quantity is Quantity.JOINTS:
+                assert joints is not None
+                sent.values[0], sent.values[1:] = joints.time, joints.values.reshape(-1)
+            elif quantity is Quantity.WRENCH:
+                np.multiply(wrench, self._sign, out=self._measured)
+                self.express(topic, self._measured, pose, sent.values)
+            else:
+                self.express(topic, pose if quantity is Quantity.POSE else twist, pose, sent.values)
+        return self._reported
+
+    def take(self, topic: str, frame: str, values: np.ndarray, state: ArmState) -> tuple[Quantity, ...]:
         """Take a message of an arm into what it says of itself; of a pose first, for what is in its axes.
+
+        Returns:
+            what is known anew.
 
         Raises:
             MessageError: it cannot be used; nothing is changed then.
@@ -300,10 +450,28 @@ class Adapter:
             state.pose[:] = values
             state.pose[3:] /= _length(values[3:])
         elif found.quantity is Quantity.TWIST:
-            state.twist[:] = self.in_base(found, values, state.pose)
-        else:
-            state.wrench[:] = self._sign * self.in_base(found, values, state.pose)
-        state.has.add(found.quantity)
+            self.bring_to_base(found, values, state.pose, state.twist)
+        elif found.quantity is Quantity.WRENCH:
+            self.bring_to_base(found, values, state.pose, state.wrench)
+            state.wrench *= self._sign
+        known = self._take_joints(values, state) if found.joints else _KNOWN[found.quantity]
+        state.has.update(known)
+        return known
+
+    def _take_joints(self, values: np.ndarray, state: ArmState) -> tuple[Quantity, ...]:
+        """Take the wrench that follows from a sample of the joints; none from the first, nor from one after a gap."""
+        state.wrench[:] = self._observe(values)
+        return _KNOWN[Quantity.WRENCH]
+
+    def _observe(self, values: np.ndarray) -> np.ndarray:
+        """That wrench (6,)."""
+        observer, time = self._observer, float(values[0])
+        assert observer is not None
+        period, self._time = time - self._time, time
+        q, v, torque = values[1:].reshape(3, -1)
+        if not 0.0 < period <= GAP:
+            observer.reset()
+        return observer.update(q, v, torque, period)
 
     def checked(self, topic: str, frame: str, values: np.ndarray) -> Topic:
         """The topic of a message that can be used.
@@ -313,50 +481,123 @@ class Adapter:
         """
         found = self._topics[topic]
         allowed = self.frame_of(found)
-        if frame != allowed and (frame or found.strict):
+        if frame != allowed and (frame or found.strict) and not found.joints:
             raise MessageError(f"{topic}: frame_id is {frame[:80]!r}: must be {allowed!r}")
-        if not math.isfinite(sum(values.tolist())) and not np.isfinite(values).all():
-            raise MessageError(f"{topic}: not finite")
+        if not is_finite(values[: 1 + found.needed * len(found.joints)] if found.joints else values):
+            raise MessageError(f"{topic}: not finite{self._lacking(found, values)}")
         if found.quantity is Quantity.POSE and not abs((length := _length(values[3:])) - 1.0) <= TURN:
             raise MessageError(f"{topic}: quaternion of length {length:.3g}: must be 1")
         self._check_size(found, values)
         return found
+
+    def _lacking(self, topic: Topic, values: np.ndarray) -> str:
+        """Which joints a message says nothing of."""
+        n = len(topic.joints)
+        rows = np.isfinite(values[1 : 1 + topic.needed * n].reshape(topic.needed, n)).all(axis=0) if n else ()
+        names = [name for name, whole in zip(topic.joints, rows, strict=False) if not whole]
+        what = "position, velocity and effort" if topic.needed == 3 else "position"
+        return f": needs {what} of {', '.join(names)}" if names else ""
 
     def _check_size(self, topic: Topic, values: np.ndarray) -> None:
         """Refuse what is larger than an arm can have it: it is in another unit than SI's."""
         of, size = self.parameters, _length(values[:3])
         if topic.quantity is Quantity.POSE and size > of.reach:
             raise MessageError(f"{topic.name}: tool {size:.4g} m from the base: must be at most reach = {of.reach:g} m")
+        if topic.joints:
+            low, high = self._range
+            for name, q, least, most in zip(topic.joints, values[1 : 1 + len(topic.joints)], low, high, strict=True):
+                if not least <= q <= most:
+                    bound = f"must be from {least + BEYOND:.3g} to {most - BEYOND:.3g}"
+                    raise MessageError(f"{topic.name}: {name} at {q:.4g} rad or m: {bound}; is it in another unit?")
         if topic.quantity is Quantity.WRENCH:
             for found, largest, unit in zip((size, _length(values[3:])), of.largest, ("N", "N m"), strict=True):
                 if found > largest:
                     bound = f"must be at most {largest:g} {unit} (largest)"
                     raise MessageError(f"{topic.name}: {found:.4g} {unit}: {bound}; is it in another unit?")
 
-    def expressed(self, topic: Topic, values: np.ndarray, tool: np.ndarray) -> np.ndarray:
-        """A quantity at the tool's origin in the axes of the base, as the messages of a topic have it."""
-        if topic.quantity is Quantity.POSE or topic.place is Place.BASE:
-            return values.copy()
-        R, arm = self._placed(topic, tool)  # R_BS, and from P to T in the base
-        if topic.quantity is Quantity.TWIST:
-            return np.concatenate([R.T @ values[:3], R.T @ values[3:]])
-        return moved(values, R.T, arm)
+    def express(self, topic: Topic, values: np.ndarray, tool: np.ndarray, out: np.ndarray) -> None:
+        """Fill `out` with a quantity at the tool's origin in the axes of the base, as messages of a topic have it.
 
-    def in_base(self, topic: Topic, values: np.ndarray, tool: np.ndarray) -> np.ndarray:
-        """The inverse of `expressed`."""
+        Args:
+            topic: of the adapter.
+            values: a pose (7,), or a twist or wrench (6,).
+            tool: (7,) pose of the tool.
+            out: as `values`, not the same array.
+        """
         if topic.quantity is Quantity.POSE or topic.place is Place.BASE:
-            return values.copy()
-        R, arm = self._placed(topic, tool)
+            out[:] = values
+            return
+        self._place(topic, tool)
         if topic.quantity is Quantity.TWIST:
-            return np.concatenate([R @ values[:3], R @ values[3:]])
-        return moved(values, R, R.T @ -arm)
+            np.matmul(self._R_T, values[:3], out=out[:3])
+            np.matmul(self._R_T, values[3:], out=out[3:])
+        else:
+            move_wrench(values, self._R_inverse, self._arm, out)
 
-    def _placed(self, topic: Topic, tool: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Axes of a topic in the base, R_BS, and the tool's origin from its point, p_PT in the axes of the base."""
+    def bring_to_base(self, topic: Topic, values: np.ndarray, tool: np.ndarray, out: np.ndarray) -> None:
+        """The inverse of `express`."""
+        if topic.quantity is Quantity.POSE or topic.place is Place.BASE:
+            out[:] = values
+            return
+        self._place(topic, tool)
+        if topic.quantity is Quantity.TWIST:
+            np.matmul(self._R, values[:3], out=out[:3])
+            np.matmul(self._R, values[3:], out=out[3:])
+        else:
+            np.negative(self._arm, out=self._arm)
+            np.matmul(self._R_T, self._arm, out=self._back)
+            move_wrench(values, self._R, self._back, out)
+
+    def _place(self, topic: Topic, tool: np.ndarray) -> None:
+        """Find axes of a topic in the base, R_BS, and the tool's origin from its point, p_PT in axes of the base."""
         if topic.place is Place.ORIGIN:
-            return _UPRIGHT, tool[:3]
-        R = np.empty((3, 3))
-        rotation_of(tool, 3, R)
-        if topic.place is Place.SENSOR:
-            return R @ self._R_TS, R @ -self._p_TS
-        return R, _NOWHERE
+            self._R[:], self._arm[:] = _UPRIGHT, tool[:3]
+        elif topic.place is Place.SENSOR:
+            rotation_of(tool, 3, self._R_BT)
+            np.matmul(self._R_BT, self._R_TS, out=self._R)
+            np.matmul(self._R_BT, self._T_from_S, out=self._arm)
+        else:
+            rotation_of(tool, 3, self._R)
+            self._arm[:] = 0.0
+        self._R_inverse[:] = self._R.T
+
+
+class AdmittanceAdapter(Adapter):
+    """Of an arm that is a spring between where it was when its controller was started, and what pushes it.
+
+    The controller moves its sensor's frame, which is displaced by x from that of its joints' reference, by
+
+        M d2x/dt2 + D dx/dt + K x = measured wrench + wrench_reference
+
+    in the axes of its control frame, here the base, with x = (translation, angle times axis in the base). So the wrench
+    K x_d, about the sensor's origin, leads it to the displacement x_d as a spring K that ends there. The reference is
+    where the arm is when it is first commanded.
+    """
+
+    def __init__(self, parameters: AdmittanceControllerParameters):
+        super().__init__(parameters)
+        self._stiffness, self._rest = np.array(parameters.stiffness), np.zeros(7)
+        self._pull, self._pulled, self._anchor, self._p_TS_in_base = (np.zeros(n) for n in (6, 6, 3, 3))
+        self._anchored = False
+
+    def command(self, pose: np.ndarray, twist: np.ndarray, wrench: np.ndarray, tool: np.ndarray) -> list[Sent]:
+        """The wrench that leads the arm to a pose, and that which its tool is to exert there; see `Adapter.command`."""
+        if not self._anchored:
+            self._rest[:], self._anchored = tool, True
+            self._find_sensor(tool, self._anchor)
+        (topic,), (sent,) = self.commands, self._commanded
+        rotation_difference(pose[3:], self._rest[3:], self._pull[3:])
+        self._find_sensor(pose, self._pull[:3])
+        self._pull[:3] -= self._anchor
+        self._pull *= self._stiffness
+        self.express(topic, wrench, tool, sent.values)
+        np.matmul(self._R_T, self._pull[:3], out=self._pulled[:3])
+        np.matmul(self._R_T, self._pull[3:], out=self._pulled[3:])
+        np.add(sent.values, self._pulled, out=sent.values)
+        return self._commanded
+
+    def _find_sensor(self, tool: np.ndarray, place: np.ndarray) -> None:
+        """Fill `place` (3,) with the sensor's origin in the base, with a pose of the tool (7,)."""
+        rotation_of(tool, 3, self._R_BT)
+        np.matmul(self._R_BT, self._p_TS, out=self._p_TS_in_base)
+        np.add(tool[:3], self._p_TS_in_base, out=place)

@@ -28,9 +28,10 @@ from haptic_control.matrices import MatrixGains, matrix_of
 from haptic_control.virtual_coupling import couple
 from haptic_robot.arm import Arm
 from haptic_robot.dynamics import SINGULAR, torques_at_tool
-from haptic_sim.kernels import bind
+from haptic_sim.dynamics.loose import rotation_of
+from haptic_sim.kernels import bind, kernel
+from haptic_sim.linalg import cholesky, cholesky_solve
 from haptic_sim.parameters import Parameters, quantity
-from haptic_sim.rotations import matrix
 from haptic_sim.spatial import advance_pose
 
 Axes = Literal["base", "target"]
@@ -103,11 +104,41 @@ def inertia_at_tool(mobility: np.ndarray) -> np.ndarray:
     return np.asarray((vectors / np.maximum(values, SINGULAR * max(values[-1], 1e-300))) @ vectors.T)
 
 
-def turned(gains: np.ndarray, quat_xyzw: np.ndarray) -> np.ndarray:
-    """A matrix of gains (6, 6) in the axes of the base, from that in axes with this orientation in the base."""
-    R = np.zeros((6, 6))
-    R[:3, :3] = R[3:, 3:] = matrix(quat_xyzw)
-    return np.asarray(R @ gains @ R.T)
+@kernel
+def turn_gains(gains, pose, R, out):
+    """Fill `out` (6, 6) with gains (6, 6) in the axes of the base, from those in the axes of a pose (7,).
+
+    Each 3 x 3 part G of the gains becomes R G R^T, with R (3, 3), for the kernel, the rotation of the pose.
+    """
+    rotation_of(pose, 3, R)
+    for i in range(6):
+        for j in range(6):
+            s = 0.0
+            for m in range(3):
+                for n in range(3):
+                    s += R[i % 3, m] * gains[i - i % 3 + m, j - j % 3 + n] * R[j % 3, n]
+            out[i, j] = s
+
+
+@kernel
+def admit(inertia, damping, T, measured, spring, pose, twist, A, L, work):
+    """Advance a pose (7,) and its twist (6,) by a period, M (v+ - v) = T (F - D v+), the pose by v+.
+
+    Args:
+        inertia, damping: M and D (6, 6), symmetric. T: period [s].
+        measured, spring: wrenches whose sum is F (6,).
+        A, L: (6, 6), work: (6,), for the kernel.
+    """
+    for i in range(6):
+        work[i] = T * (measured[i] + spring[i])
+        for j in range(6):
+            work[i] += inertia[i, j] * twist[j]
+            A[i, j] = inertia[i, j] + T * damping[i, j]
+    if cholesky(A, 6, L):  # always: an inertia is positive definite, and gains are checked to be no less than 0
+        cholesky_solve(L, 6, work)
+        for i in range(6):
+            twist[i] = work[i]
+    advance_pose(twist, T, pose)
 
 
 def damping_of(parameters: ImpedanceParameters, arm: Arm) -> np.ndarray:
@@ -116,7 +147,10 @@ def damping_of(parameters: ImpedanceParameters, arm: Arm) -> np.ndarray:
         return matrix_of(parameters.damping)
     shown = inertia_at_tool(arm.mobility())
     if parameters.axes == "target":  # the gains are in axes of the target, which is at the tool
-        shown = turned(shown, arm.pose[3:] * np.array([-1.0, -1.0, -1.0, 1.0]))
+        from_base, at_target = arm.pose.copy(), np.zeros((6, 6))
+        from_base[3:6] *= -1.0
+        turn_gains(shown, from_base, np.zeros((3, 3)), at_target)
+        shown = at_target
     return critical_damping(shown, matrix_of(parameters.stiffness), parameters.damping_ratio)
 
 
@@ -126,12 +160,15 @@ class _Spring:
     def __init__(self, stiffness: np.ndarray, damping: np.ndarray, axes: Axes):
         self.stiffness, self.damping, self._turns = stiffness, damping, axes == "target"
         self._parts, self._on_target, self._on_tool = np.zeros((3, 4)), np.zeros(6), np.zeros(6)
+        self._turned, self._R = np.zeros((2, 6, 6)), np.zeros((3, 3))
 
     def gains(self, target: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Stiffness and damping in the axes of the base."""
+        """Stiffness and damping in the axes of the base, in arrays that are used again."""
         if not self._turns:
             return self.stiffness, self.damping
-        return turned(self.stiffness, target[3:]), turned(self.damping, target[3:])
+        turn_gains(self.stiffness, target, self._R, self._turned[0])
+        turn_gains(self.damping, target, self._R, self._turned[1])
+        return self._turned[0], self._turned[1]
 
     def wrench(
         self,
@@ -189,12 +226,12 @@ class Admittance:
         self._inertia = np.diag([parameters.mass] * 3 + [parameters.inertia] * 3)
         K, D = matrix_of(parameters.stiffness), matrix_of(parameters.damping)
         self._spring, self._none, self._undamped = _Spring(K, D, parameters.axes), np.zeros(6), np.zeros((6, 6))
+        self._A, self._L, self._work = np.zeros((6, 6)), np.zeros((6, 6)), np.zeros(6)
         self.pose, self.twist = np.array(pose, float), np.zeros(6)
 
     def step(self, target: np.ndarray, wrench: np.ndarray) -> None:
         """Advance by a period, under a wrench (6,) [N, N m] on the tool in the axes of the base."""
-        T, none = self._T, self._none
+        none = self._none
         K, D = self._spring.gains(target)
-        acting = wrench + self._spring.wrench(target, none, self.pose, none, K, self._undamped)
-        self.twist[:] = np.linalg.solve(self._inertia + T * D, self._inertia @ self.twist + T * acting)
-        advance_pose(self.twist, T, self.pose)
+        on_tool = self._spring.wrench(target, none, self.pose, none, K, self._undamped)
+        admit(self._inertia, D, self._T, wrench, on_tool, self.pose, self.twist, self._A, self._L, self._work)

@@ -26,6 +26,7 @@ import pinocchio as pin
 from haptic_robot.models import ArmModel
 from haptic_sim.kernels import kernel
 from haptic_sim.linalg import cholesky, cholesky_solve, symmetric_eigen
+from haptic_sim.packed import Packed
 from haptic_sim.records import allocate, array, record, shared, value
 from haptic_sim.spatial import quat_from_matrix
 
@@ -72,6 +73,14 @@ class Chain(NamedTuple):
     shown: np.ndarray = array("mobility of the tool", 6, 6)
     values: np.ndarray = array("its eigenvalues", 6)
     vectors: np.ndarray = array("its eigenvectors, by rows", 6, 6)
+
+
+def chain_at(arm: ArmModel, q: np.ndarray) -> Chain:
+    """The chain of an arm at rest in a configuration (nv,), with everything that follows from it."""
+    chain = chain_of(arm)
+    chain.q[:] = q
+    evaluate_chain(Packed(chain))
+    return chain
 
 
 def chain_of(arm: ArmModel) -> Chain:
@@ -264,7 +273,7 @@ def torques_at_tool(packed, wrench, damping, torque):
                 shown[r, s] += 0.5 * (a.J[r, j] * X[s, j] + a.J[s, j] * X[r, j])
     symmetric_eigen(shown, 6, values, vectors)
     least = SINGULAR * max(values[5], 1e-300)
-    _weigh(values, vectors, least, a.twist, w)
+    apply_bounded_inverse(values, vectors, least, a.twist, w)
     for j in range(n):  # hidden = N^T v
         hidden[j] = a.v[j]
         for r in range(6):
@@ -273,7 +282,7 @@ def torques_at_tool(packed, wrench, damping, torque):
         shown[0, r] = 0.0  # of use no more
         for j in range(n):
             shown[0, r] += X[r, j] * hidden[j]
-    _weigh(values, vectors, least, shown[0], w)
+    apply_bounded_inverse(values, vectors, least, shown[0], w)
     for j in range(n):
         for r in range(6):
             hidden[j] -= a.J[r, j] * w[r]
@@ -281,7 +290,7 @@ def torques_at_tool(packed, wrench, damping, torque):
 
 
 @kernel
-def _weigh(values, vectors, least, x, y):
+def apply_bounded_inverse(values, vectors, least, x, y):
     """Fill y (6,) with the inverse of a matrix times x, by its eigenvalues, none below `least`, and eigenvectors."""
     for r in range(6):
         y[r] = 0.0

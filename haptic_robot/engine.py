@@ -15,17 +15,22 @@ a trial has the same bits in every mode.
 
 from __future__ import annotations
 
+import math
 from collections import deque
 from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from itertools import islice
 from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 
 from haptic_robot.adapters import AnyAdapterParameters, ArmState, FziParameters, Quantity, Sent
+from haptic_robot.dynamics import chain_at
 from haptic_robot.following import Follower, Following, FollowingParameters, Hand, speed_towards
+from haptic_robot.links import link_poses, link_twists, links_of
+from haptic_robot.models import named_arm
 from haptic_robot.sensing import move_wrench
-from haptic_robot.simulated import SimulatedArm, SimulatedArmParameters
+from haptic_robot.simulated import SimulatedArm, SimulatedArmParameters, joint_problems
 from haptic_sim.contact.response import ContactParameters
 from haptic_sim.dynamics.energy import DAMPING, INJECTED, KINETIC, NUMERICAL
 from haptic_sim.dynamics.loose import rotation_of
@@ -46,8 +51,9 @@ from haptic_sim.packed import Packed
 from haptic_sim.parameters import NotNegativePair, ParameterError, quantity
 from haptic_sim.records import allocate, array, record, shared, value
 from haptic_sim.rotations import from_roll_pitch_yaw, matrix
+from haptic_sim.scenes import ModelSource
 from haptic_sim.spatial import advance_pose, quat_product
-from haptic_sim.tool.engines import EngineContext, EngineParameters
+from haptic_sim.tool.engines import EngineContext, EngineParameters, Link
 from haptic_sim.worlds.building import WorldSetup
 
 CONTACTS = 64  # that a world state has at most: a hole has 48
@@ -158,6 +164,7 @@ class _RobotParameters(EngineParameters):
     """An arm that the hand moves, and what keeps it safe."""
 
     LABEL: ClassVar[str] = "the robot"
+    CONTACT: ClassVar[bool] = False
 
     adapter: AnyAdapterParameters = quantity(
         FziParameters(), description="Controller of the arm; its type alone, or a mapping with its keys"
@@ -192,6 +199,10 @@ class _RobotParameters(EngineParameters):
         """Why it does not fit the other sections of an experiment."""
         delay, allowed = experiment.relay.delay or 0.0, self.following.hand_watchdog
         problems = super().check(experiment)
+        try:
+            self.adapter.build()
+        except ParameterError as error:
+            problems += (f"environment.engine.adapter: {line}" for line in error.problems)
         if delay + experiment.relay.jitter >= allowed:
             problems.append(
                 f"environment.engine.following.hand_watchdog = {allowed:g} s: the arm would never follow a hand "
@@ -222,9 +233,30 @@ class RobotParameters(_RobotParameters):
     type: Literal["robot"] = "robot"
     arm: SimulatedArmParameters = quantity(SimulatedArmParameters(), description="The arm that is simulated")
 
+    def check(self, experiment: Any) -> list[str]:
+        """Why it does not fit the other sections of an experiment, or its arm is none."""
+        problems = super().check(experiment)
+        try:
+            arm, _ = named_arm(self.arm.model, self.arm.file)
+        except ParameterError as error:
+            problems += (f"environment.engine.{line}" for line in error.problems)
+        if not problems:
+            problems += (f"environment.engine.{line}" for line in joint_problems(self.adapter.build(), arm))
+        return problems
+
     def simulated(self, rate: float) -> SimulatedArm:
         """The arm that is simulated."""
         return SimulatedArm(self.arm, self.adapter, rate)
+
+    def links(self) -> tuple[Link, ...]:
+        """The links of the simulated arm, and its base."""
+        arm, q = named_arm(self.arm.model, self.arm.file)
+        poses = link_poses(chain_at(arm, q), matrix(from_roll_pitch_yaw(*self.orientation)), np.array(self.position))
+        return tuple(link._replace(pose=pose) for link, pose in zip(links_of(arm), poses, strict=True))
+
+    def link_files(self) -> Mapping[str, ModelSource]:
+        """The file of the simulated arm, if it has one."""
+        return {"arm": self.arm.file.source()} if self.arm.file.path else {}
 
 
 class RosRobotParameters(_RobotParameters):
@@ -246,8 +278,12 @@ class RobotSide:
         rate: of the servo [Hz].
 
     Attributes:
-        send: takes what the arm is commanded; None: nobody does.
-        incoming: messages of the arm (topic, frame_id, values), which another thread may append to.
+        send: takes what the arm is commanded, whose values are used again; None: nobody does.
+        listen: called at the beginning of a tick, hands what has come to `receive`; None: nobody does.
+        lock: held while the arm is commanded; whoever commands it from another thread (`hold`) has to hold it, too.
+        clock: monotonic time [s] by which arm and hand grow older; None: by periods.
+        permitted: whether the arm may be commanded; what it was commanded before it may not is forgotten.
+        incoming: messages of the arm (topic, frame_id, values) that are received in the next tick.
         refused: messages of the arm that could not be used.
         problem: why the last of them was refused.
     """
@@ -284,10 +320,18 @@ class RobotSide:
         self._wanted, self._speed, self._fastest = np.zeros(6), np.zeros(6), np.array(of.following.speed)
         self.refused, self.problem = 0, ""
         self.send: Callable[[Sent], None] | None = None
+        self.listen: Callable[[], object] | None = None
+        self.clock: Callable[[], float] | None = None
+        self.lock: AbstractContextManager[Any] = nullcontext()
+        self._now = self._hand_since = math.nan
+        self._since = dict.fromkeys(Quantity, math.nan)
+        self._hand_tick = self._hand_first = -1
+        self.permitted = True
         self.incoming: deque[tuple[str, str, np.ndarray]] = deque(maxlen=64)
         self._arm = of.simulated(rate)
+        self._links = tuple(link.name for link in of.links())
         self.observer = self
-        self._listen()
+        self._report()
 
     @property
     def following(self) -> Following:
@@ -298,6 +342,11 @@ class RobotSide:
     def waits_for(self) -> str:
         """Why the arm is commanded nothing although it has said where it is; empty: nothing."""
         return self._follower.problem
+
+    @property
+    def limited(self) -> str:
+        """Why the arm is not commanded the whole of the pose of the body that leads it; empty: it is."""
+        return self.adapter.problem
 
     def warm_up(self) -> None:
         """Call every kernel once, so that none is loaded during a trial."""
@@ -313,15 +362,23 @@ class RobotSide:
         """Nothing can be computed ahead."""
 
     def hold(self) -> list[Sent]:
-        """Messages with which the arm stays where it is commanded, without a wrench."""
+        """Messages with which the arm stays where it is commanded, without a wrench; until the next command."""
         return self.adapter.command(self._follower.command, self._none, self._none, self._arm_state.pose)
 
-    def receive(self, topic: str, frame: str, values: np.ndarray) -> None:
-        """Take a message of the arm; what cannot be used is refused, and its pose grows older."""
+    def receive(self, topic: str, frame: str, values: np.ndarray, since: float | None = None) -> None:
+        """Take a message of the arm; what cannot be used is refused, and its pose grows older.
+
+        Args:
+            topic, frame, values: as of `Sent`.
+            since: a time of the clock at which it had not come yet [s]; None: that of this tick.
+        """
         try:
-            self.adapter.take(topic, frame, values, self._arm_state)
+            known = self.adapter.take(topic, frame, values, self._arm_state)
         except MessageError as error:
             self.refused, self.problem = self.refused + 1, str(error)
+            return
+        for one in known:
+            self._since[one] = self._now if since is None else since
 
     def tool_state(self) -> ToolState:
         """A message with the state at the start; its tick is -1."""
@@ -335,26 +392,56 @@ class RobotSide:
     def step(self, command: ToolCommand, state: ToolState) -> None:
         """Answer the command of a tick: the arm is commanded where the tool is, and the tool moves on."""
         known, follower = self._arm_state, self._follower
+        before, elapsed = self._now, None
+        if self.clock is not None:
+            self._now = now = self.clock()
+            elapsed = now - before if before == before else self._T
+        if self.listen is not None:
+            self.listen()
         while self.incoming:
             self.receive(*self.incoming.popleft())
-        if known.has >= _NEEDED:  # an arm whose force is silent is as little known as one whose place is
-            follower.feed(known.pose)
+        if not self.permitted:
+            follower.forget()
             known.clear()
-        late = max(0, state.tick + 1 - command.tick)  # in realtime the command of an earlier tick may act
-        age = command.hand_age + late * self._T
+        elif known.has >= _NEEDED:  # an arm whose force is silent is as little known as one whose place is
+            follower.feed(known.pose, self._arm_age())
+            known.clear()
         self._see(self._body)
-        follower.step(Hand(self._led.in_base, age, command.hand != ABSENT, command.hand == HELD))
+        age = self._hand_age(command, state.tick + 1, before)
+        follower.step(Hand(self._led.in_base, age, command.hand != ABSENT, command.hand == HELD), elapsed)
         self._lead(command.wrench)
-        touches = self._move(self._body, command.wrench, known.wrench, float(follower.gain))
+        wrench = command.wrench if age <= self.parameters.following.hand_watchdog else self._none
+        touches = self._move(self._body, wrench, known.wrench, float(follower.gain))
         state.wrench[:] = self._led.felt
         state.contacts, state.contact_state = int(touches), RESTING if touches else FREE
         stamp_next(command.packed, state.packed, self._rate)
         self._fill(state)
         if self._arm is not None:
             self._arm.step()
-        self._listen()
+        self._report()
 
-    def _listen(self) -> None:
+    def _arm_age(self) -> float:
+        """Largest age of the last pose and force of the arm [s]: since a tick in which they had not come yet."""
+        if self.clock is None:
+            return 0.0
+        return max(0.0, self._now - min(self._since[one] for one in _NEEDED))
+
+    def _hand_age(self, command: ToolCommand, tick: int, before: float) -> float:
+        """Largest age of the hand [s] at a tick; `before` is the clock's time at the last one.
+
+        To what the command says, periods are added for which it has been acting already; with a clock, the time since
+        the last tick without it, as far as that is known, where that is longer. So a command of a tick to come does
+        not act for longer than the watchdog allows in the ticks that are made up for before that tick.
+        """
+        if self.clock is None:
+            return float(command.hand_age + max(0, tick - command.tick) * self._T)
+        if command.tick != self._hand_tick or self._hand_tick < 0:
+            self._hand_tick, self._hand_first, self._hand_since = command.tick, tick, before
+        acting = (tick - self._hand_first) * self._T
+        since = self._hand_since
+        return float(command.hand_age + (max(acting, self._now - since) if since == since else acting))
+
+    def _report(self) -> None:
         """Take what a simulated arm sends."""
         if self._arm is not None:
             for one in self._arm.report():
@@ -364,6 +451,7 @@ class RobotSide:
         """Command the arm, once it has said where it is; `wrench` (6,) of the controller, world axes."""
         follower, known = self._follower, self._arm_state
         if follower.state == Following.WAITING:
+            self.adapter.forget()
             return
         move_wrench(wrench, self._R_WB.T, self._none[:3], self._wanted)
         for i, scale in enumerate(self.parameters.wrench_scale):
@@ -374,11 +462,14 @@ class RobotSide:
         else:
             rate = self.parameters.approach_rate
             speed_towards(known.pose, follower.command, rate, self._fastest, self._speed)
-        for one in self.adapter.command(follower.command, self._speed, pushed, known.pose):
-            if self._arm is not None:
-                self._arm.take(one.topic, one.frame, one.values)
-            elif self.send is not None:
-                self.send(one)
+        with self.lock:
+            self.adapter.duration = follower.share * self._T
+            for one in self.adapter.command(follower.command, self._speed, pushed, known.pose):
+                if self._arm is not None:
+                    self._arm.take(one.topic, one.frame, one.values)
+                elif self.send is not None:
+                    self.send(one)
+            self.adapter.settle(follower.command)
 
     def _fill(self, state: ToolState) -> None:
         led = self._led
@@ -388,10 +479,9 @@ class RobotSide:
 
     def world_state(self) -> WorldState:
         """A message with the bodies of the scene."""
-        count = len(self._names)
-        return WorldState(
-            bodies=self._names, poses=count, twists=count, q_names=(), q=0, v_names=(), v=0, contacts=CONTACTS
-        )
+        bodies = (*self._names, *self._links)
+        count = len(bodies)
+        return WorldState(bodies=bodies, poses=count, twists=count, q_names=(), q=0, v_names=(), v=0, contacts=CONTACTS)
 
     def observe_bodies(self, state: WorldState) -> None:
         """Fill in where the tool is, and how it moves."""
@@ -402,6 +492,10 @@ class RobotSide:
                 continue
             state.poses[i] = led.q
             state.twists[i, :3], state.twists[i, 3:] = led.R @ led.v[:3], led.twist[3:]
+        if self._arm is not None:
+            first, chain = len(self._names), self._arm.arm.chain.arrays
+            state.poses[first:] = link_poses(chain, self._R_WB, led.p_WB)
+            state.twists[first:] = link_twists(chain, self._R_WB)
 
     def observe_contacts(self, state: WorldState) -> None:
         """Fill in where a simulated arm touches, as contacts of the tool and the first body that does not move.

@@ -25,6 +25,10 @@ somebody else, a limit of the arm or an obstacle does to it; it ends when the co
 hand has let go or opened the clutch: until it asks again, nothing follows it.
 
 The commanded wrench is bounded in size and rate, and is zero at once in every state but FOLLOWING.
+
+Ages grow by the time since the last tick, whatever a period is: a tick that comes late ends what has become too old.
+Command, wrench and gain change in a tick by no more than is allowed in that time, nor in a period: ticks that are made
+up for in a burst do not let the arm jump.
 """
 
 from __future__ import annotations
@@ -186,6 +190,53 @@ def bound_rate(wrench, wanted, largest, steps):
             wrench[i] += step * (shrink * wanted[i] - wrench[i])
 
 
+@kernel
+def is_finite(values):
+    """Whether all values are finite."""
+    total = 0.0
+    for value in values:
+        total += value - value  # zero, or no number
+    return total == 0.0
+
+
+@kernel
+def differ(pose, other, allowed, turn):
+    """Whether two poses (7,) differ by more than is allowed, a distance [m] and an angle [rad] (2,).
+
+    Args:
+        turn: (3,), for the kernel.
+    """
+    square = 0.0
+    for i in range(3):
+        square += (pose[i] - other[i]) * (pose[i] - other[i])
+    rotation_difference(pose[3:], other[3:], turn)
+    angle = math.sqrt(turn[0] * turn[0] + turn[1] * turn[1] + turn[2] * turn[2])
+    return math.sqrt(square) > allowed[0] or angle > allowed[1]
+
+
+@kernel
+def lead(hand, before, origin, start, scale, box, command, turn, wanted):
+    """Move `wanted` (7,), where the arm is to go, with a hand; by the equations of the module.
+
+    Args:
+        hand, before: poses of the hand (7,) in this tick and the last; the second is made the first.
+        origin, start: positions of hand and command at the alignment (3,) [m].
+        scale: of translations and of rotations (2,).
+        box: its lower and upper corner (2, 3) [m].
+        command: pose (7,); an arm that is outside of the box is not driven in, nor further out.
+        turn: (6,) of zeros, for the kernel.
+    """
+    rotation_difference(hand[3:], before[3:], turn[3:])
+    for i in range(3):
+        turn[3 + i] *= scale[1]
+    advance_pose(turn, 1.0, wanted)
+    for i in range(7):
+        before[i] = hand[i]
+    for i in range(3):
+        place = start[i] + scale[0] * (hand[i] - origin[i])
+        wanted[i] = min(max(place, min(box[0, i], command[i])), max(box[1, i], command[i]))
+
+
 class Follower:
     """What an arm is commanded, from a hand and from what the arm says of itself.
 
@@ -208,10 +259,12 @@ class Follower:
         self._wanted, self._measured = self.command.copy(), self.command.copy()
         self._origin, self._from, self._before = np.zeros(3), np.zeros(3), self.command.copy()
         self._work, self._turn = np.zeros(6), np.zeros(6)
-        self._lower, self._upper = np.array(parameters.lower), np.array(parameters.upper)
+        self._scale, self._deviation = np.array(parameters.scale), np.array(parameters.deviation)
+        self._box = np.array([parameters.lower, parameters.upper])
         self._farthest = np.array(parameters.speed) / rate
         self._largest, self._steps = np.array(parameters.wrench), np.array(parameters.wrench_rate) / rate
-        self._age, self._displaced, self._let_go = math.inf, False, False
+        self._share, self._step = 1.0, self._steps.copy()
+        self._age, self._fed, self._displaced, self._let_go = math.inf, False, False, False
         self.problem = ""
 
     @property
@@ -219,18 +272,28 @@ class Follower:
         """Whether the arm follows the hand."""
         return self.state == Following.FOLLOWING
 
+    @property
+    def share(self) -> float:
+        """Part of a period that has passed since the last tick, at most 1."""
+        return self._share
+
     def feed(self, pose: np.ndarray, age: float = 0.0) -> None:
         """Take what the arm says of its tool's pose (7,) in the axes of its base, `age` [s] ago.
 
         One that is not finite, or no orientation, is none.
         """
-        finite = bool(np.isfinite(pose).all()) and 0.0 <= age < math.inf
-        if finite and abs(np.linalg.norm(pose[3:]) - 1.0) < 1e-3:
+        finite = is_finite(pose) and 0.0 <= age < math.inf
+        if finite and abs(math.sqrt(float(pose[3:] @ pose[3:])) - 1.0) < 1e-3:
             if math.isinf(self._age):
                 if self._starts_elsewhere(pose):
                     return
                 self.command[:] = pose
-            self._measured[:], self._age = pose, age
+            self._measured[:], self._age, self._fed = pose, age, True
+
+    def forget(self) -> None:
+        """Be WAITING as at first: what the arm is commanded next begins where it says that it is then."""
+        self.state, self.gain, self.wrench[:] = Following.WAITING, 0.0, 0.0
+        self._age, self._displaced = math.inf, False
 
     def _starts_elsewhere(self, pose: np.ndarray) -> bool:
         """Whether the arm is not where it has to be at first."""
@@ -242,10 +305,20 @@ class Follower:
             )
         return bool(self.problem)
 
-    def step(self, hand: Hand) -> Following:
-        """Advance by a tick; the state that holds for it."""
-        of, command = self.parameters, self.command
-        held = hand.present and hand.age <= of.hand_watchdog and bool(np.isfinite(hand.pose).all())
+    def step(self, hand: Hand, elapsed: float | None = None) -> Following:
+        """Advance by a tick; the state that holds for it.
+
+        Args:
+            hand: at its beginning.
+            elapsed: time since the last tick [s]; None: a period.
+        """
+        of = self.parameters
+        if elapsed is None:
+            elapsed = self._T
+        if not self._fed:  # else its age is that of now
+            self._age += elapsed
+        self._fed, self._share = False, min(1.0, elapsed / self._T)
+        held = hand.present and hand.age <= of.hand_watchdog and is_finite(hand.pose)
         fresh = self._age <= of.feedback_watchdog
         if fresh:
             self._watch(held and hand.closed)
@@ -254,19 +327,19 @@ class Follower:
             if before != Following.FOLLOWING:
                 self._align(hand.pose)
             self._lead(hand.pose)
-            self.gain = 1.0 if of.fade == 0.0 else min(1.0, self.gain + self._T / of.fade)
+            self.gain = 1.0 if of.fade == 0.0 else min(1.0, self.gain + self._share * (self._T / of.fade))
         else:
             self.gain, self.wrench[:] = 0.0, 0.0
             if self.state == Following.DISPLACED:
-                arrived = approach(command, self._measured, self._farthest[0], self._farthest[1], self._work)
+                arrived = self._approach(self._measured)
                 self._displaced = not (arrived and self._let_go)
-        self._age += self._T
         return self.state
 
     def push(self, wrench: np.ndarray) -> np.ndarray:
         """The wrench (6,) that may be commanded for one that is wanted; zero unless the arm follows."""
-        if self.follows and np.isfinite(wrench).all():
-            bound_rate(self.wrench, wrench, self._largest, self._steps)
+        if self.follows and is_finite(wrench):
+            np.multiply(self._steps, self._share, out=self._step)
+            bound_rate(self.wrench, wrench, self._largest, self._step)
         else:
             self.wrench[:] = 0.0
         return self.wrench
@@ -284,10 +357,8 @@ class Follower:
 
     def _watch(self, asked: bool) -> None:
         """Compare the arm with its command; `asked`: whether a hand wants it to follow."""
-        allowed, turn = self.parameters.deviation, self._work[3:]
-        rotation_difference(self._measured[3:], self.command[3:], turn)
-        distance, angle = np.linalg.norm(self._measured[:3] - self.command[:3]), np.linalg.norm(turn)
-        if not self._displaced and (distance > allowed[0] or angle > allowed[1]):
+        deviates = differ(self._measured, self.command, self._deviation, self._work[3:])
+        if deviates and not self._displaced:
             self._displaced, self._let_go = True, False
         self._let_go |= not asked
 
@@ -298,12 +369,20 @@ class Follower:
 
     def _lead(self, hand: np.ndarray) -> None:
         """Move the command to where the hand wants it, within all bounds."""
-        scale, wanted, command = self.parameters.scale, self._wanted, self.command
-        rotation_difference(hand[3:], self._before[3:], self._turn[3:])
-        self._turn[3:] *= scale[1]
-        advance_pose(self._turn, 1.0, wanted)
-        self._before[:] = hand
-        wanted[:3] = self._from + scale[0] * (hand[:3] - self._origin)
-        # an arm that is outside of the box is not driven in, nor further out
-        np.clip(wanted[:3], np.minimum(self._lower, command[:3]), np.maximum(self._upper, command[:3]), out=wanted[:3])
-        approach(command, wanted, self._farthest[0], self._farthest[1], self._work)
+        lead(
+            hand,
+            self._before,
+            self._origin,
+            self._from,
+            self._scale,
+            self._box,
+            self.command,
+            self._turn,
+            self._wanted,
+        )
+        self._approach(self._wanted)
+
+    def _approach(self, wanted: np.ndarray) -> bool:
+        """Move the command towards a pose (7,) at bounded speed; whether it has arrived."""
+        distance, angle = self._share * self._farthest[0], self._share * self._farthest[1]
+        return bool(approach(self.command, wanted, distance, angle, self._work))

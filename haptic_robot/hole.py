@@ -26,9 +26,9 @@ import numpy as np
 from pydantic import model_validator
 
 from haptic_robot.sensing import Direction, Touch
+from haptic_sim.dynamics.loose import rotation_of
 from haptic_sim.kernels import kernel
 from haptic_sim.parameters import Parameters, quantity
-from haptic_sim.rotations import matrix
 
 POINTS = 24  # of each ring
 ANGLES = 2.0 * math.pi * np.arange(POINTS) / POINTS
@@ -196,7 +196,7 @@ class Hole:
 
     def __init__(self, parameters: HoleParameters, rate: float):
         self._hole, self._T = hole_array(parameters), 1.0 / rate
-        self._touch, self._work = np.zeros((2 * POINTS, 13)), np.zeros((2, 3))
+        self._touch, self._work, self._R = np.zeros((2 * POINTS, 13)), np.zeros((2, 3)), np.zeros((3, 3))
         self.touching = 0
         """Number of points that touch."""
 
@@ -206,8 +206,8 @@ class Hole:
         Args:
             pose, twist: of the tool in the base (7,), (6,).
         """
-        R = np.ascontiguousarray(matrix(pose[3:]))
-        self.touching = add_hole(pose, R, twist, self._hole, RING, self._T, self._touch, self._work, wrench)
+        rotation_of(pose, 3, self._R)
+        self.touching = add_hole(pose, self._R, twist, self._hole, RING, self._T, self._touch, self._work, wrench)
 
     def stored(self) -> float:
         """Energy in the springs of friction [J]."""

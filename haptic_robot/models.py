@@ -118,6 +118,15 @@ class ArmFileParameters(Parameters):
         ge=0.0,
     )
 
+    def source(self) -> ModelSource:
+        """The file with its arguments.
+
+        Raises:
+            ModelFileError: no such package of descriptions is there.
+        """
+        path = described(self.path) or Path(os.path.abspath(self.path))
+        return ModelSource(path, self.args, tuple(map(Path, self.packages)))
+
     def load(self) -> tuple[ArmModel, np.ndarray]:
         """The arm, and its configuration at the start (nv,).
 
@@ -125,15 +134,21 @@ class ArmFileParameters(Parameters):
             ParameterError: the file cannot be used, or is of no such arm; one line for each problem.
         """
         try:
-            source = ModelSource(
-                described(self.path) or Path(os.path.abspath(self.path)), self.args, tuple(map(Path, self.packages))
-            )
-            trees, _ = load_trees(source, None)
+            trees, _ = load_trees(self.source(), None)
         except ModelFileError as error:
             raise ParameterError([f"arm.file.path = {shown(self.path)}{line}" for line in error.problems]) from error
         found, q = arm_from_trees(trees, self.tool, self.home)
         found.model.armature = found.model.armature + self.armature
         return found, q
+
+
+def named_arm(model: str, file: ArmFileParameters) -> tuple[ArmModel, np.ndarray]:
+    """The arm of a file, or where that has no path an arm of this package, and its configuration at the start (nv,).
+
+    Raises:
+        ParameterError: that of the file cannot be.
+    """
+    return file.load() if file.path else (serial_arm(ARMS[model]), np.array(READY[model]))
 
 
 def arm_from_trees(trees: list[FileTree], tool: str, home: tuple[float, ...] = ()) -> tuple[ArmModel, np.ndarray]:

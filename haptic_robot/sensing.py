@@ -94,7 +94,13 @@ def wall_array(parameters: WallParameters) -> np.ndarray:
 
 @kernel
 def move_wrench(wrench, R, arm, result):
-    """Fill `result` (6,); see `moved`."""
+    """Fill `result` (6,) with a wrench at another point and in other axes.
+
+    Args:
+        wrench: force and torque at the first point (6,) [N, N m].
+        R: rotation (3, 3) from the axes of the wrench to the others.
+        arm: from the new point to the old one, in the axes of the wrench (3,) [m].
+    """
     for i in range(3):
         force = torque = 0.0
         for j in range(3):
@@ -102,19 +108,6 @@ def move_wrench(wrench, R, arm, result):
             force += R[i, j] * wrench[j]
             torque += R[i, j] * (wrench[3 + j] + arm[k] * wrench[m] - arm[m] * wrench[k])
         result[i], result[3 + i] = force, torque
-
-
-def moved(wrench: np.ndarray, R: np.ndarray, arm: np.ndarray) -> np.ndarray:
-    """A wrench (6,) at another point and in other axes.
-
-    Args:
-        wrench: force and torque at the first point [N, N m].
-        R: rotation (3, 3) from the axes of the wrench to the others.
-        arm: from the new point to the old one, in the axes of the wrench (3,) [m].
-    """
-    result = np.empty(6)
-    move_wrench(np.asarray(wrench, float), np.ascontiguousarray(R), np.asarray(arm, float), result)
-    return result
 
 
 class ForceSensor:
@@ -133,23 +126,36 @@ class ForceSensor:
         self._streams = np.array([stream(seed, "robot.sensor")], np.uint64)
         self._scales, self._noise = np.array([components(parameters.noise, planar=False)]), np.zeros((1, 6))
         self._tick, self._R_BT = 0, np.zeros((3, 3))
+        self._R_TB, self._R_BS, self._R_ST = np.zeros((3, 3)), np.zeros((3, 3)), np.ascontiguousarray(self._R.T)
+        self._to_sensor, self._from_sensor = -self._place, self._R.T @ self._place
+        self._at_tool, self._sample, self._wrench = np.zeros(6), np.zeros(6), np.zeros(6)
 
     def measure(self, pose: np.ndarray, wrench: np.ndarray) -> np.ndarray:
-        """A sample (6,) [N, N m]; called once in each period.
+        """A sample (6,) [N, N m], in an array that is used again; called once in each period.
 
         Args:
             pose: of the tool in the base (7,).
             wrench: on the tool at its origin, in the axes of the base (6,).
         """
         rotation_of(pose, 3, self._R_BT)
-        of_tool = moved(wrench, self._R_BT.T, _NOWHERE)
+        self._R_TB[:] = self._R_BT.T
+        move_wrench(wrench, self._R_TB, _NOWHERE, self._at_tool)
         draw(self._streams, self._scales, self._tick, self._noise)
-        sample = moved(of_tool, self._R.T, -self._place) + self._bias + self._noise[0]
-        self._held[self._tick % len(self._held)] = sample
+        held, count = self._held, len(self._held)
+        sample = held[self._tick % count]
+        move_wrench(self._at_tool, self._R_ST, self._to_sensor, sample)
+        sample += self._bias
+        sample += self._noise[0]
         self._tick += 1
-        return self._held[self._tick % len(self._held)].copy()
+        self._sample[:] = held[self._tick % count]
+        return self._sample
 
     def in_base(self, sample: np.ndarray, pose: np.ndarray) -> np.ndarray:
-        """A sample as a wrench (6,) at the tool's origin in the axes of the base; `pose` of the tool (7,)."""
+        """A sample as a wrench (6,) at the tool's origin in the axes of the base; `pose` of the tool (7,).
+
+        The array is used again.
+        """
         rotation_of(pose, 3, self._R_BT)
-        return moved(sample, self._R_BT @ self._R, self._R.T @ self._place)
+        np.matmul(self._R_BT, self._R, out=self._R_BS)
+        move_wrench(sample, self._R_BS, self._from_sensor, self._wrench)
+        return self._wrench

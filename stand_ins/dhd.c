@@ -96,6 +96,15 @@ int dhdGetDeviceCount(void) {
   return n;
 }
 
+#ifndef OLD
+int dhdGetSerialNumber(unsigned short *number, char id) {
+  Device *d = enter(id, "dhdGetSerialNumber");
+  if (!d) return -1;
+  *number = 1234;
+  return leave(d, 0);
+}
+#endif
+
 int dhdOpenID(char index) {
   Device *d;
   if (index < 0 || index >= count || !devices[(int)index].present) {

@@ -9,23 +9,38 @@ import pytest
 from haptic_robot.adapters import (
     ADAPTERS,
     AdapterParameters,
+    AdmittanceControllerParameters,
     ArmState,
     CrispParameters,
     CrtkArmParameters,
     FziParameters,
+    JointSample,
     MoveitServoParameters,
     Quantity,
 )
+from haptic_robot.joint_trajectory import JointTrajectoryParameters
+from haptic_robot.models import SIX_AXES, serial_arm
 from haptic_sim.messages import MessageError
 from haptic_sim.rotations import from_roll_pitch_yaw, matrix
 
-POSE = np.array([0.4, -0.3, 0.6, *from_roll_pitch_yaw(0.7, -0.4, 1.1)])
+ARM = serial_arm(SIX_AXES)
+JOINTS = JointSample(1.0, np.array([[0.4, 0.7, 1.1, -0.6, 0.8, -1.2], [0.0] * 6, [0.0] * 6]))
+_DATA = ARM.model.createData()
+pin.forwardKinematics(ARM.model, _DATA, JOINTS.values[0])
+POSE = np.array(pin.SE3ToXYZQUAT(pin.updateFramePlacement(ARM.model, _DATA, ARM.tool)))  # of these joints
 WANTED = np.array([0.5, -0.2, 0.5, *from_roll_pitch_yaw(0.6, -0.5, 1.3)])
 TWIST = np.array([0.1, -0.2, 0.3, 0.5, -0.7, 0.2])
 WRENCH = np.array([3.0, -7.0, 5.0, 0.3, -0.2, 0.6])
 PLACE, ANGLES = (0.01, -0.02, 0.07), (0.4, 0.9, -0.6)
 SENSOR = {"sensor_position": PLACE, "sensor_orientation": ANGLES}
-ALL = (FziParameters, CrispParameters, MoveitServoParameters, CrtkArmParameters)
+ALL = (
+    FziParameters,
+    CrispParameters,
+    MoveitServoParameters,
+    CrtkArmParameters,
+    AdmittanceControllerParameters,
+    JointTrajectoryParameters,
+)
 X_BT = pin.SE3(matrix(POSE[3:]), POSE[:3])
 X_TS = pin.SE3(matrix(from_roll_pitch_yaw(*ANGLES)), np.array(PLACE))
 TOOL_IN_BASE_AXES = pin.SE3(np.eye(3), POSE[:3])
@@ -41,16 +56,17 @@ def sent_by(parameters: AdapterParameters) -> dict[str, np.ndarray]:
 
 
 def said_by(parameters: AdapterParameters) -> dict[str, np.ndarray]:
-    return {one.topic: one.values for one in parameters.build().report(POSE, TWIST, WRENCH)}
+    return {one.topic: one.values for one in parameters.build().report(POSE, TWIST, WRENCH, JOINTS)}
 
 
 @pytest.mark.parametrize("kind", ALL)
 def test_what_an_arm_says_is_what_is_taken(kind: type[AdapterParameters]) -> None:
     for reaction in (False, True):
         adapter, state = kind(reaction=reaction, **SENSOR).build(), ArmState()
-        for one in adapter.report(POSE, TWIST, WRENCH):
+        for one in adapter.report(POSE, TWIST, WRENCH, JOINTS):
             adapter.take(one.topic, one.frame, one.values, state)
-        np.testing.assert_allclose(state.pose, POSE, atol=1e-15)
+        assert abs(state.pose[3:] @ POSE[3:]) == pytest.approx(1.0, abs=1e-14)
+        np.testing.assert_allclose(state.pose[:3], POSE[:3], atol=1e-14)
         np.testing.assert_allclose(state.wrench, WRENCH, atol=1e-13)
         if Quantity.TWIST in state.has:
             np.testing.assert_allclose(state.twist, TWIST, atol=1e-15)
@@ -97,18 +113,41 @@ def test_crisp_takes_a_wrench_about_the_origin_of_the_base_or_in_the_frame_of_it
 def test_crtk_arms_have_wrenches_below_body_or_spatial() -> None:
     assert set(sent_by(CrtkArmParameters(namespace="PSM1"))) == {"PSM1/servo_cp"}
     np.testing.assert_array_equal(said_by(CrtkArmParameters())["measured_cf"], WRENCH)
-    np.testing.assert_array_equal(said_by(CrtkArmParameters(wrenches="spatial"))["spatial/measured_cf"], WRENCH)
-    body = said_by(CrtkArmParameters(wrenches="body"))["body/measured_cf"]
-    np.testing.assert_allclose(body, wrench_in(X_BT), atol=1e-13)
+    for reaction, sign in ((None, -1.0), (True, -1.0), (False, 1.0)):  # from efforts of motors: what the arm exerts
+        spatial = said_by(CrtkArmParameters(wrenches="spatial", reaction=reaction))["spatial/measured_cf"]
+        np.testing.assert_allclose(spatial, sign * wrench_in(pin.SE3.Identity()), atol=1e-13)
+        body = said_by(CrtkArmParameters(wrenches="body", reaction=reaction))["body/measured_cf"]
+        np.testing.assert_allclose(body, sign * wrench_in(X_BT), atol=1e-13)
+
+
+def test_an_admittance_controller_is_led_by_the_wrench_of_a_spring_that_ends_where_it_is_to_be() -> None:
+    """As the source of admittance_rule computes it: x of the sensor's frame from its reference, K x at its origin."""
+    stiffness = np.array([900.0, 700.0, 800.0, 30.0, 20.0, 40.0])
+    adapter = AdmittanceControllerParameters(stiffness=tuple(stiffness), sensor_frame="ft", **SENSOR).build()
+    adapter.command(POSE, TWIST, np.zeros(6), POSE)  # its reference
+    now = pin.SE3(matrix(WANTED[3:]), WANTED[:3] + np.array([0.02, 0.01, -0.03]))  # it has not come there yet
+    tool = np.concatenate([now.translation, WANTED[3:]])
+    (one,) = adapter.command(WANTED, TWIST, WRENCH, tool)
+    reference, wanted = X_BT * X_TS, pin.SE3(matrix(WANTED[3:]), WANTED[:3]) * X_TS
+    displaced = np.concatenate(
+        [wanted.translation - reference.translation, pin.log3(wanted.rotation @ reference.rotation.T)]
+    )
+    sensor = now * X_TS
+    spring = pin.Force(stiffness * displaced).vector.reshape(2, 3) @ sensor.rotation
+    pushed = sensor.actInv(pin.SE3(np.eye(3), now.translation).act(pin.Force(WRENCH))).vector
+    np.testing.assert_allclose(one.values, spring.ravel() + pushed, atol=1e-10)
+    assert (one.topic, one.frame) == ("admittance_controller/wrench_reference", "ft")
 
 
 @pytest.mark.parametrize("kind", ALL)
 def test_what_cannot_be_used_is_refused_and_changes_nothing(kind: type[AdapterParameters]) -> None:
     adapter = kind().build()
-    for one in adapter.report(POSE, TWIST, WRENCH):
+    for one in adapter.report(POSE, TWIST, WRENCH, JOINTS):
         state, broken = ArmState(), one.values.copy()
         broken[2] = np.nan
-        strange = [("elsewhere", one.values, "frame_id is 'elsewhere'"), (one.frame, broken, "not finite")]
+        strange = [(one.frame, broken, "not finite")]
+        if one.quantity is not Quantity.JOINTS:
+            strange.append(("elsewhere", one.values, "frame_id is 'elsewhere'"))
         if one.quantity is Quantity.POSE:
             strange.append((one.frame, 2.0 * one.values, "quaternion of length 2"))
         for frame, values, said in strange:
@@ -126,4 +165,4 @@ def test_a_controller_that_checks_frames_gets_no_empty_one() -> None:
 
 
 def test_adapters_are_parts() -> None:
-    assert set(ADAPTERS.entries()) == {"fzi", "crisp", "moveit_servo", "crtk"}
+    assert set(ADAPTERS.entries()) == {"fzi", "crisp", "moveit_servo", "crtk", "admittance", "joint_trajectory"}

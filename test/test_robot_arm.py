@@ -19,7 +19,7 @@ from haptic_robot.compliance import (
     inertia_at_tool,
 )
 from haptic_robot.models import ARMS, READY, ArmModel, serial_arm
-from haptic_robot.sensing import ForceSensor, SensorParameters, WallParameters, moved, wall_array, wall_force
+from haptic_robot.sensing import ForceSensor, SensorParameters, WallParameters, wall_array, wall_force
 from haptic_sim.rotations import from_roll_pitch_yaw, matrix
 from haptic_sim.spatial import advance_pose
 
@@ -211,7 +211,8 @@ def test_a_sensor_measures_in_its_own_axes_at_its_own_place() -> None:
     measured = sensor.measure(pose, wrench) - bias
     R_BS = matrix(pose[3:]) @ matrix(from_roll_pitch_yaw(*angles))
     p_TS_B = matrix(pose[3:]) @ np.array(place)
-    back = moved(measured, R_BS, -R_BS.T @ -p_TS_B)
+    force = R_BS @ measured[:3]
+    back = np.concatenate([force, R_BS @ measured[3:] + np.cross(p_TS_B, force)])
     np.testing.assert_allclose(back, wrench, atol=1e-12)
     expected = pin.SE3(R_BS, p_TS_B).actInv(pin.Force(wrench)).vector  # by Pinocchio
     np.testing.assert_allclose(measured, expected, atol=1e-12)
@@ -223,7 +224,7 @@ def test_a_sensor_is_late_and_noisy_by_what_it_says() -> None:
     samples = [late.measure(pose, np.full(6, float(i)))[0] for i in range(20)]
     assert samples[5:] == [float(i) for i in range(15)] and samples[:5] == [0.0] * 5
     noisy = ForceSensor(SensorParameters(noise=(0.5, 0.02)), RATE, seed=2)
-    drawn = np.array([noisy.measure(pose, NONE) for _ in range(4000)])
+    drawn = np.array([noisy.measure(pose, NONE).copy() for _ in range(4000)])
     np.testing.assert_allclose(drawn.std(axis=0), [0.5] * 3 + [0.02] * 3, rtol=0.05)
 
 

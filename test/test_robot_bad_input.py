@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from types import SimpleNamespace
 from typing import Any
 
@@ -9,11 +10,12 @@ import numpy as np
 import pytest
 from geometry_msgs.msg import PoseStamped, TwistStamped, WrenchStamped
 from test_robot_engine import run, side
-from test_robot_topics import ros
+from test_robot_topics import heard, ros
 
 from haptic_robot.adapters import CrispParameters, CrtkArmParameters, Quantity, Sent
 from haptic_robot.engine import RobotSide
 from haptic_robot.following import Following
+from haptic_robot.nodes import link as links
 from haptic_robot.nodes.link import RobotLink
 from haptic_robot.nodes.topics import RELIABLE, message_of
 from haptic_sim.messages import MessageError
@@ -47,17 +49,18 @@ class Bench:
         self.link = RobotLink(node, self.side)
         for timer in self.link._timers:
             timer.cancel()
+        self.side.clock = None  # a stalled machine makes nothing old here
+        self.came = heard(self.side)
         self.sent: list[Any] = []
         self.link._topics.send = self.sent.append  # type: ignore[method-assign]
         self.pose = self.other.create_publisher(PoseStamped, "/measured_cp", RELIABLE)
         self.wrench = self.other.create_publisher(WrenchStamped, "/measured_cf", RELIABLE)
-        self.twist = self.other.create_publisher(TwistStamped, "/measured_cv", RELIABLE)
-        publishers = self.pose, self.wrench, self.twist
+        publishers = self.pose, self.wrench
         ros.until(lambda: not self.link._topics.lacking() and all(one.get_subscription_count() for one in publishers))
 
     def says(self, pose: np.ndarray, wrench: np.ndarray = NONE, frame: str = "base_link", shift: float = 0.0) -> None:
         """The arm says so, with a clock that is `shift` [s] ahead."""
-        before = len(self.side.incoming)
+        self.came.clear()
         stamp = self.other.get_clock().now().to_msg()
         stamp.sec += round(shift)
         said = {
@@ -66,7 +69,7 @@ class Bench:
         }
         for publisher, message in said.items():
             publisher.publish(message)
-        self.ros.until(lambda: len(self.side.incoming) >= before + 2)
+        self.ros.until(lambda: self.link._listen() or len(self.came) >= 2)
 
     def named(self, part: str) -> bool:
         """Whether a look at what is there names it."""
@@ -81,11 +84,47 @@ class Bench:
 def test_an_arm_without_faults_is_commanded_only_after_a_look_at_who_is_there(ros: SimpleNamespace) -> None:
     bench = Bench(ros)
     bench.says(AT)
-    assert bench.tick() == Following.FOLLOWING and not bench.sent
+    assert bench.tick() == Following.WAITING and not bench.sent
     bench.link._report()
-    bench.tick()
+    elsewhere = AT + np.array([0.03, 0, 0, 0, 0, 0, 0])  # the command begins where the arm is when it may be commanded
+    bench.says(elsewhere)
+    assert bench.tick() == Following.FOLLOWING
     assert [one.topic for one in bench.sent] == ["servo_cp"] and not bench.logger.lines
-    np.testing.assert_allclose(bench.sent[0].values, AT, atol=1e-12)
+    np.testing.assert_allclose(bench.sent[0].values, elsewhere, atol=1e-12)
+    bench.link.close()
+
+
+def test_a_trial_begins_when_the_arm_is_there_or_has_been_awaited(
+    ros: SimpleNamespace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bench = Bench(ros)
+    monkeypatch.setattr(links, "AWAITED", 3600.0)
+    bench.says(AT)
+    assert not bench.link.prepared()  # nobody has looked whether it may be commanded
+    bench.link._report()
+    assert bench.link.prepared()
+    bench.side.permitted = False
+    assert not bench.link.prepared()
+    monkeypatch.setattr(links, "AWAITED", 0.0)
+    assert bench.link.prepared()
+    bench.link.close()
+
+
+def test_an_arm_is_told_to_stay_only_between_two_commands(ros: SimpleNamespace) -> None:
+    """By another thread, in arrays and bytes that a command fills, too."""
+    bench = Bench(ros)
+    bench.says(AT)
+    bench.link._report()
+    bench.says(AT)
+    assert bench.tick() == Following.FOLLOWING
+    bench.sent.clear()
+    staying = threading.Thread(target=bench.link.stay)
+    with bench.side.lock:
+        staying.start()
+        staying.join(0.05)
+        assert staying.is_alive() and not bench.sent
+    staying.join(60.0)
+    assert [one.topic for one in bench.sent] == ["servo_cp"]
     bench.link.close()
 
 
@@ -158,8 +197,7 @@ def test_another_type_and_a_second_master_are_named(ros: SimpleNamespace) -> Non
     ros.until(lambda: bench.link._topics.contested())
     assert bench.named("/servo_cp: another publisher commands the arm, too; nothing is sent")
     bench.says(AT)
-    bench.tick()
-    assert not bench.sent
+    assert bench.tick() == Following.WAITING and not bench.sent
     bench.link.close()
     led, _, _ = side(type="ros_robot", adapter={"type": "crtk", "namespace": "typed"})
     assert isinstance(led, RobotSide)

@@ -6,11 +6,14 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pinocchio as pin
 import pytest
 from conftest import sampled
 
 from haptic_bench.analysis.base import analysis_of
 from haptic_bench.experiment import load, load_document
+from haptic_bench.experiment.shown import build_scene
+from haptic_bench.report.facts import facts
 from haptic_experiments.robot_wall import ANALYSIS, robot_of, series_stiffness, taken_damping
 from haptic_robot.adapters import AdapterParameters, CrispParameters, CrtkArmParameters, FziParameters, Quantity
 from haptic_robot.engine import RobotParameters, RobotSide, RosRobotParameters
@@ -18,8 +21,10 @@ from haptic_robot.following import Following
 from haptic_robot.simulated import SimulatedArm, SimulatedArmParameters
 from haptic_sim.messages import HELD, RELEASED, ToolCommand, ToolState
 from haptic_sim.parameters import ParameterError
+from haptic_sim.rotations import matrix
 from haptic_sim.tool.engines import EngineContext
 from haptic_sim.tool.tool_side import build_start
+from haptic_view.shapes import at
 
 RATE = 1000.0
 BALL = {"joint": "free", "mass": 0.5, "shapes": [{"type": "sphere", "radius": 0.02}]}
@@ -53,7 +58,10 @@ def run(built: RobotSide, state: ToolState, command: ToolCommand, ticks: int) ->
         built.step(command, state)
 
 
-@pytest.mark.parametrize("adapter", sampled(["fzi", "crtk", "crisp", "moveit_servo"], "crisp", "crtk"))
+@pytest.mark.parametrize(
+    "adapter",
+    sampled(["fzi", "crtk", "crisp", "moveit_servo", "admittance", "joint_trajectory"], "crisp", "admittance"),
+)
 def test_an_arm_behind_each_adapter_follows_and_presses(adapter: str) -> None:
     """In axes of the base that are turned by a generic angle, it goes where the hand goes in the world."""
     angles = [0.3, -0.2, 0.5]
@@ -245,3 +253,57 @@ def test_feedback_acts_on_the_hand_in_the_next_tick_after_it_has_come() -> None:
         run(built, state, command, 1)
         felt.append(state.wrench[0])
     assert felt == [float(tick) for tick in range(8)]
+
+
+def test_a_wrong_arm_file_is_named_when_the_experiment_is_loaded() -> None:
+    for key, said in (
+        ("arm={file: {path: nothing.urdf}}", "environment.engine.arm.file.path = nothing.urdf"),
+        (
+            "adapter={type: fzi, wrench: observer, observer: {file: {path: nothing.urdf}}}",
+            "engine.adapter: arm.file.path",
+        ),
+    ):
+        with pytest.raises(ParameterError, match=said):
+            load("robot_wall", [f"environment.engine.{key}"])
+
+
+def test_feedback_acts_on_the_hand_in_the_first_tick_after_it_has_come() -> None:
+    """Counted in ticks: before it the hand is without force, and the state of that tick has it in full."""
+    led, state, command = side(type="ros_robot", adapter="crtk", following={"fade": 0.0}, damping=[20.0, 0.1])
+    pose, felt = np.array([0.5, 0.1, 0.4, 0, 0, 0, 1.0]), []
+    for tick in range(12):
+        led.incoming.append(("measured_cp", "", pose))
+        led.incoming.append(("measured_cf", "", np.array([-4.0 if tick >= 6 else 0.0, 0, 0, 0, 0, 0])))
+        run(led, state, command, 1)
+        felt.append(float(state.wrench[0]))
+    assert felt == [0.0] * 6 + [-4.0] * 6
+
+
+def test_world_states_have_the_links_of_the_arm_where_pinocchio_has_them() -> None:
+    built, state, command = side(orientation=[0.3, -0.2, 0.5], position=[0.1, 0.2, -0.3], damping=[20.0, 0.1])
+    command.wrench[:3] = 2.0, -1.0, 0.5
+    run(built, state, command, 150)
+    world, arm = built.world_state(), built._arm.arm
+    built.observe_bodies(world)
+    assert world.bodies[1:] == ("arm/base", *(f"arm/joint_{i}" for i in range(1, 7)))
+    data = arm.model.createData()
+    pin.forwardKinematics(arm.model, data, arm.q, arm.v)
+    X_WB = pin.SE3(built._R_WB, np.array([0.1, 0.2, -0.3]))
+    for i in range(1, 7):
+        X, twist = X_WB * data.oMi[i], pin.getVelocity(arm.model, data, i, pin.LOCAL_WORLD_ALIGNED)
+        np.testing.assert_allclose(world.poses[1 + i, :3], X.translation, atol=1e-12)
+        np.testing.assert_allclose(matrix(np.array(world.poses[1 + i, 3:])), X.rotation, atol=1e-12)
+        np.testing.assert_allclose(world.twists[1 + i, :3], X_WB.rotation @ twist.linear, atol=1e-12)
+        np.testing.assert_allclose(world.twists[1 + i, 3:], X_WB.rotation @ twist.angular, atol=1e-12)
+    assert np.abs(world.twists[2:]).max() > 1e-3
+
+
+def test_a_scene_has_the_links_of_the_arm_as_sticks_from_joint_to_joint() -> None:
+    (trial,) = load("robot_wall", ["analysis=trial"])
+    scene = build_scene(trial)
+    assert scene.bodies[2:] == ("arm/base", *(f"arm/joint_{i}" for i in range(1, 7)))
+    tips = {shape.body: at(scene.poses[shape.body], shape.vertices) for shape in scene.shapes if shape.body > 2}
+    assert sorted(tips) == [3, 4, 5, 6, 7, 8]
+    tool = scene.poses[0, :3]
+    assert np.linalg.norm(tips[8] - tool, axis=1).min() < 0.02  # the last one ends at the tool
+    assert "Contact" not in dict(facts(trial, {}, None))

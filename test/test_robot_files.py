@@ -30,8 +30,13 @@ def joint(name: str, kind: str, ends: tuple[str, str], axis: str, limit: str, he
     )
 
 
-def urdf(joints: tuple[Joint, ...], limits: str = f'lower="{-RANGE}" upper="{RANGE}"', kind: str = "revolute") -> str:
-    """The arm of a table, and a gripper behind its tool."""
+def urdf(
+    joints: tuple[Joint, ...],
+    limits: str = f'lower="{-RANGE}" upper="{RANGE}"',
+    kind: str = "revolute",
+    behind: str = "",
+) -> str:
+    """The arm of a table, and what is behind its tool: a gripper, or other elements."""
     parts, height, above = ['<robot name="arm"><link name="base"/>'], 0.0, "base"
     for i, (axis, length, mass, effort) in enumerate(joints, 1):
         body = inertia(mass * (3 * RADIUS**2 + length**2) / 12, 0.5 * mass * RADIUS**2)
@@ -45,8 +50,8 @@ def urdf(joints: tuple[Joint, ...], limits: str = f'lower="{-RANGE}" upper="{RAN
     grip = 'lower="0" upper="0.04" effort="1" velocity="1"'
     parts += [
         f'<link name="tool"/><joint name="flange" type="fixed"><origin xyz="0 0 {height}"/><parent link="{above}"/>',
-        f'<child link="tool"/></joint><link name="finger">{light}</link>',
-        joint("grip", "prismatic", ("tool", "finger"), "1 0 0", grip),
+        '<child link="tool"/></joint>',
+        behind or f'<link name="finger">{light}</link>' + joint("grip", "prismatic", ("tool", "finger"), "1 0 0", grip),
         "</robot>",
     ]
     return "".join(parts)

@@ -160,6 +160,18 @@ def test_two_stiff_contacts_without_a_lateral_force_have_whitney_s_friction() ->
     assert two_point_force(of, turning, 0.003, depth, 0.0) == 0.0
 
 
+@pytest.mark.parametrize("lateral", [-0.15, 0.0, 0.1])
+def test_two_stiff_contacts_are_on_the_line_of_the_jamming_diagram(lateral: float) -> None:
+    """M / (r F_z) = L + mu (1 + L) F_x / F_z, L = l / (2 mu r), by statics without the two normal forces."""
+    of = hole(stiffness=1e7, friction=0.3)
+    tilt, depth, turning, r = 0.015, 0.03, 0.5, of.peg_radius
+    length = depth - of.chamfer
+    moment, slope = turning * (tilt - 2.0 * (of.radius - r) / length), length / (2.0 * 0.3 * r)
+    found = two_point_force(of, turning, tilt, depth, lateral)
+    assert found > 0.3 * abs(lateral)  # inside of the diagram: both contacts press
+    assert moment / (r * found) == pytest.approx(slope + 0.3 * (1.0 + slope) * lateral / found, rel=0.02)
+
+
 def test_a_peg_as_wide_as_the_hole_is_refused() -> None:
     with pytest.raises(ValidationError, match=r"peg_radius = 0.011 m: must be less than radius = 0.01 m"):
         HoleParameters(stiffness=1e5, radius=0.01, peg_radius=0.011)

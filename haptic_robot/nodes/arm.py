@@ -8,21 +8,20 @@ from __future__ import annotations
 import argparse
 import signal
 import sys
-from collections import deque
+import time
 from collections.abc import Sequence
 
-import numpy as np
 import rclpy
 from rclpy.executors import SingleThreadedExecutor
 from rclpy.node import Node
 
-from haptic_robot.adapters import ADAPTERS
+from haptic_robot.adapters import ADAPTERS, JointObserverParameters
 from haptic_robot.models import ARMS
 from haptic_robot.nodes.topics import Topics
 from haptic_robot.simulated import SimulatedArm, SimulatedArmParameters
 from haptic_ros.callbacks import CallbackThread
 from haptic_ros.middleware.context import initialise
-from haptic_ros.realtime import Deadlines
+from haptic_ros.realtime import Deadlines, prioritise
 from haptic_sim.parameters import ParameterError
 
 
@@ -49,15 +48,14 @@ def main() -> int:
     file = {"path": options.model, "tool": options.tool, "home": options.home}
     model = {"model": options.model} if options.model in ARMS else {"file": file}
     given = {**model, "control": options.control, "wall": wall}
-    adapter = ADAPTERS.find(options.adapter)()
     try:
+        adapter = ADAPTERS.find(options.adapter)(observer=JointObserverParameters.model_validate(model))
         arm = SimulatedArm(SimulatedArmParameters.model_validate(given), adapter, options.rate)
     except ParameterError as error:
         print(*(f"arm: {line}" for line in error.problems), sep="\n", file=sys.stderr)
         return 2
     node, topics = Node("arm"), adapter.build()
-    inbox: deque[tuple[str, str, np.ndarray]] = deque(maxlen=64)
-    opened = Topics(node, topics.feedback, topics.commands, lambda *message: inbox.append(message))
+    opened = Topics(node, topics, topics.feedback, topics.commands)
     ended: list[int] = []
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda number, _: ended.append(number))
@@ -65,12 +63,15 @@ def main() -> int:
     executor.add_node(node)
     callbacks = CallbackThread(executor, "executor")
     callbacks.thread.start()
+    prioritise(loop=1)  # as an arm's controller, which does not share a core with who commands it
     deadlines, step, refused = Deadlines(options.rate), 0, 0
+    now = time.monotonic()
     every = max(1, round(options.rate / options.feedback))
     while not ended:
-        while inbox:
-            arm.take(*inbox.popleft())
-        arm.step()
+        for message in opened.take():
+            arm.take(*message)
+        last, now = now, time.monotonic()
+        arm.step(now - last)
         messages = arm.report()
         if step % every == 0:
             for one in messages:
