@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from typing import NamedTuple
 
 import numpy as np
 
@@ -77,6 +78,8 @@ class Driver:
         because the last one was too old, or said so; rejected: readings that the device cannot have measured.
         fault: why the device cannot be used any more; empty as long as it can. It is idle then.
         reason: why it rendered nothing in the last tick.
+        clock: of a trial on the wall clock [s], by which commands grow old, however late its ticks come; None: their
+            age is that of their ticks alone.
     """
 
     def __init__(
@@ -92,11 +95,16 @@ class Driver:
         self.events, hardware = events, built.hardware
         self._device, self._operator, self._port = device, operator, Packed(device.port)
         self._rendered, self._cut = device.rendered.data, device.bound.cut.data
-        self._accept: Callable[..., int] | None = None  # compiled for the messages that come
+        self._motion = Packed(Motion(device.pose, device.twist, device.rendered))
+        self._fill: Callable[..., object] | None = None  # compiled for the messages that come
+        self._accept: Callable[..., int] | None = None
         self._rate, self._period = rate, 1.0 / rate
         self._wrench = np.zeros(6)
         self._command_tick = -1
         self._patience = max(1, round(watchdog * rate))
+        self.clock: Callable[[], float] | None = None
+        self._sensed_at = [math.nan] * (self._patience + 1)  # when the last ticks began, by the clock [s]
+        self._oldest = (self._patience + 0.5) / rate  # [s]; half a period for ticks that are not quite in time
         self._tick = -1
         self.saturations = self.bounded = self.refused = self.expired = self.rejected = 0
         self.fault = ""
@@ -122,6 +130,7 @@ class Driver:
     def _start_softly(self, tick: int, default: float) -> None:
         """Let what is rendered grow from zero from a tick on; over `default` [s] if the device says nothing of it."""
         self._begun, self._ramp = tick, self._rate * (default if self._soft_start is None else self._soft_start)
+        self._starting = True
         self._device.bound.starting[0] = self._ramp > 0.0
 
     @property
@@ -170,15 +179,17 @@ class Driver:
         """
         device, hardware = self._device, self._hardware
         self._tick = tick
+        if self.clock is not None:
+            self._sensed_at[tick % len(self._sensed_at)] = self.clock()
         stamp = tick_time(tick, self._rate) if time is None else time
         if hardware is not None and hardware.take(tick, stamp):
             self.activate(tick)  # from zero force
         self._operator.wrench(tick / self._rate, device.pose, device.twist, self._wrench)
-        state.stamp(tick, stamp)
-        state.pose[:] = device.pose
-        state.twist[:] = device.twist
+        given = self._motion, tick, stamp, state.packed
+        if self._fill is None:
+            self._fill = bind(fill_state, *given)
+        self._fill(*given)
         device.measure(tick, self._wrench, state.operator_wrench)
-        state.rendered_wrench[:] = device.rendered
         if self._noise is not None:
             self._noise.add(tick, state)
         if self._encoders is not None:
@@ -229,33 +240,35 @@ class Driver:
         none yet), of a tick to come, older than the watchdog allows, or says so; or if the device has a fault.
         """
         device, bound = self._device, self._device.bound
-        since = self._tick - self._begun
-        bound.scale[0] = 1.0 if since >= self._ramp else max(0.0, since / self._ramp)
-        hardware = self._hardware
+        if self._starting:
+            since = self._tick - self._begun
+            self._starting = since < self._ramp
+            bound.scale[0] = max(0.0, since / self._ramp) if self._starting else 1.0
+        hardware, tick, mode = self._hardware, command.tick, command.mode
         if hardware is not None and not hardware.lets_through:
             self.reason = hardware.reason
-        elif not self._is_current(command):
+        elif not self._is_current(tick, mode):
             self.expired += 1
-            self.reason = self._reason_without(command)
-        elif command.mode != device.MODE or (limited := device.apply_command(command, self._wrench, self._period)) < 0:
+            self.reason = self._reason_without(tick, mode)
+        elif mode != device.MODE or (limited := device.apply_command(command, self._wrench, self._period)) < 0:
             self.refused += 1
             self.reason = Reason.NO_COMMAND
         else:
             self.reason = self._reason_with(command, limited > 0)
             self.saturations += limited
             self.bounded += self._cut[0]
-            self._command_tick, self._has_followed = command.tick, True
+            self._command_tick, self._has_followed = tick, True
             return
         self._command_tick = -1
         device.idle(self._wrench, self._period)
         self.bounded += self._cut[0]
 
-    def _reason_without(self, command: DeviceCommand) -> Reason:
-        """Why a command is not followed that is not current."""
+    def _reason_without(self, tick: int, mode: int) -> Reason:
+        """Why a command of a tick and a mode is not followed that is not current."""
         if self.fault:
             return Reason.FAILED
-        commanded = command.mode != NOTHING and command.tick >= self._first
-        return Reason.WATCHDOG if commanded and command.tick < self._tick else Reason.NO_COMMAND
+        commanded = mode != NOTHING and tick >= self._first
+        return Reason.WATCHDOG if commanded and tick < self._tick else Reason.NO_COMMAND
 
     def _reason_with(self, command: DeviceCommand, limited: bool) -> Reason:
         """Why a command that is followed renders nothing; NONE: it renders something."""
@@ -270,12 +283,16 @@ class Driver:
 
     def resumes(self, command: DeviceCommand) -> bool:
         """Whether a command comes after a tick in which none was followed."""
-        return self._command_tick < 0 and self._is_current(command)
+        return self._command_tick < 0 and self._is_current(command.tick, command.mode)
 
-    def _is_current(self, command: DeviceCommand) -> bool:
+    def _is_current(self, tick: int, mode: int) -> bool:
         """Whether a command is of this activation, and no older than the watchdog allows; of a device without fault."""
-        followed = command.mode != NOTHING and command.tick >= self._first
-        return not self.fault and followed and 0 <= self._tick - command.tick <= self._patience
+        now = self._tick
+        in_time = tick >= self._first and 0 <= now - tick <= self._patience
+        if in_time and self.clock is not None:
+            began, ticks = self._sensed_at, len(self._sensed_at)
+            in_time = began[now % ticks] - began[tick % ticks] <= self._oldest
+        return in_time and mode != NOTHING and not self.fault
 
 
 def build_driver(
@@ -316,6 +333,22 @@ def build_driver(
         mobility = mobility_of(operator.mass, operator.inertia, hand.planar)
     held_by = build_operator(operator, table, seed, events, mobility)
     return Driver(built, held_by, rate, device.watchdog, device.soft_start, events)
+
+
+class Motion(NamedTuple):
+    """What a device knows of itself at the beginning of a tick, see `Device`."""
+
+    pose: np.ndarray
+    twist: np.ndarray
+    rendered: np.ndarray
+
+
+@kernel
+def fill_state(motion, tick, time, state):
+    """Fill in tick, stamp [ns], pose, twist and rendered wrench of a DeviceState; `motion` and `state` are packed."""
+    motion, state = motion.arrays, state.arrays
+    state.tick[0], state.sec[0], state.nanosec[0] = tick, time // 1_000_000_000, time % 1_000_000_000
+    state.pose[:], state.twist[:], state.rendered_wrench[:] = motion.pose, motion.twist, motion.rendered
 
 
 @kernel

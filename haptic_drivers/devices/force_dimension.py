@@ -86,6 +86,11 @@ _HOMING: dict[str, tuple[object, tuple[object, ...]]] = {
     "drdStop": (c_int, (c_bool, _id)),
 }
 """Of libdrd; the first argument of drdStop says whether forces stay on."""
+_IDENTITY: dict[str, tuple[object, tuple[object, ...]]] = {
+    "dhdGetSystemName": (c_char_p, (_id,)),
+    "dhdGetSerialNumber": (c_int, (c_void_p, _id)),
+}
+"""What a device says of itself, if the library has both."""
 
 
 class Connection(Parameters):
@@ -128,6 +133,7 @@ class ForceDimension(Exchanging):
         self._asked = np.zeros(2, np.int64)  # to END, to HOME
         self._thread: threading.Thread | None = None
         self._moving = -1  # id of the device while it is homed
+        self._identity = ""
 
     def open(self) -> None:
         """Load the library, open the device, and set its watchdog.
@@ -146,7 +152,9 @@ class ForceDimension(Exchanging):
             ("lib/release/lin-{machine}-gcc", "lib"),
         )
         self._homes = hasattr(library, "drdAutoInit")
-        vendor_library.declare(library, name, LIBRARY, _FUNCTIONS | (_HOMING if self._homes else {}))
+        self._identifies = all(hasattr(library, one) for one in _IDENTITY)
+        wanted = _FUNCTIONS | (_HOMING if self._homes else {}) | (_IDENTITY if self._identifies else {})
+        vendor_library.declare(library, name, LIBRARY, wanted)
         self._loop = _compile(library._handle, library)
         self._exchange = Exchange(self._parameters.watchdog, self._connection.smoothing)
         self._asked[:] = 0
@@ -205,6 +213,7 @@ class ForceDimension(Exchanging):
                 opened.append(f"dhdSetWatchdog: {self._error()}")
                 ready.set()
                 return
+            self._identity = self._identify(id)
             torques = library.dhdHasActiveWrist(id) and any(one.startswith("r") for one in self._parameters.actuated)
             ready.set()
             while not self._asked[END] and self._turn(id, int(library.dhdHasWrist(id)), int(torques)):
@@ -215,6 +224,19 @@ class ForceDimension(Exchanging):
         finally:
             library.dhdStop(id)
             library.drdClose(id) if self._homes else library.dhdClose(id)
+
+    def identity(self) -> str:
+        """Model and serial number, as the library has them."""
+        return self._identity
+
+    def _identify(self, id: int) -> str:
+        """Of the thread of the device."""
+        if not self._identifies:
+            return ""
+        number = ctypes.c_ushort()
+        model: bytes = self._library.dhdGetSystemName(id) or b"a device without a name"
+        known = self._library.dhdGetSerialNumber(ctypes.byref(number), id) >= 0
+        return model.decode(errors="replace") + (f", serial number {number.value}" if known else "")
 
     def _home(self, id: int) -> bool:
         """Let the device find its position, which takes seconds without readings; whether nothing went wrong."""

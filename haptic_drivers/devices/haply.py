@@ -156,6 +156,10 @@ class Haply(Exchanging):
             return ""
         return self._choose(inventory, kinds, self._connection.grip, "VerseGrip")
 
+    def identity(self) -> str:
+        """Identifiers of the device and of its grip, as the service has them."""
+        return f"Inverse3 {self._device}, " + (f"VerseGrip {self._grip}" if self._grip else "no VerseGrip")
+
     def disable(self) -> None:
         """Zero force: the messages that follow command none."""
         super().disable()

@@ -10,7 +10,8 @@ that were written last and takes the answer. Messages, little-endian, with the n
     2 N torque torque                   float32 [N m]; the answer is N and the angles [deg] as float32
 
 The encoders count from where they are when the board is set up: hold the end point at its home position then. The board
-has no watchdog that is documented: what it got last it renders, until it gets something else or its plug is pulled.
+has no watchdog that is documented: what it got last it renders, until it gets something else or its plug is pulled. So
+a process of its own guards the port: it writes zero torques when this one has ended, or gives no sign of life.
 
 With motors at the origin and at (d, 0), proximal links l and distal links L, the elbows are A = l (cos q1, sin q1) and
 B = (d, 0) + l (cos q2, sin q2), and the hand point P is the one of the two at the distance L from both that is away
@@ -40,6 +41,7 @@ import tty
 
 import numpy as np
 
+from haptic_drivers.devices.guardian import Guardian
 from haptic_drivers.devices.interface import DeviceError, Reading
 from haptic_drivers.devices.parameters import HardwareParameters
 from haptic_drivers.readings import LAG
@@ -48,7 +50,7 @@ from haptic_sim.parameters import Parameters, quantity
 RESET, SETUP, TORQUES = 0, 1, 2
 SMALLEST_SINE = 0.1  # between the distal links, below which the torques of a force grow beyond reason
 FIRST = 2.0  # [s] in which the board has to answer at first
-SILENCE = 0.1  # [s] after which an answer does not come any more
+SILENCE = 0.1  # [s] after the reading watchdog, after which an answer does not come any more
 MOST = 360.0  # [deg] of an encoder: the links do not turn that far
 QUIET = 0.05  # [s] after a reset, in which the answers of before come
 
@@ -123,6 +125,7 @@ class Haply2diy:
         self._mechanism = Pantograph(connection.proximal, connection.distal, connection.apart)
         self._file = -1
         self._thread: threading.Thread | None = None
+        self._guardian: Guardian | None = None
         self._ended, self._due = threading.Event(), threading.Event()
         self._lock = threading.Lock()
         self._force, self._on, self._written = np.zeros(2), False, 0
@@ -132,6 +135,8 @@ class Haply2diy:
 
     def open(self) -> None:
         """Load the library or open the port, without force."""
+        if self._thread is not None and self._thread.is_alive():
+            raise DeviceError("the thread of the last connection has not ended yet: wait, and enable the device again")
         connection = self._connection
         port = connection.port or min(glob.glob("/dev/ttyACM*"), default="")
         if not port:
@@ -161,8 +166,13 @@ class Haply2diy:
         self._send(setup)
         self._fault, self._time, self._taken = "", 0, 0
         self._exchange(np.zeros(2), FIRST)
+        silence = self._device.watchdog + self._device.reading_watchdog + SILENCE  # longer than it waits for an answer
+        try:
+            self._guardian = guardian = Guardian(file, self._message(np.zeros(2)), silence)
+        except OSError as error:
+            raise DeviceError(f"the process that guards the port cannot be started: {error}") from error
         self._ended.clear()
-        self._thread = threading.Thread(target=self._serve, name="haply 2diy", daemon=True)
+        self._thread = threading.Thread(target=self._serve, args=(guardian,), name="haply 2diy", daemon=True)
         self._thread.start()
 
     def enable(self) -> None:
@@ -199,16 +209,18 @@ class Haply2diy:
         self._ended.set()
         self._due.set()
         if self._thread is not None:
-            self._thread.join(2.0 * SILENCE + 1.0)
-            self._thread = None
+            self._thread.join(self._device.reading_watchdog + SILENCE + 1.0)  # one that is late must not serve the next
         file = self._file
         if file >= 0:
             with contextlib.suppress(DeviceError):  # it is gone, and with it its force
                 self._send_torques(np.zeros(2))
+            if self._guardian is not None:
+                self._guardian.close()
+                self._guardian = None
             self._file = -1
             os.close(file)
 
-    def _serve(self) -> None:
+    def _serve(self, guardian: Guardian) -> None:
         """Send what was written last, as soon as it is there and at the device's highest rate otherwise."""
         pause, watchdog = 1.0 / self._device.highest_rate, round(1e9 * self._device.watchdog)
         jacobian = np.zeros((2, 2))
@@ -219,6 +231,8 @@ class Haply2diy:
                 with self._lock:
                     late = time.monotonic_ns() - self._written > watchdog
                     force = np.zeros(2) if late or not self._on else self._force * (1.0, -1.0)
+                if not guardian.sign():
+                    raise DeviceError("the process that guards the port has ended")
                 jacobian = self._exchange(jacobian.T @ force, SILENCE)
         except BaseException as error:  # whatever it is, the driver has to know that nothing is rendered any more
             with contextlib.suppress(DeviceError):  # it may hear, though it does not answer
@@ -229,7 +243,9 @@ class Haply2diy:
                 raise
 
     def _exchange(self, torques: np.ndarray, patience: float) -> np.ndarray:
-        """Send torques (2,) [N m] and take the answer, which comes within `patience` [s]; returns the Jacobian there.
+        """Send torques (2,) [N m] and take the answer; returns the Jacobian there.
+
+        The answer comes within the reading watchdog and `patience` [s] more, in which the torques are zero.
 
         Raises:
             DeviceError: it does not come, or is none.
@@ -237,14 +253,15 @@ class Haply2diy:
         number = self._connection.number
         self._drain()
         self._send_torques(torques)
-        received = self._receive(9, min(patience, self._device.reading_watchdog))
+        watchdog = self._device.reading_watchdog
+        received = self._receive(9, watchdog)
         late = len(received) < 9
         if late:  # what answers too late shall not go on with this force
             self._send_torques(np.zeros(2))
             received += self._receive(9 - len(received), patience)
         arrived = time.monotonic_ns()
         if len(received) < 9:
-            raise DeviceError(f"the board has not answered for {patience:g} s: is it on, and a Haply 2diy?")
+            raise DeviceError(f"the board has not answered for {watchdog + patience:g} s: is it on, and a Haply 2diy?")
         if received[0] != number:
             raise DeviceError(f"the board answers for device {received[0]}: must be {number}")
         second, first = struct.unpack_from("<2f", received, 1)
@@ -277,8 +294,11 @@ class Haply2diy:
         raise DeviceError("the board sends without being asked: is it a Haply 2diy?")
 
     def _send_torques(self, torques: np.ndarray) -> None:
-        """Of motor 1, which is at port 2, and of motor 2 (2,) [N m]."""
-        self._send(struct.pack("<2B2f", TORQUES, self._connection.number, torques[1], torques[0]))
+        self._send(self._message(torques))
+
+    def _message(self, torques: np.ndarray) -> bytes:
+        """Of the torques of motor 1, which is at port 2, and of motor 2 (2,) [N m]."""
+        return struct.pack("<2B2f", TORQUES, self._connection.number, torques[1], torques[0])
 
     def _receive(self, count: int, patience: float) -> bytes:
         """So many bytes, or as many as come within `patience` [s]."""

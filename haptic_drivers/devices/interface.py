@@ -98,3 +98,11 @@ class Homing(Protocol):
         Raises:
             DeviceError: it cannot; says what its user has to do.
         """
+
+
+@runtime_checkable
+class Identifying(Protocol):
+    """A device that says what it is."""
+
+    def identity(self) -> str:
+        """Model, serial number and firmware as far as the device says them, in one line; only while it is open."""

@@ -154,7 +154,8 @@ class Life:
 
         Args:
             period: [s], over which scales that are changed go on.
-            age: of the newest reading, or since the device was opened [s]; beyond LOST the device has a fault.
+            age: of the newest reading, or since the device was opened [s]; beyond LOST and the
+                reading watchdog the device has a fault.
             has_reading: whether there was a reading since it was opened.
             present: as in a Reading.
             homed: as in a Reading.
@@ -168,7 +169,7 @@ class Life:
         self._pressed = self._clutch >= 0 and pressed[self._clutch]
         if self.state in (ENABLED, PAUSED) and not homed:
             self.fail("the device does not know its position any more: home it")
-        elif self.state in (ENABLED, PAUSED) and not age <= LOST:
+        elif self.state in (ENABLED, PAUSED) and not age <= max(LOST, self._device.reading_watchdog):
             self.fail(f"the device is lost: timeout, no reading for {age:.3g} s")
         self._judge()
 

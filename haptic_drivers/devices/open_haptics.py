@@ -57,6 +57,7 @@ CALIBRATED = 0x5000  # HD_CALIBRATION_OK
 PRIORITY = 65535
 TIMEOUT = 1.0  # [s] of the first reading
 CONTINUE = 1  # HD_CALLBACK_CONTINUE
+IDENTITY = (("model", 0x2501), ("serial number", 0x2504), ("driver", 0x2502))  # HD_DEVICE_*, of hdGetString
 WARNINGS = range(0x200, 0x205)  # warm motors, more force or speed than the device may: it reduces the force itself
 MILLI = 1e-3
 MACHINES = ("x86_64", "aarch64")  # whose Linux returns HDErrorInfo in registers
@@ -141,6 +142,7 @@ class OpenHaptics(Exchanging):
         self._exchange = self._new_exchange()
         self._api: _Api | None = None
         self._handle, self._scheduled = INVALID_HANDLE, 0
+        self._identity = ""
 
     def _new_exchange(self) -> Exchange:
         def explain(code: int) -> str:
@@ -184,12 +186,18 @@ class OpenHaptics(Exchanging):
             memory["handle"], memory["inkwell"] = handle, connection.inkwell
             memory["torques"] = wanted and (degrees[0] >= 6 if known else True)
             self._api, self._handle = api, handle
+            named = ((name, library.hdGetString(code)) for name, code in IDENTITY)  # of the current device
+            self._identity = ", ".join(f"{name} {text.decode(errors='replace')}" for name, text in named if text)
             api.forget_errors()
             self._scheduled = library.hdScheduleAsynchronous(api.callback, self._memory.ctypes.data, PRIORITY)
             api.devices += 1
         if problem := self._exchange.wait(LIBRARY, TIMEOUT):
             self.close()
             raise DeviceError(f"{name}: {problem}")
+
+    def identity(self) -> str:
+        """Model, serial number and version of the vendor's driver, as the library has them."""
+        return self._identity
 
     def close(self) -> None:
         """Zero force, and let go of library or port; also after an error, or if it is not open. Raises nothing."""

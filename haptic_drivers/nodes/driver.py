@@ -68,6 +68,7 @@ class DriverNode(LeaderNode):
         build_driver(*arguments, config.guard).warm_up()
         self._link = self._open(config)
         self._core = build_driver(*arguments, config.guard, self._link)
+        self._core.clock = time.monotonic if config.realtime else None
         self._state, self._command, self._received = DeviceState(), DeviceCommand(), DeviceCommand()
         self._command.tick = self._sensed = self._commanded = -1  # ticks of the last state and of the last command
         self._event = OperatorEvent()  # as it was received
@@ -215,7 +216,7 @@ class DriverNode(LeaderNode):
                 return  # an answer that was sent again
             raise MessageError(f"device_command {tick}: is of the past, after {last}")
         if tick > self._sensed:
-            if self.config.endless:
+            if self.endless:
                 self.reached = max(self.reached, tick)
                 return
             raise MessageError(f"device_command {tick}: is of the future, at {self._sensed}")
@@ -260,7 +261,7 @@ class DriverNode(LeaderNode):
         In realtime, what commands again after a gap begins softly; in a graph that only runs also what begins late.
         """
         core, command = self._core, self._command
-        if self.config.endless and core.resumes(command):
+        if self.endless and core.resumes(command):
             core.activate(command.tick, self._sensed)
         if self.realtime:
             core.follow(command)
