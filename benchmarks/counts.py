@@ -17,7 +17,9 @@ from __future__ import annotations
 
 import json
 import platform
+import subprocess
 import sys
+import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from types import FrameType
@@ -26,6 +28,7 @@ from typing import Any
 from benchmarks.instructions import KERNELS, Step, UncountableError, count_instructions, target
 from haptic_bench import experiment
 from haptic_bench.running.offline import build_loop
+from haptic_bench.trials.trial import open_bag
 
 SETTLE, TICKS = 300, 200  # ticks before anything is counted, and that are counted
 LOOPS: dict[str, tuple[str, tuple[str, ...]]] = {
@@ -37,8 +40,13 @@ LOOPS: dict[str, tuple[str, tuple[str, ...]]] = {
     "guarded device": ("corner_peg", ("guard.type=passivity",)),
 }
 """Experiment and settings of each loop."""
+COMPOSED = "synchronous, composed nodes"
+"""The same loop as the servo thread of composed nodes makes it; needs ROS."""
+RECORDED = "synchronous, with its bag"
+"""The loop whose messages are written into a bag; chunk by chunk, so that its steps are not alike."""
 
 ROOT = Path(__file__).resolve().parents[1]
+UNCOUNTABLE = 3  # exit status of a process that cannot count
 OUTSIDE = "others"  # what is of no package of the checkout
 
 Counts = dict[str, float]
@@ -97,10 +105,41 @@ def count(step: Step, ticks: int = TICKS) -> Counts:
 def step_of(name: str) -> Step:
     """A tick of the loop of this name, which has settled."""
     (trial,) = experiment.load(*LOOPS[name])
-    loop = build_loop(trial, lambda topic, tick, data: None)
+    loop = build_loop(trial, lambda tick, messages: None)
     for _ in range(SETTLE):
         loop.step()
     return loop.step
+
+
+def count_recorded() -> Counts:
+    """As `count`, of the loop RECORDED."""
+    (trial,) = experiment.load(*LOOPS["synchronous"])
+    with tempfile.TemporaryDirectory() as folder:
+        experiment.write_resolved(trial, Path(folder))
+        book = open_bag(trial.experiment, Path(folder), trial.experiment.namespace)
+        loop = build_loop(trial, book.add_tick)
+        for _ in range(SETTLE):
+            loop.step()
+        found = count(loop.step)
+        book.close()
+    return found
+
+
+def count_composed() -> Counts:
+    """As `count`, of the loop COMPOSED."""
+    from benchmarks.composed import composed_tick  # needs ROS
+
+    (trial,) = experiment.load(*LOOPS["synchronous"])
+    with composed_tick(trial) as step:
+        for _ in range(SETTLE):
+            step()
+        return count(step)
+
+
+def count_all() -> dict[str, Counts]:
+    """Counts of all loops by name."""
+    found = {name: count(step_of(name)) for name in LOOPS} | {RECORDED: count_recorded()}
+    return found | {COMPOSED: count_composed()}
 
 
 def count_machine(name: str) -> int:
@@ -112,26 +151,56 @@ def count_machine(name: str) -> int:
     return count_instructions(KERNELS[name]() if name in KERNELS else step_of(name))
 
 
+def count_in_new_process(name: str) -> int:
+    """As `count_machine`, in a process of its own: what others left in the memory allocator takes instructions, too.
+
+    Raises:
+        UncountableError: they cannot be counted here.
+    """
+    command = [sys.executable, "-m", "benchmarks.counts", name]
+    found = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    if found.returncode == UNCOUNTABLE:
+        raise UncountableError(found.stderr.strip())
+    if found.returncode:
+        raise RuntimeError(f"instructions of {name} could not be counted: {found.stderr.strip()}")
+    return int(found.stdout)
+
+
 def measure(row: Callable[..., dict[str, Any]]) -> list[dict[str, Any]]:
     """Count all loops and kernels; `row` makes a line of the table."""
     found = [
         row(f"{what} a tick, {name}", value, "", "", None)
-        for name in LOOPS
-        for what, value in count(step_of(name)).items()
+        for name, counted in count_all().items()
+        for what, value in counted.items()
     ]
     try:
-        found += [row(f"machine's a step, {name}", count_machine(name), "", "", None) for name in (*KERNELS, *LOOPS)]
+        found += [
+            row(f"machine's a step, {name}", count_in_new_process(name), "", "", None) for name in (*KERNELS, *LOOPS)
+        ]
     except UncountableError as error:
         print(f"    {error}", flush=True)
     return found
 
 
-if __name__ == "__main__":
+def main(names: list[str]) -> int:
+    """Print the machine's instructions of a step of one name, or without a name the record; returns the exit status."""
+    if names:
+        try:
+            print(count_machine(names[0]))
+        except UncountableError as error:
+            print(error, file=sys.stderr)
+            return UNCOUNTABLE
+        return 0
     record = {
         "python": python_version(),
-        "loops": {name: count(step_of(name)) for name in LOOPS},
+        "loops": count_all(),
         "target": target(),
-        "machine": {name: count_machine(name) for name in (*KERNELS, *LOOPS)},
+        "machine": {name: count_in_new_process(name) for name in (*KERNELS, *LOOPS)},
     }
     json.dump(record, sys.stdout, indent=2)
     print()
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

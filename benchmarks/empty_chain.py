@@ -4,9 +4,10 @@ What a tick costs here is what ROS 2 costs; the benchmarks compare trials with i
 
     python benchmarks/empty_chain.py ROLE NAMESPACE TICKS [RATE]
 
-Without a rate, each tick waits for its answer, and the driver prints the seconds a tick took. With one [Hz], ticks
-begin at absolute deadlines and wait for an answer until the next; the processes have the priorities of a realtime
-trial's, and the driver prints a JSON document: what haptic_ros.realtime.Stopwatch says of the ticks.
+Without a rate, each tick waits for its answer, the processes share a core as those of a lockstep trial do, and the
+driver prints the seconds a tick took. With one [Hz], ticks begin at absolute deadlines and wait for an answer until the
+next; the processes have the priorities of a realtime trial's, and the driver prints a JSON document: what
+haptic_ros.realtime.Stopwatch says of the ticks.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from haptics import msg
 from rclpy.qos import QoSProfile, ReliabilityPolicy
 
 from haptic_ros.inbox import Inbox, ServoGroup, subscribe
-from haptic_ros.realtime import Deadlines, Stopwatch, prioritise, without_collector
+from haptic_ros.realtime import Deadlines, Stopwatch, prioritise, share_core, without_collector
 from haptic_sim.messages import TOPICS
 
 ANSWERS = {
@@ -56,7 +57,11 @@ def main() -> None:
         for topic in topics
     }
     inbox = Inbox(node.context, subscriptions)
-    if rate is not None and role != "recorder":  # which has no priority in a trial either
+    if role == "recorder":  # which has neither priority nor their core in a trial
+        pass
+    elif rate is None:
+        share_core(namespace)
+    else:
         prioritise(("environment", "controller", "driver").index(role))
     if role == "driver":
         _drive(inbox, publishers["device_state"], ticks, rate)

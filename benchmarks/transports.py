@@ -1,12 +1,15 @@
 """Four hops over three processes by different transports: what is there to be gained under ROS 2, or beside it.
 
     python benchmarks/transports.py TRANSPORT [SECONDS]
+    python benchmarks/transports.py turns SECONDS REPETITIONS
 
 Driver, controller and environment pass on messages of the sizes of the servo path, once a millisecond, and the driver
-prints median and 99th percentile of the round trip. Transports:
+prints median and 99th percentile of the round trip. In turns, all transports that are installed run one after the
+other, again and again; of each, the least and the median of its medians are printed. Transports:
 
- - ros: rclpy on the rmw that is installed, raw messages and one wait set, as in the nodes. A profile of Fast DDS comes
-   from FASTRTPS_DEFAULT_PROFILES_FILE;
+ - ros: rclpy on the rmw that is installed, raw messages and one wait set, as in the nodes;
+ - ros_shared_memory, ros_data_sharing: the same with a profile of Fast DDS that has shared memory alone, or asks for
+   data sharing;
  - cyclonedds, zenoh, iceoryx2: the Python bindings of these alone, without ROS 2, where they are installed;
  - ring: a slot for each message in shared memory, and an eventfd that wakes its reader: the least that a process must
    do for another one to see a message, without discovery, without other readers, and without a check.
@@ -15,7 +18,7 @@ prints median and 99th percentile of the round trip. Transports:
 from __future__ import annotations
 
 import ctypes
-import importlib
+import importlib.util
 import json
 import mmap
 import os
@@ -23,6 +26,7 @@ import select
 import statistics
 import subprocess
 import sys
+import tempfile
 import time
 import uuid
 from pathlib import Path
@@ -221,7 +225,33 @@ class Ring:
         return found
 
 
-TRANSPORTS: dict[str, Any] = {"ros": Ros, "cyclonedds": Cyclone, "zenoh": Zenoh, "iceoryx2": Iceoryx, "ring": Ring}
+TRANSPORTS: dict[str, Any] = {
+    "ros": Ros,
+    "ros_shared_memory": Ros,
+    "ros_data_sharing": Ros,
+    "cyclonedds": Cyclone,
+    "zenoh": Zenoh,
+    "iceoryx2": Iceoryx,
+    "ring": Ring,
+}
+LIBRARIES = ("cyclonedds", "zenoh", "iceoryx2")  # of the same name, which may be missing
+
+_SHARED_MEMORY = """<transport_descriptors>
+  <transport_descriptor><transport_id>shared</transport_id><type>SHM</type></transport_descriptor>
+</transport_descriptors>
+<participant profile_name="shared" is_default_profile="true"><rtps>
+  <userTransports><transport_id>shared</transport_id></userTransports>
+  <useBuiltinTransports>false</useBuiltinTransports>
+</rtps></participant>"""
+_DATA_SHARING = "".join(
+    f"""<{end} profile_name="{end}" is_default_profile="true">
+  <qos><data_sharing><kind>AUTOMATIC</kind></data_sharing></qos>
+  <historyMemoryPolicy>PREALLOCATED_WITH_REALLOC</historyMemoryPolicy>
+</{end}>"""
+    for end in ("data_writer", "data_reader")
+)
+PROFILES = {"ros_shared_memory": _SHARED_MEMORY, "ros_data_sharing": _DATA_SHARING}
+"""Profiles of Fast DDS by transport."""
 
 
 def answer(role: str, transport: Transport) -> None:
@@ -250,13 +280,43 @@ def drive(transport: Transport, ticks: int) -> list[float]:
     return found
 
 
-def main(kind: str, seconds: float) -> None:
-    """Start the roles, and print what the driver measured."""
+def take_turns(seconds: float, repetitions: int) -> None:
+    """Run all transports that are installed in turns; print the least and the median of each one's medians."""
+    kinds = [kind for kind in TRANSPORTS if kind not in LIBRARIES or importlib.util.find_spec(kind)]
+    medians: dict[str, list[float]] = {kind: [] for kind in kinds}
+    for turn in range(repetitions):
+        for kind in kinds if turn % 2 == 0 else reversed(kinds):
+            medians[kind].append(float(measure(kind, seconds).split()[2]))
+    for kind, values in medians.items():
+        print(f"{kind:18} least {min(values):4.0f} us  median {statistics.median(values):4.0f} us")
+
+
+def measure(kind: str, seconds: float) -> str:
+    """Start the roles; prints and returns what the driver measured.
+
+    Raises:
+        RuntimeError: no message was answered.
+    """
+    with tempfile.NamedTemporaryFile("w", suffix=".xml") as profile:
+        variables = dict(os.environ)
+        if kind in PROFILES:
+            profile.write(f'<dds xmlns="http://www.eprosima.com"><profiles>{PROFILES[kind]}</profiles></dds>')
+            profile.flush()
+            variables |= {"FASTRTPS_DEFAULT_PROFILES_FILE": profile.name, "RMW_FASTRTPS_USE_QOS_FROM_XML": "1"}
+        line = _run(kind, seconds, variables)
+    if not line:
+        raise RuntimeError(f"{kind}: no answer")
+    print(line, flush=True)
+    return line
+
+
+def _run(kind: str, seconds: float, variables: dict[str, str]) -> str:
+    """Run the roles with environment variables; what the driver says."""
     name = f"chain_{uuid.uuid4().hex[:8]}"
     events = {role: os.eventfd(0) for role in HOPS}
     numbers = {"memory": os.memfd_create("ring"), **events}
     os.ftruncate(numbers["memory"], 4096)
-    variables = os.environ | {"RING": json.dumps(numbers)}
+    variables = variables | {"RING": json.dumps(numbers)}
     started = []
     try:
         for role in ("controller", "environment", "driver"):
@@ -267,12 +327,14 @@ def main(kind: str, seconds: float) -> None:
             )
             time.sleep(1.0)  # zenoh's controller listens by then
         output_of_driver, _ = started[-1].communicate(timeout=60.0 + 20.0 * seconds)
-        print(output_of_driver.strip(), flush=True)
+        return str(output_of_driver).strip()
     finally:
         for process in started:
             process.kill()
         for process in started:
             process.wait()
+        for number in numbers.values():
+            os.close(number)
 
 
 def play(kind: str, seconds: float, role: str, name: str) -> None:
@@ -286,11 +348,13 @@ def play(kind: str, seconds: float, role: str, name: str) -> None:
     if not found:
         sys.exit(f"{kind}: no answer")
     p50, p99 = 1e6 * statistics.median(found), 1e6 * found[int(0.99 * (len(found) - 1))]
-    print(f"{kind:12} p50 {p50:6.0f} us  p99 {p99:6.0f} us  {100.0 * len(found) / ticks:.1f} % answered")
+    print(f"{kind:18} p50 {p50:6.0f} us  p99 {p99:6.0f} us  {100.0 * len(found) / ticks:.1f} % answered")
 
 
 if __name__ == "__main__":
     if len(sys.argv) == 5:
         play(sys.argv[1], float(sys.argv[2]), *sys.argv[3:])
+    elif sys.argv[1] == "turns":
+        take_turns(float(sys.argv[2]), int(sys.argv[3]))
     else:
-        main(sys.argv[1], float(sys.argv[2]) if len(sys.argv) > 2 else 4.0)
+        measure(sys.argv[1], float(sys.argv[2]) if len(sys.argv) > 2 else 4.0)

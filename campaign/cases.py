@@ -5,16 +5,19 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import json
+import multiprocessing
 import os
+import runpy
 import signal
 import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from haptic_bench.set_up import failures
 from haptic_bench.set_up.failures import hold_signals
 from haptic_ros.middleware.fast_dds import SHARED, remove, segments, stale_segments
 
@@ -27,11 +30,12 @@ STATUSES = {"done", "failed", "interrupted"}
 
 
 class Outcome(NamedTuple):
-    """What was tried, what was wrong, a line each, and how many things were tried."""
+    """What was tried, what was wrong, a line each, how many things were tried, and what was measured."""
 
     tried: str
     faults: list[str]
     things: int = 1
+    figures: dict[str, float | str] = {}  # noqa: RUF012 (nobody writes into it)
 
 
 Case = Callable[[int, Path], Outcome]
@@ -69,8 +73,82 @@ def start(
         )
 
 
-def finish(process: subprocess.Popen[str], folder: Path) -> Ended | None:
-    """How a program that `start` has started ends; None if it does not."""
+class Fork:
+    """`python -m MODULE ARGUMENTS` in a folder, with its output in out.txt and err.txt, or in one file that is named.
+
+    It is a process of its own, forked from this one, which has imported what the program needs and loaded its kernels:
+    that takes most of the time of a case. To be made before any thread; its use is that of subprocess.Popen.
+
+    Args:
+        folder: where it works.
+        output: name of the file there that takes all that it says; empty: the two above.
+        session: whether it has a session of its own.
+    """
+
+    def __init__(self, folder: Path, module: str, *arguments: str, output: str = "", session: bool = False):
+        outputs = (output, output) if output else ("out.txt", "err.txt")
+        for name in outputs:
+            (folder / name).touch()  # also of one that is killed before it does anything
+        self._process = multiprocessing.get_context("fork").Process(
+            target=_become, args=(folder, module, arguments, outputs, session)
+        )
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, failures.ENDING)
+        try:
+            self._process.start()
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, before)
+        assert self._process.pid is not None
+        self.pid = self._process.pid
+
+    def poll(self) -> int | None:
+        """The exit status, negative for a signal; None while it runs."""
+        return self._process.exitcode
+
+    def wait(self, timeout: float | None = None) -> int:
+        """The exit status, when it has ended.
+
+        Raises:
+            TimeoutExpired: it has not ended in time [s].
+        """
+        self._process.join(timeout)
+        if self._process.exitcode is None:
+            raise subprocess.TimeoutExpired(self._process.name, timeout or 0.0)
+        return self._process.exitcode
+
+    def send_signal(self, number: int) -> None:
+        """Send it a signal, if it still runs."""
+        if self.poll() is None:
+            os.kill(self.pid, number)
+
+    def kill(self) -> None:
+        """Kill it, if it still runs."""
+        self.send_signal(signal.SIGKILL)
+
+
+def _become(folder: Path, module: str, arguments: Sequence[str], outputs: tuple[str, str], session: bool) -> None:
+    """In a fork: be a program, to which signals come from now on as to one that was started."""
+    from setproctitle import setproctitle
+
+    if session:
+        os.setsid()
+    os.chdir(folder)
+    for descriptor, name in enumerate(outputs, 1):
+        file = os.open(name, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+        os.dup2(file, descriptor)
+        os.close(file)
+    # A fork of a fork drops these objects of its own, which must not close what takes their place.
+    sys.stdout = os.fdopen(1, "w", buffering=1, closefd=False)
+    sys.stderr = os.fdopen(2, "w", buffering=1, closefd=False)
+    sys.argv = [module, *arguments]
+    setproctitle(" ".join([sys.executable, "-m", module, *arguments]))
+    for number in failures.ENDING:
+        signal.signal(number, signal.default_int_handler if number == signal.SIGINT else signal.SIG_DFL)
+    failures.release_signals()
+    runpy.run_module(module, run_name="__main__", alter_sys=True)
+
+
+def finish(process: subprocess.Popen[str] | Fork, folder: Path) -> Ended | None:
+    """How a program that `start` has started ends, or a `Fork`; None if it does not."""
     try:
         status = process.wait(DEADLINE)
     except subprocess.TimeoutExpired:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import json
+import os
 import sys
 from pathlib import Path
 
@@ -11,10 +12,14 @@ from campaign.cases import adopt
 
 
 def main(probe: str, number: int, folder: Path) -> None:
-    """Do a case."""
-    adopt()
-    outcome = importlib.import_module(f"campaign.{probe}").case(number, folder)
-    print(json.dumps(outcome._asdict()))
+    """Do a case, whose programs find each other on this machine alone."""
+    module = importlib.import_module(f"campaign.{probe}")
+    if hasattr(module, "warm"):  # its programs are forks of this process, from before it has a thread
+        module.warm()
+    else:
+        adopt()
+    os.environ["ROS_AUTOMATIC_DISCOVERY_RANGE"] = "LOCALHOST"
+    print(json.dumps(module.case(number, folder)._asdict()))
 
 
 if __name__ == "__main__":

@@ -5,6 +5,7 @@ Each case runs in a process of its own, so that one that ends it is a fault, too
 
 from __future__ import annotations
 
+import importlib
 import json
 import os
 import shutil
@@ -18,7 +19,7 @@ from dataclasses import asdict, dataclass, field
 from html import escape
 from pathlib import Path
 
-from campaign.cases import Outcome
+from campaign.cases import Fork, Outcome
 from haptic_bench.recording.trial_bag import versions
 from haptic_bench.report import html
 from haptic_bench.set_up.failures import DONE, FAILED
@@ -27,6 +28,7 @@ from haptic_sim.parameters import ParameterError
 PROBES = {
     "inputs": "Files that are wrong are refused in words",
     "kills": "Processes that are killed, stopped or without memory leave a true summary, a readable bag, nothing else",
+    "robots": "Processes of a graph that moves an arm are killed: the arm stays, the hand has no force",
     "variants": "No random gain, rate, contact or link ends as done with energy that nothing explains",
     "hands": "Whatever a hand does, the guard keeps the port of any device passive",
     "ports": "Whatever is commanded and read, the guard's kernels keep the port of any device passive",
@@ -45,12 +47,15 @@ TURNS = (
     "variants",
     "kills",
     "disks",
+    "robots",
     "hands",
     "strangers",
     "kills",
     "partitions",
 )
 SOAK_EVERY = 5  # rounds of these
+WARM = ("robots",)  # probes whose cases are forks: see campaign/robots.py
+OUTPUT = "case.txt"  # in the folder of a case: what it said
 DEADLINE = 900.0  # [s] for a case: it decides nothing but a hang
 
 
@@ -85,6 +90,7 @@ def run(minutes: float, only: Sequence[str], first: int, cases: int | None, out:
         raise ParameterError([f"campaign {', '.join(unknown)}: must be of {', '.join(PROBES)}"])
     tallies = {name: Tally() for name in PROBES if not only or name in only}
     begun = time.monotonic()
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # not the end at once: a case and its page are closed
     try:
         for name in _turns(only):
             if time.monotonic() > begun + 60.0 * minutes or all(tally.cases == cases for tally in tallies.values()):
@@ -111,17 +117,12 @@ def _turns(only: Sequence[str]) -> Iterator[str]:
 def _case(name: str, tally: Tally, number: int, out: Path) -> None:
     """Do a case in a process of its own, and count it; its folder is kept if it has faults."""
     folder = Path(tempfile.mkdtemp(prefix=f"{name}-{number}-", dir=out))
-    command = [sys.executable, "-m", "campaign.one", name, str(number), str(folder)]
-    environment = {**os.environ, "ROS_AUTOMATIC_DISCOVERY_RANGE": "LOCALHOST"}
     begun = time.monotonic()
-    process = subprocess.Popen(command, env=environment, stdout=-1, stderr=-1, text=True, start_new_session=True)
+    process = _start(name, number, folder)
     try:
-        answer, errors = process.communicate(timeout=DEADLINE)
-        line = answer.strip().rpartition("\n")[2]
-        found = json.loads(line) if process.returncode == 0 else None
-        outcome = (
-            Outcome(**found) if found else Outcome("", [f"the case ended with {process.returncode}: {errors[-1500:]}"])
-        )
+        status, output = process.wait(DEADLINE), (folder / OUTPUT).read_text(errors="replace").strip()
+        found = json.loads(output.rpartition("\n")[2]) if status == 0 else None
+        outcome = Outcome(**found) if found else Outcome("", [f"the case ended with {status}: {output[-1500:]}"])
     except subprocess.TimeoutExpired:
         outcome = Outcome("", [f"the case hangs: has not ended after {DEADLINE:g} s"])
     finally:
@@ -130,11 +131,24 @@ def _case(name: str, tally: Tally, number: int, out: Path) -> None:
             process.wait()
     seconds = time.monotonic() - begun
     tally.add(number, outcome, seconds)
+    with (out / "cases.jsonl").open("a", encoding="utf-8") as file:
+        file.write(json.dumps({"probe": name, "number": number, "seconds": seconds, **outcome._asdict()}) + "\n")
     print(f"  {name} {number}: {outcome.tried} ({seconds:.1f} s)", flush=True)
     for fault in outcome.faults:
         print(f"    FAULT {fault}", flush=True)
     if not outcome.faults:
         shutil.rmtree(folder)
+
+
+def _start(name: str, number: int, folder: Path) -> subprocess.Popen[bytes] | Fork:
+    """A case as a process of its own session; of some probes a fork of this one, which has what the case needs."""
+    arguments = (name, str(number), str(folder))
+    if name in WARM:
+        importlib.import_module(f"campaign.{name}").warm()
+        return Fork(folder, "campaign.one", *arguments, output=OUTPUT, session=True)
+    with (folder / OUTPUT).open("w") as out:
+        command = [sys.executable, "-m", "campaign.one", *arguments]
+        return subprocess.Popen(command, stdout=out, stderr=out, start_new_session=True)
 
 
 def _write(tallies: dict[str, Tally], first: int, out: Path) -> None:

@@ -105,15 +105,26 @@ def variant(number: int) -> tuple[str, list[str]]:
 
 
 def given(trial: Trial, samples: Samples) -> float:
-    """What the display gave beyond what the world's energies lost [J], from motion and wrench alone."""
+    """What the display gave beyond what the world's energies lost [J], from motion and wrench alone.
+
+    A device that moves by T v+ in a tick with an impulse is semi-implicit: a mass moves by T (v- + v+)/2 then. Where
+    the controller shapes the inertia of the device, its drive has the energy of that inertia.
+    """
     names = ["", *(f"{name}_" for name in trial.experiment.hand_names)]
     stored = np.sum([samples[f"energy_{kind}"] for kind in ("kinetic", "potential", "elastic")], axis=0)
     total = np.zeros(len(samples))
     for hand in names:
         twist, wrench = samples.twist(f"{hand}hand"), samples.wrench(f"{hand}rendered")
-        moved = 0.5 * (twist[1:] + twist[:-1]) / trial.experiment.rate
+        mean = 0.5 * (twist[1:] + twist[:-1]) / trial.experiment.rate
+        moved = mean.copy()
         moved[:, :3] = np.diff(samples.group(f"{hand}hand", "px", "py", "pz"), axis=0)
+        pushed = np.abs(moved - twist[1:] / trial.experiment.rate)[:, :3].max(axis=1) < 1e-12
+        pushed &= samples["colliding"][:-1] > 0 if "colliding" in samples.names else False
+        moved[pushed] = mean[pushed]
         total[1:] += np.cumsum(np.sum(wrench[:-1] * moved, axis=1))
+        device = trial.hands[hand.removesuffix("_")].coupled_inertias.device
+        if device is not None and trial.experiment.controller.type == "impedance_shaping":
+            total -= 0.5 * (np.square(twist) @ np.repeat(device, 3))
     return float(np.max(total - np.maximum(0.0, stored[0] - stored)))
 
 
