@@ -14,16 +14,16 @@ from __future__ import annotations
 
 import math
 import struct
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from enum import IntEnum
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, ClassVar, NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
 
 from haptic_sim import definitions
 from haptic_sim.errors import HapticsError
-from haptic_sim.kernels import kernel
+from haptic_sim.kernels import bind, kernel
 from haptic_sim.msg_files import Field, definition
 from haptic_sim.packed import Packed
 
@@ -82,15 +82,10 @@ REASONS: dict[int, str] = {
 }
 """What is said of each reason for zero force."""
 
-_HANDS: dict[int, int] = {
-    Reason.NONE: HELD,
-    Reason.SCALED_TO_ZERO: HELD,
-    Reason.NO_CONTACT: HELD,
-    Reason.PASSIVE: HELD,
-    Reason.SATURATED: HELD,
-    Reason.CLUTCHED: RELEASED,
-}
+_HANDS = np.full(len(Reason), ABSENT, np.uint8)
 """The hand on an enabled device, by the reason why it renders nothing: HELD where it follows what is commanded."""
+_HANDS[[Reason.NONE, Reason.SCALED_TO_ZERO, Reason.NO_CONTACT, Reason.PASSIVE, Reason.SATURATED]] = HELD
+_HANDS[Reason.CLUTCHED] = RELEASED
 
 CONSTRAINT, CONTACT = definition("LocalConstraint").element, definition("ContactState").element
 """Elements of LocalGeometry.constraints and WorldState.contacts."""
@@ -111,7 +106,7 @@ def time_between(first: int, last: int, rate: float) -> int:
 
 
 def stamp_of(data: bytes) -> int:
-    """The stamp in the header of a serialised message [ns]."""
+    """The stamp in the header of a serialised message [ns]; of shorter bytes, which others may send, any number."""
     return int.from_bytes(data[4:8], "little", signed=True) * _NANO + int.from_bytes(data[8:12], "little")
 
 
@@ -239,7 +234,8 @@ class Message:
         self._size, self._count = end, 0
         if self._tail is not None:
             self.resize(0)
-        self.is_finite()  # loads the kernel before the first message comes
+        numbers = Packed(_Numbers(self._values, self._runs))
+        self._numbers_are_finite: Callable[[], bool] = partial(bind(_all_finite, numbers), numbers)
 
     @classmethod
     def of_layout(cls: type[AnyMessage], data: bytes, capacity: int = 0) -> AnyMessage:
@@ -338,7 +334,9 @@ class Message:
             MessageError: they are of another frame, type or length.
         """
         if isinstance(data, Message):
-            self.copy_from(data)
+            self._memory[:] = data._memory
+            if self._count != data._count:
+                self.resize(data._count)
             return
         size = self._size
         if len(data) < self._marks.size:
@@ -357,18 +355,12 @@ class Message:
                 self.resize(count)
         self._memory[4 : 4 + size] = data[4 : 4 + size]
 
-    def copy_from(self, other: Message) -> None:
-        """Take the values of a message of the same layout."""
-        self._memory[:] = other._memory
-        if self._count != other._count:
-            self.resize(other._count)
-
     def is_finite(self) -> bool:
         """Whether no value is NaN or infinite."""
         tail, count = self._mixed_tail, self._count
         if tail is not None and count and not np.isfinite(tail[:count]).all():
             return False
-        return _all_finite(self._values, self._runs)
+        return self._numbers_are_finite()
 
     def _explain(self, data: bytes, size: int) -> str:
         if len(data) >= 16:
@@ -379,8 +371,16 @@ class Message:
         return f"{self.TYPE}: {len(data)} bytes: must be {4 + size} in little-endian CDR"
 
 
+class _Numbers(NamedTuple):
+    """The numbers of a message that have to be finite."""
+
+    values: np.ndarray  # the buffer as float64
+    runs: np.ndarray  # begin and end of neighbouring fields in it, (runs, 2)
+
+
 @kernel
-def _all_finite(values, runs):
+def _all_finite(packed):
+    values, runs = packed.arrays.values, packed.arrays.runs
     finite = True
     for run in range(runs.shape[0]):
         for i in range(runs[run, 0], runs[run, 1]):
@@ -477,11 +477,14 @@ class DeviceCommand(definitions.DeviceCommand, Message):
 
 
 class ToolCommand(definitions.ToolCommand, Message):
+    _fill_hand: Callable[..., object] | None = None  # compiled for the messages that come
+
     def set_hand(self, device: DeviceState) -> None:
         """Say of the hand what the state of its device says; what that leaves open is ABSENT."""
-        state, own = device._scalars, self._scalars  # without the properties: this is done in each tick
-        own["hand"][0] = _HANDS.get(state["reason"][0], ABSENT) if state["state"][0] == ENABLED else ABSENT
-        own["hand_age"][0] = state["reading_age"][0]
+        given = device.packed, self.packed
+        if self._fill_hand is None:
+            self._fill_hand = bind(_fill_hand, *given)
+        self._fill_hand(*given)
 
 
 class ToolState(definitions.ToolState, Message):
@@ -509,6 +512,15 @@ class OperatorEvent(definitions.OperatorEvent, Message):
 
 
 RelayPacket: TypeAlias = ForwardPacket | BackwardPacket
+
+
+@kernel
+def _fill_hand(device, command):
+    """Fill in what a ToolCommand says of the hand, from a DeviceState; both are packed."""
+    device, command = device.arrays, command.arrays
+    known = device.state[0] == ENABLED and device.reason[0] < _HANDS.size
+    command.hand[0] = _HANDS[device.reason[0]] if known else ABSENT
+    command.hand_age[0] = device.reading_age[0]
 
 
 @kernel

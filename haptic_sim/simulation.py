@@ -622,6 +622,8 @@ class World:
 
         kinetic + potential + elastic = their sum at the start + injected - damping - friction - impact + numerical
 
+        from the first step on; before it all are zero.
+
         Of a MuJoCo scene: kinetic and potential, at the beginning of MuJoCo's last step.
         """
         return self._core.energy

@@ -291,7 +291,10 @@ def _act_passively(packed, count, period):
     if some:
         _act_implicitly(packed, count, period, start, m.implicitly, rubs)
         _friction_and_gains(packed, count, period, rubs)
-    if rubs and m.gains[1].max() > 0.0 and not keep_friction_passive(packed, count, period):
+    damps = False  # not `max() > 0`: of that Numba's own code is kept, which imports SciPy to be loaded
+    for g in range(m.gains.shape[1]):
+        damps = damps or m.gains[1, g] > 0.0
+    if rubs and damps and not keep_friction_passive(packed, count, period):
         _act_implicitly(packed, count, period, start, m.again, False)
         _friction_and_gains(packed, count, period, rubs)
         keep_friction_passive(packed, count, period)

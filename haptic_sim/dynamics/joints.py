@@ -419,7 +419,10 @@ def find_laws(joints, body, period, u):
     assemble_joints(joints, body)
     to_velocity(body.L, body.start, body.size, u, joints.v)
     _find_bounds(joints, body.v, joints.v, period)
-    return _IMMOBILE * joints.mobility.max()
+    largest = 0.0
+    for k in range(joints.mobility.shape[0]):  # of `max()` Numba's own code is kept, which imports SciPy to be loaded
+        largest = max(largest, joints.mobility[k])
+    return _IMMOBILE * largest
 
 
 @kernel

@@ -178,28 +178,23 @@ def _slopes(t):
     return -0.5 * s * s, 0.5 * t * (3.0 * t - 4.0), -0.5 * s * (3.0 * s - 4.0), 0.5 * t * t
 
 
-H = TypeVar("H", bound="HeightMapParameters")
+T = TypeVar("T", bound="ImageFileParameters")
 
 
-class HeightMapParameters(TextureParameters):
+class ImageFileParameters(TextureParameters):
     """Parameters of a texture from a gray image: black is 2 A deep, white is the surface."""
 
     path: str = quantity(
         description="Height map: a PNG or PGM file in gray, of 8 or 16 bits, or an array of NumPy (NPY), in the "
         "working directory or in the experiment's folder"
     )
-    pixel: float = quantity(unit="m", description="Size of a pixel on the shape", ge=1e-6, le=1.0)
-    repeats: bool = quantity(
-        True, description="Whether the image is repeated over the shape; otherwise its edge goes on. Its centre is at "
-        "the origin of the shape"
-    )  # fmt: skip
     _pixels: np.ndarray | None = PrivateAttr(None)
 
-    def placed(self: H, absolute: Callable[[str], str]) -> H:
+    def placed(self: T, absolute: Callable[[str], str]) -> T:
         """The same with a path that holds everywhere, as `absolute` makes it."""
         return self.model_copy(update={"path": absolute(self.path)})
 
-    def loaded(self: H, locate: Callable[[str], Path]) -> H:
+    def loaded(self: T, locate: Callable[[str], Path]) -> T:
         """The same with the pixels of its file; `locate` returns where that is.
 
         Raises:
@@ -223,6 +218,16 @@ class HeightMapParameters(TextureParameters):
         if self._pixels is None:
             raise TypeError("a height map needs its file: see `loaded`")
         return np.asarray(self.depth * (self._pixels - 1.0))
+
+
+class HeightMapParameters(ImageFileParameters):
+    """Parameters of a height map that is projected onto a shape."""
+
+    pixel: float = quantity(unit="m", description="Size of a pixel on the shape", ge=1e-6, le=1.0)
+    repeats: bool = quantity(
+        True, description="Whether the image is repeated over the shape; otherwise its edge goes on. Its centre is at "
+        "the origin of the shape"
+    )  # fmt: skip
 
     @property
     def largest_slope(self) -> float:

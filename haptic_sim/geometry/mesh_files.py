@@ -10,6 +10,7 @@ from __future__ import annotations
 import io
 import json
 import struct
+import warnings
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -28,6 +29,7 @@ KINDS = {".stl": "STL", ".obj": "OBJ", ".ply": "PLY", ".off": "OFF", ".gltf": "g
 """Kinds of files by their endings."""
 MOST_TRIANGLES_READ = 2_000_000
 MOST_PARTS_READ = 10_000  # instances of meshes in a file, each of which takes a parser as long as hundreds of triangles
+LARGEST_COORDINATE = 1000.0  # of an image; more is no coordinate, and loses digits
 _BEGINNINGS = {
     b"\x89PNG": "a PNG picture",
     b"\xff\xd8\xff": "a JPEG picture",
@@ -62,6 +64,66 @@ def read_mesh(path: Path, scale: tuple[float, float, float] = (1.0, 1.0, 1.0)) -
     Raises:
         MeshError: missing, of another kind, not a mesh, too large, empty or not finite.
     """
+    found, mesh = _parsed(path)
+    check_count(len(mesh.faces))
+    mirrored = np.prod(np.sign(scale)) < 0.0
+    return merged(mesh.vertices * (np.asarray(scale) * _unit(found)), mesh.faces[:, ::-1] if mirrored else mesh.faces)
+
+
+def read_coordinates(path: Path, scale: tuple[float, float, float] = (1.0, 1.0, 1.0)) -> tuple[np.ndarray, np.ndarray]:
+    """The triangles of a mesh with the coordinates of an image (UV).
+
+    Of OBJ files `vt`, of glTF files TEXCOORD_0, of PLY files texture_u and texture_v, u and v, or s and t of vertices,
+    or texcoord of faces, and of DAE files TEXCOORD of primitives with a material.
+
+    Args:
+        path: a file of one of KINDS.
+        scale: factors along x, y and z; to metres.
+
+    Returns:
+        Corners of the triangles [m] (n, 3, 3), and their coordinates (n, 3, 2), (0, 0) on the left below in the image.
+
+    Raises:
+        MeshError: as `read_mesh`, or without coordinates in a part, or with some that are not finite or too large.
+    """
+    found, _ = _parsed(path, coordinates=True)
+    corners, uv, without, triangles = [], [], 0, 0
+    for node in found.graph.nodes_geometry:
+        X, name = found.graph[node]
+        mesh = found.geometry[name]
+        given = getattr(mesh.visual, "uv", None)
+        triangles += len(mesh.faces)
+        if given is None or np.ndim(given) != 2 or len(given) != len(mesh.vertices) or np.shape(given)[1] < 2:
+            without += len(mesh.faces)
+            continue
+        corners.append((mesh.vertices @ X[:3, :3].T + X[:3, 3])[mesh.faces])
+        uv.append(np.asarray(given, float)[mesh.faces, :2])
+    check_count(triangles)
+    if without:
+        raise MeshError(
+            f"lacks coordinates of an image (UV) in parts with {without} of its {triangles} triangles: unwrap it and "
+            "export it with them as OBJ, glTF or PLY, with Blender for example, or use type: triaxial, which needs none"
+        )
+    x, at = np.concatenate(corners) * (np.asarray(scale) * _unit(found)), np.concatenate(uv)
+    if not np.all(np.isfinite(x)):
+        raise MeshError("has vertices that are not finite")
+    if not np.all(np.isfinite(at)):
+        count = int((~np.isfinite(at)).any(axis=2).sum())
+        raise MeshError(f"has coordinates of an image that are not finite at {count} corners; unwrap it again")
+    if np.abs(at).max() > LARGEST_COORDINATE:
+        raise MeshError(
+            f"has coordinates of an image up to {np.abs(at).max():g}: must be from -{LARGEST_COORDINATE:g} to "
+            f"{LARGEST_COORDINATE:g}; from 0 to 1 is the image once. Divide them by its size, if they are in pixels"
+        )
+    return x, at
+
+
+def _parsed(path: Path, *, coordinates: bool = False) -> tuple[Any, trimesh.Trimesh]:
+    """A file as a scene of trimesh, and all of that as one mesh.
+
+    Raises:
+        MeshError: missing, of another kind, not a mesh, too large or empty.
+    """
     import trimesh
 
     if path.suffix.lower() not in KINDS:
@@ -75,21 +137,21 @@ def read_mesh(path: Path, scale: tuple[float, float, float] = (1.0, 1.0, 1.0)) -
     _check_size(content, path.suffix.lower())
     beside: dict[str, bytes] = {}
     if KINDS[path.suffix.lower()] == "glTF":
-        content, beside = _plain_gltf(content, path)
+        content, beside = _plain_gltf(content, path, coordinates=coordinates)
     try:
-        found = trimesh.load_scene(
-            io.BytesIO(content), file_type=kind, resolver=beside, process=False, **_options(kind)
-        )
-        mesh = found.to_mesh()
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", RuntimeWarning)  # of coordinates that are missing or not finite
+            found = trimesh.load_scene(
+                io.BytesIO(content), file_type=kind, resolver=beside, process=False, **_options(kind, coordinates)
+            )
+            mesh = found.to_mesh()
     except ImportError as error:
         raise MeshError(f"cannot be read: {error.name} is missing; run pip install pycollada") from error
     except Exception as error:  # the parsers of trimesh's formats raise whatever they stumble over
         raise MeshError(f"cannot be read as a mesh: {_first_line(error)}") from error
     if not isinstance(mesh, trimesh.Trimesh) or len(mesh.faces) == 0:
         raise MeshError("cannot be read as a mesh: it has no triangles")
-    check_count(len(mesh.faces))
-    mirrored = np.prod(np.sign(scale)) < 0.0
-    return merged(mesh.vertices * (np.asarray(scale) * _unit(found)), mesh.faces[:, ::-1] if mirrored else mesh.faces)
+    return found, mesh
 
 
 def merged(vertices: np.ndarray, faces: np.ndarray) -> trimesh.Trimesh:
@@ -175,9 +237,9 @@ def _first_line(error: Exception) -> str:
     return inputs.shown(str(error).splitlines()[0] if str(error) else repr(error))
 
 
-def _options(kind: str) -> dict[str, Any]:
-    """What the parser of a kind is asked for."""
-    return {"skip_materials": True, "maintain_order": True} if kind == "obj" else {}
+def _options(kind: str, coordinates: bool) -> dict[str, Any]:
+    """What the parser of a kind is asked for; where it keeps their order, vertices are not split at seams."""
+    return {"skip_materials": True, "maintain_order": not coordinates} if kind == "obj" else {}
 
 
 def _unit(scene: Any) -> float:
@@ -214,8 +276,10 @@ def _check_stl(content: bytes) -> None:
         )
 
 
-def _plain_gltf(content: bytes, path: Path) -> tuple[bytes, dict[str, bytes]]:
+def _plain_gltf(content: bytes, path: Path, *, coordinates: bool = False) -> tuple[bytes, dict[str, bytes]]:
     """A glTF file without materials and pictures, and the buffers beside it that it names, by name.
+
+    trimesh reads coordinates of an image only of what has a material: with `coordinates` all have an empty one.
 
     Raises:
         MeshError: malformed, compressed, or with a buffer that is elsewhere or too large.
@@ -256,6 +320,10 @@ def _plain_gltf(content: bytes, path: Path) -> tuple[bytes, dict[str, bytes]]:
         for primitive in mesh.get("primitives", []) if isinstance(mesh, dict) else []:
             if isinstance(primitive, dict):
                 primitive.pop("material", None)
+                if coordinates:
+                    primitive["material"] = 0
+    if coordinates:
+        tree["materials"] = [{}]
     text = json.dumps(tree).encode()
     if not binary:
         return text, beside

@@ -6,6 +6,7 @@ with meshes.
 
 from __future__ import annotations
 
+import contextlib
 import re
 import time
 from collections.abc import Mapping
@@ -238,8 +239,10 @@ def _decomposed(mesh: trimesh.Trimesh, error: float | None) -> Taken:
 def _with_field(mesh: trimesh.Trimesh, error: float | None, points: Points) -> Taken:
     """A mesh as its signed distance field, which is kept; its holes are closed."""
     check_count(len(mesh.faces))
+    with np.errstate(divide="ignore", invalid="ignore"):  # trimesh divides by a volume of 0, which `mesh_mass` refuses
+        mesh, turned = _turned(mesh)
+        mass = mesh_mass(mesh)
     vertices, faces = _arrays(mesh)
-    mass = mesh_mass(mesh)
 
     def build() -> Mapping[str, np.ndarray]:
         start = time.perf_counter()
@@ -248,8 +251,17 @@ def _with_field(mesh: trimesh.Trimesh, error: float | None, points: Points) -> T
 
     found, was_kept = kept("fields", digest_of(vertices, faces, error, points, FIELD_FORMAT), build)
     field = field_of(found)
-    notes = _questions(float(np.ptp(vertices, axis=0).max()))
+    notes = (*turned, *_questions(float(np.ptp(vertices, axis=0).max())))
     return Taken("field", (), mass, vertices, faces, field.error, float(found["seconds"]), was_kept, notes, field)
+
+
+def _turned(mesh: trimesh.Trimesh) -> tuple[trimesh.Trimesh, tuple[str, ...]]:
+    """A mesh, its triangles turned outwards if it is closed, and what was changed; of an open one this is not known."""
+    if not mesh.is_watertight or (mesh.is_winding_consistent and mesh.volume > 0.0):
+        return mesh, ()
+    with contextlib.suppress(MeshError):  # shells of which it is not clear what is solid: winding numbers tell
+        return soundness.mended(mesh)
+    return mesh, ()
 
 
 def _mass_of(mesh: trimesh.Trimesh) -> Mass:
@@ -375,6 +387,8 @@ def mesh_mass(mesh: trimesh.Trimesh) -> Mass:
     properties = trimesh.Trimesh(vertices, triangles, process=False).mass_properties
     if not properties.volume > FLAT * _diagonal(mesh.vertices) ** 3:
         raise MeshError("has no volume, or its triangles face inwards")
+    if not np.linalg.eigvalsh(properties.inertia)[0] > 0.0:
+        raise MeshError("has triangles that face inwards and others that face outwards: its inertia is not positive")
     return float(properties.volume), np.array(properties.center_mass), np.array(properties.inertia)
 
 

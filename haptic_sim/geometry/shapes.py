@@ -15,10 +15,10 @@ from pydantic import AfterValidator, Field, create_model, model_validator
 from haptic_sim.geometry.fields.distances import FieldError
 from haptic_sim.geometry.fields.field import SolidField, triangles_of
 from haptic_sim.geometry.generate import SHAPES, numbers_of
-from haptic_sim.geometry.mesh_files import MeshError, merged, read_mesh
+from haptic_sim.geometry.mesh_files import MeshError, merged, read_coordinates, read_mesh
 from haptic_sim.geometry.meshes import As, Points, Taken, remedy, take
 from haptic_sim.geometry.sampling import on_sphere, spread
-from haptic_sim.geometry.textures import AnyTextureParameters, NoTextureParameters
+from haptic_sim.geometry.textures import AnyTextureParameters, Coordinates, NoTextureParameters, TextureError
 from haptic_sim.parameters import Parameters, _positive, did_you_mean, quantity
 from haptic_sim.rotations import from_roll_pitch_yaw
 
@@ -319,6 +319,23 @@ def _surface_of(geometry: coal.CollisionGeometry) -> tuple[np.ndarray, np.ndarra
     a, b, c = np.moveaxis(vertices[triangles[chosen]], 1, 0)
     normals = np.cross(b - a, c - a)
     return points, normals / np.linalg.norm(normals, axis=1, keepdims=True)
+
+
+def coordinates_of(shape: AnyShapeParameters, folder: Path) -> Coordinates:
+    """Coordinates of an image (UV) of a mesh; `folder` is where its path starts from.
+
+    Raises:
+        TextureError: it has none, or they cannot be used; the text goes after the key of the texture.
+    """
+    if not isinstance(shape, MeshParameters):
+        raise TextureError(
+            f": a shape of the type {shape.type} has no coordinates of an image, which only meshes from files have; "
+            "use type: triaxial, which needs none"
+        )
+    try:
+        return Coordinates(*read_coordinates(locate(shape.path, folder), shape.scale))
+    except MeshError as error:
+        raise TextureError(f": {locate(shape.path, folder)} {error}") from error
 
 
 def locate(path: str, folder: Path) -> Path:

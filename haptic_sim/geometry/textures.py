@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, NamedTuple
 
@@ -57,6 +58,32 @@ class TextureAnswer(NamedTuple):
     gradient: np.ndarray = array("gradient of the height by the position", 3)
 
 
+class Coordinates(NamedTuple):
+    """Triangles of a mesh with the coordinates of an image (UV), which may differ where two triangles meet.
+
+    Attributes:
+        corners: of each triangle [m], in the axes of the shape, (n, 3, 3).
+        uv: of its corners, from (0, 0) on the left below to (1, 1) on the right on top of the image, (n, 3, 2).
+    """
+
+    corners: np.ndarray
+    uv: np.ndarray
+
+
+@dataclass(frozen=True)
+class Surface:
+    """What a texture may ask of the shape that it is on; it is made when it is asked for.
+
+    Attributes:
+        points: returns points on the surface [m], and its outward unit normals there, (n, 3) each, in the axes of the
+            shape.
+        coordinates: returns the coordinates of the mesh; raises TextureError where there are none.
+    """
+
+    points: Callable[[], tuple[np.ndarray, np.ndarray]]
+    coordinates: Callable[[], Coordinates]
+
+
 class SurfaceParameters(Part):
     """Parameters of the surface of a shape."""
 
@@ -72,12 +99,8 @@ class SurfaceParameters(Part):
         """
         return self
 
-    def fitted(self, surface: Callable[[], tuple[np.ndarray, np.ndarray]]) -> SurfaceParameters:
+    def fitted(self, surface: Surface) -> SurfaceParameters:
         """The same for the shape that it is on.
-
-        Args:
-            surface: returns points on the surface of the shape [m], and its outward unit normals there, (n, 3) each,
-                in the axes of the shape.
 
         Raises:
             TextureError: it cannot be on this shape; the text goes after the key of the texture.

@@ -27,20 +27,25 @@ differences of the coefficients bound. The gradient is continuous, the curvature
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from typing import Any, ClassVar, Literal
 
 import numpy as np
 from pydantic import PrivateAttr
 
 from haptic_sim.geometry.height_maps import HeightMapParameters, spline
-from haptic_sim.geometry.textures import TextureError
+from haptic_sim.geometry.node_splines import (
+    derivative_bounds,
+    first_node,
+    nodes_around,
+    spacing_for,
+    spline_over,
+)
+from haptic_sim.geometry.textures import Surface, TextureError
 from haptic_sim.kernels import kernel
 from haptic_sim.parameters import quantity
 
 PARTS = 16  # of the extent of a shape, over which weights are blended if nothing else is said
 MOST_NODES = 1 << 18
-AROUND = 2  # nodes beyond the shape
 POWER = 4  # of the parts of a normal
 _HEAD = 11  # numbers of the law before the weights
 
@@ -54,26 +59,10 @@ def blended(place, keys, answer):
         return
     nodes = int(keys[5]), int(keys[6]), int(keys[7])
     p, q, r = (x[0] - keys[8]) / spacing, (x[1] - keys[9]) / spacing, (x[2] - keys[10]) / spacing
-    p, q, r = _within(p, nodes[0]), _within(q, nodes[1]), _within(r, nodes[2])
-    i, j, k = math.floor(p + 0.5), math.floor(q + 0.5), math.floor(r + 0.5)
-    b, c, d = _weights(p - i), _weights(q - j), _weights(r - k)
-    db, dc, dd = _slopes(p - i), _slopes(q - j), _slopes(r - k)
     first = _HEAD + 3 * nodes[0] * nodes[1] * nodes[2]
     height = g0 = g1 = g2 = 0.0
     for axis in range(3):
-        w = w0 = w1 = w2 = 0.0
-        for a in range(3):
-            for m in range(3):
-                at = (_node(i + a - 1, nodes[0]) * nodes[1] + _node(j + m - 1, nodes[1])) * nodes[2]
-                value = slope = 0.0
-                for n in range(3):
-                    part = keys[_HEAD + 3 * (at + _node(k + n - 1, nodes[2])) + axis]
-                    value += d[n] * part
-                    slope += dd[n] * part
-                w += b[a] * c[m] * value
-                w0 += db[a] * c[m] * value
-                w1 += b[a] * dc[m] * value
-                w2 += b[a] * c[m] * slope
+        w, w0, w1, w2 = spline_over(keys, _HEAD + axis, 3, nodes, p, q, r)
         if w == 0.0 and w0 == 0.0 and w1 == 0.0 and w2 == 0.0:
             continue
         right, up = 1 if axis == 0 else 0, 1 if axis == 2 else 2
@@ -88,36 +77,6 @@ def blended(place, keys, answer):
         g2 += to_up if up == 2 else 0.0
     answer.height[0] = height
     answer.gradient[0], answer.gradient[1], answer.gradient[2] = g0, g1, g2
-
-
-@kernel
-def _within(p, nodes):
-    """A place in nodes, not so far outside that it would not be a number of a node; there nothing changes."""
-    return min(max(p, -2.0), nodes + 1.0)
-
-
-@kernel
-def _node(i, count):
-    """The node that stands for number i along an axis."""
-    return min(max(i, 0), count - 1)
-
-
-@kernel
-def _weights(t):
-    """Quadratic B-splines of the three nodes around a place, t from -1/2 to 1/2 behind the second."""
-    return 0.5 * (0.5 - t) * (0.5 - t), 0.75 - t * t, 0.5 * (0.5 + t) * (0.5 + t)
-
-
-@kernel
-def _slopes(t):
-    """Their derivatives by t."""
-    return t - 0.5, -2.0 * t, t + 0.5
-
-
-def _nodes(extent: np.ndarray, spacing: float) -> np.ndarray:
-    """Numbers of nodes along the axes around a box of this extent [m], (3,)."""
-    found: np.ndarray = np.ceil(extent / spacing) + 1.0 + 2.0 * AROUND
-    return found
 
 
 class TriaxialParameters(HeightMapParameters):
@@ -137,30 +96,28 @@ class TriaxialParameters(HeightMapParameters):
     _first: np.ndarray = PrivateAttr(np.zeros(3))  # place of the first node [m]
     _spacing: float = PrivateAttr(1.0)  # [m]
 
-    def fitted(self, surface: Callable[[], tuple[np.ndarray, np.ndarray]]) -> TriaxialParameters:
-        """The same with weights for a surface, of which `surface` returns points [m] and unit normals, (n, 3) each.
+    def fitted(self, surface: Surface) -> TriaxialParameters:
+        """The same with weights for a surface.
 
         Raises:
             TextureError: it would need too many nodes.
         """
         from scipy.spatial import cKDTree
 
-        points, normals = surface()
+        points, normals = surface.points()
         low, high = points.min(axis=0), points.max(axis=0)
         largest = float((high - low).max())
         spacing = self.blend if self.blend is not None else largest / PARTS or 1.0
-        counts = _nodes(high - low, spacing)
+        counts = nodes_around(high - low, spacing)
         if not counts.prod() <= MOST_NODES:
-            would = spacing
-            while not _nodes(high - low, would).prod() <= MOST_NODES:
-                would *= 1.1
+            would = spacing_for(high - low, spacing, MOST_NODES)
             raise TextureError(
                 f".blend = {spacing:g} m: needs {counts.prod():.3g} nodes around the shape, and may need {MOST_NODES} "
                 f"at most; set it to {1.1 * would:.2g} m"
             )
         taken = self.model_copy()
         taken._spacing = float(spacing)
-        taken._first = 0.5 * (low + high) - 0.5 * (counts - 1.0) * spacing
+        taken._first = first_node(low, high, spacing)
         axes = [taken._first[i] + spacing * np.arange(int(counts[i])) for i in range(3)]
         places = np.stack(np.meshgrid(*axes, indexing="ij"), axis=-1)
         nearest = cKDTree(points).query(places.reshape(-1, 3))[1]
@@ -198,12 +155,6 @@ class TriaxialParameters(HeightMapParameters):
 
     def _bounds(self) -> tuple[float, float]:
         """W1 [1/m] and W2 [1/m^2] at most."""
-        weights, first, second = self.weights, 0.0, 0.0
-        for axis in range(3):
-            steps = [np.diff(weights[..., axis], axis=k) for k in range(3)]
-            largest = [float(np.abs(one).max(initial=0.0)) for one in steps]
-            first += math.hypot(*largest)
-            straight = max(float(np.abs(np.diff(one, axis=k)).max(initial=0.0)) for k, one in enumerate(steps))
-            mixed = [float(np.abs(np.diff(steps[k], axis=m)).max(initial=0.0)) for k, m in ((0, 1), (0, 2), (1, 2))]
-            second += straight + max(mixed[0] + mixed[1], mixed[0] + mixed[2], mixed[1] + mixed[2])
+        bounds = [derivative_bounds(self.weights[..., axis]) for axis in range(3)]
+        first, second = (sum(each) for each in zip(*bounds, strict=True))
         return first / self._spacing, second / self._spacing**2

@@ -30,6 +30,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numba
+from llvmlite import ir
 from numba.core import cgutils, types
 from numba.extending import intrinsic
 
@@ -126,3 +127,27 @@ def call_at(address: int, *arguments: Any) -> None:
 
 if not IN_PYTHON:
     call_at = _call_compiled  # type: ignore[assignment]  # as kernels call it
+
+
+def prefetch(array: Any, index: int) -> None:
+    """Have the processor fetch an element of an array into its cache, from a kernel: later reads take less time."""
+
+
+def _fetch(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+    """Code of a prefetch (LLVM Language Reference, llvm.prefetch)."""
+    array = context.make_array(signature.args[0])(context, builder, arguments[0])
+    place = builder.bitcast(builder.gep(array.data, [arguments[1]]), cgutils.voidptr_t)
+    number = cgutils.int32_t
+    kinds = ir.FunctionType(ir.VoidType(), [cgutils.voidptr_t, number, number, number])
+    fetch = builder.module.declare_intrinsic("llvm.prefetch", [cgutils.voidptr_t], kinds)
+    builder.call(fetch, [place, *map(number, (0, 3, 1))])  # to read, into all caches, data
+    return context.get_dummy_value()
+
+
+@intrinsic
+def _prefetch_compiled(typing, array, index):
+    return types.void(array, types.intp), _fetch
+
+
+if not IN_PYTHON:
+    prefetch = _prefetch_compiled  # type: ignore[assignment]  # as kernels call it

@@ -20,6 +20,7 @@ import re
 import sys
 import warnings
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -108,7 +109,7 @@ class KernelCache:
 
     def load(self, signature: Any, context: Any) -> Any:
         """The compiled version for a signature; None if there is none, or if its file cannot be used."""
-        rtsys.initialize(context)  # all that compiled code needs; what the compiler needs takes 0.2 s to import
+        _initialise(context)
         path = self._path(signature, context.codegen())
         try:
             content = cache_folder.read(path) if path else b""
@@ -186,10 +187,10 @@ class KernelCache:
         """Digest of what the version for types of arguments is compiled from; empty if it is not known."""
         try:
             stamp = digest.stamp_of(self._kernel)
-            key = [*map(digest.of_type, arguments), codegen.magic_tuple(), _TOOLS]
+            key = ", ".join([*map(_shown_type, arguments), _shown_tools(codegen)])
         except digest.Unknown:
             return ""
-        return f"{stamp[:24]}{digest.hashed(repr(key))[:24]}"
+        return stamp[:24] + digest.hashed(f"[{key}]")[:24]
 
     def _path(self, signature: Any, codegen: Any) -> Path | None:
         """Where the version for a signature is, or will be; None if it cannot be kept."""
@@ -243,6 +244,23 @@ class KernelCache:
         for path in kept:
             if path.name.split("-")[-2] in old:
                 path.unlink(missing_ok=True)
+
+
+@cache
+def _initialise(context: Any) -> None:
+    """Load all that compiled code needs; what the compiler needs takes 0.2 s to import."""
+    rtsys.initialize(context)
+
+
+@cache
+def _shown_type(kind: Any) -> str:
+    return repr(digest.of_type(kind))
+
+
+@cache
+def _shown_tools(codegen: Any) -> str:
+    """What compiles, and for which processor: LLVM takes long to find that out."""
+    return f"{codegen.magic_tuple()!r}, {_TOOLS!r}"
 
 
 def _can_be_kept(library: Any) -> bool:

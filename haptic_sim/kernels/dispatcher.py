@@ -168,9 +168,11 @@ class KernelLibrary(JITCodeLibrary):
         links = (self.link,) if self.link else self.links
         if not links:
             return self.copy()
-        module = _jumps(links, self.codegen)
-        if not self.link:
-            module.link_in(self.copy(), preserve=True)
+        jumps = _jumps(links, self.codegen)
+        if self.link:
+            return jumps
+        module = self.copy().clone()
+        module.link_in(jumps)  # LLVM takes over what the module calls: not the other way round, where nothing is called
         return module
 
 

@@ -53,6 +53,10 @@ class EnvironmentNode(ToolNode):
                 module, name = engine.split(":")
                 self._link = getattr(importlib.import_module(module), name)(self, self.core)
 
+    def prepared(self) -> bool:
+        """Whether this node can start the trial: what an engine connects it with is there, or has been awaited."""
+        return super().prepared() and (self._link is None or self._link.prepared())
+
     def on_cleanup(self, state: LifecycleState) -> TransitionCallbackReturn:
         """Close what connects an engine with other programs."""
         if self._link is not None:
@@ -89,6 +93,11 @@ class EnvironmentNode(ToolNode):
     def idle(self) -> bool:
         """Called every 10 ms until it returns True: nothing is left to do before the first tick."""
         return self.asynchronous or super().idle()
+
+    def raise_priority(self) -> None:
+        """Work with the servo threads, where this node answers them; a survey is made beside them."""
+        if not self.asynchronous:
+            super().raise_priority()
 
     def serve(self) -> None:
         """The servo thread's work; in realtime a surveyor surveys the latest state at its own rate."""
@@ -156,7 +165,7 @@ class EnvironmentNode(ToolNode):
             self.join(tick)
         if realtime and not name and command.tick >= expected:
             self.step_up_to(command.tick)
-        command.copy_from(received)
+        command.load(received)
         if all(one.tick >= tick for one in self._commands.values()):
             self.step_up_to(tick)
 

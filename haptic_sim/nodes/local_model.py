@@ -106,7 +106,7 @@ class LocalModelNode(ToolNode):
     def _receive_latest(self, topic: str, data: bytes | Message) -> None:
         """In realtime: the latest update acts from the next command on."""
         if topic == "tool_command":
-            if self.config.endless and not self._is_surrounded(data):
+            if self.endless and not self._is_surrounded(data):
                 return
             if self._updated > self._used:
                 self._used = self._updated
@@ -121,7 +121,7 @@ class LocalModelNode(ToolNode):
             raise MessageError(f"local_geometry {received.tick}: is of the past, after {self._updated}")
         if not received.is_finite():
             raise MessageError(f"local_geometry {received.tick}: not finite")
-        self._geometry.copy_from(received)
+        self._geometry.load(received)
         self._updated = received.tick
 
 

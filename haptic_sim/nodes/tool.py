@@ -99,6 +99,7 @@ class ToolNode(ServoNode):
         self._worlds = WorldStates(core.observer, every, self.config.rate, partial(self.send, "world_state"))
         self._worlds.warm_up()
         self._concluded = -1  # the last tick whose world state was sent, where it has one
+        core.prepare()  # which takes longest for the first tick: kernels are bound to their arrays
 
     def standard_topics(self, rate: float, reliable: bool) -> WorldTopics | None:
         """The topics of standard messages that this node has; None: none."""
@@ -140,7 +141,7 @@ class ToolNode(ServoNode):
 
     def is_away(self, tick: int) -> bool:
         """Whether the command of a tick comes to a tool that has had none for long, or is new."""
-        return bool(self.config.endless and tick - self.next_tick() >= self.config.gap)
+        return bool(self.endless and tick - self.next_tick() >= self.config.gap)
 
     def look_ahead(self) -> None:
         """Do what the next tick needs and does not depend on its messages; called when a tick has been answered."""
@@ -177,7 +178,7 @@ class ToolNode(ServoNode):
             if tick > first:
                 self.look_ahead()
             self.core.step(self._command, self._state)
-            if self.config.endless and not math.isfinite(self._state.kinetic_energy):
+            if self.endless and not math.isfinite(self._state.kinetic_energy):
                 raise ServoError(f"the tool has diverged: its kinetic energy is not finite in tick {tick}")
             self.send_states()
         if self.transport.composition is None:  # which does so when the driver has the answer

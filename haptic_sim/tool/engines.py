@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Annotated, Any, ClassVar, Literal, NamedTuple
 
@@ -18,7 +19,7 @@ from haptic_sim.contact.sleeping import NEVER, Sleep
 from haptic_sim.dynamics.multibody import coordinate_names
 from haptic_sim.parameters import ParameterError
 from haptic_sim.parts import Kind, Part
-from haptic_sim.scenes import SceneParameters
+from haptic_sim.scenes import ModelSource, SceneParameters
 from haptic_sim.tool.environment import Environment
 from haptic_sim.tool.mujoco_simulation import MujocoSimulator
 from haptic_sim.tool.mujoco_surroundings import MujocoSurroundings
@@ -87,6 +88,25 @@ class SurroundingsContext(NamedTuple):
     wrench: bool
 
 
+class Link(NamedTuple):
+    """A body that an engine has beside those of the scene, for a view.
+
+    Attributes:
+        name: in a world state.
+        pose: in the world at the start (7,) [m, quat_xyzw].
+        origin, ends: points that a stick connects each, in its axes (3,), (N, 3) [m].
+        radius: of these sticks [m].
+        frames: axes of the links of the engine's file that it carries, in its own (4, 4), by their names.
+    """
+
+    name: str
+    pose: np.ndarray
+    origin: np.ndarray
+    ends: np.ndarray
+    radius: float
+    frames: Mapping[str, np.ndarray]
+
+
 class EngineParameters(Part):
     """Parameters of an engine that simulates a world."""
 
@@ -102,6 +122,8 @@ class EngineParameters(Part):
     """Whether a program can advance the worlds that it simulates: it has `simulator`."""
     ONE_HAND: ClassVar[bool] = True
     """Whether the tool is all that can be held: there are no further hands, and a pointer drags no other body."""
+    CONTACT: ClassVar[bool] = True
+    """Whether `environment.method` decides what contacts do."""
     FIELDS: ClassVar[bool] = False
     """Whether the fields of a scene act in the worlds that it simulates."""
     TEXTURES: ClassVar[bool] = False
@@ -121,6 +143,18 @@ class EngineParameters(Part):
     def surroundings(self, context: SurroundingsContext) -> Surroundings:
         """What a local model is fed by."""
         raise TypeError(f"{type(self).__name__}: does not survey for a local model")
+
+    def links(self) -> tuple[Link, ...]:
+        """Bodies that its world states have beside those of the scene, after them.
+
+        Raises:
+            ParameterError: a file is no longer there.
+        """
+        return ()
+
+    def link_files(self) -> Mapping[str, ModelSource]:
+        """Files in which these bodies may have visual meshes."""
+        return {}
 
     def compiled(self, scene: SceneParameters) -> tuple[Any, Any] | None:
         """MuJoCo's model and data of a scene at its start, which a view draws; None: the view draws the world.

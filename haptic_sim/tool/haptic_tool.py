@@ -100,7 +100,7 @@ class HapticTool:
         self._found.stamp(tick, tick_time(tick, self._rate))
         self._found.step += 1
         with self._lock:
-            self._known.copy_from(self._found)
+            self._known.load(self._found)
             self._fresh = True
 
     def advance(self, wrench: ArrayLike) -> ToolState:

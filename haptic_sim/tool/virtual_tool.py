@@ -263,8 +263,10 @@ class VirtualTool:
         self.hand.refresh()
 
     def tool_state(self) -> ToolState:
-        """A message for this tool, holding the initial state (tick -1)."""
-        return self._initial_state(self._packed)
+        """A message for this tool, holding the initial state (tick -1); steps that fill it are prepared."""
+        state = self._initial_state(self._packed)
+        self._bind(ToolCommand(), state)  # takes 2 ms, too long for the first tick
+        return state
 
     def _initial_state(self, packed: Packed) -> ToolState:
         """The same for the hand of packed `ToolArrays`."""

@@ -48,13 +48,14 @@ from haptic_sim.geometry.shapes import (
     PlaneParameters,
     Solid,
     Vector,
+    coordinates_of,
     locate,
     placement,
     solid,
     surface_of,
     uniform,
 )
-from haptic_sim.geometry.textures import SurfaceParameters, TextureError, TextureParameters
+from haptic_sim.geometry.textures import Surface, SurfaceParameters, TextureError, TextureParameters
 from haptic_sim.hand.held import unholdable
 from haptic_sim.messages import ToolSizes
 from haptic_sim.motions.motion import Motion, Pull
@@ -959,7 +960,8 @@ def _add_bodies(plan: _Plan, parameters: WorldParameters, folder: Path) -> Itera
                 continue
             try:
                 loaded = shape.texture.loaded(partial(locate, folder=folder))
-                textures[name].append(loaded.fitted(partial(surface_of, found)))
+                on = Surface(partial(surface_of, found), partial(coordinates_of, shape, folder))
+                textures[name].append(loaded.fitted(on))
             except TextureError as error:
                 yield f"bodies.{name}.shapes[{i}].texture{error}"
             if found.taken is not None and (summary := found.taken.summary):

@@ -9,15 +9,21 @@ the normal impulse p_n as the clock (Routh, Keller 1986),
 Compression ends where c_n = 0, the impact where the normal work W = integral of c_n dp_n has risen from its least
 value W_c to (1 - e^2) W_c (Stronge 1990). Sliding may press deeper first (dc_n / dp_n < 0, a jam); once slip has
 stopped c_n rises, as 1 / (A^-1)_nn > 0 and, on the ray, (1, -mu d) A (1, -mu d) + mu lambda > 0: the impact ends.
+Of a link with one joint A has rank one: where friction holds it, no impulse moves it, so that the impact ends there.
 
-Sliding is integrated in s with dp_n = |c_t| ds, where its equation dp / ds = (|c_t|, -mu c_t) is smooth up to the
+Sliding is integrated in s with dp_n = |c_t| ds, where its equation dp / ds = (|c_t|, -mu c_t) is analytic up to the
 stop, which slip approaches exponentially and is taken as reached at _STOPPED of the velocity. (Mirtich takes c_n,
-then W, as the clock; c_n fails as one in a jam.) The classical fourth-order method serves, with steps in which slip
-turns or changes by _STEP at most; where slip keeps its direction, as in the plane, at a sphere, and after a stop,
-c is linear in p_n and the end is found in closed form. All increments lie in the friction cone. The work of the
-tangential impulse is never positive, and that of the normal one is (1 - e^2) W_c <= 0: the energy, as seen from the
-wall if that moves, never grows. The integration error is corrected: the energy changes by
-E(p) = p . c + 1/2 p . A p, convex and 0 at p = 0, so that it is enough to shrink a p with E(p) > 0 by a little.
+then W, as the clock; c_n fails as one in a jam.) Its solution is expanded in powers of s (Taylor's method, Jorba and
+Zou 2005): with x_k the coefficient of s^k of a quantity x, and sigma = |c_t|,
+    (k + 1) p_(k+1) = (sigma_k, -mu c_t,k),    c_(k+1) = A p_(k+1),    (k + 1) W_(k+1) = (c_n sigma)_k,
+    sigma_k = ((c_t . c_t)_k - sum over 0 < j < k of sigma_j sigma_(k-j)) / (2 sigma_0),
+each product by Cauchy's formula. A step is as long as the last two terms permit, so that each step errs by less than
+1e-10 of the velocity; compression and impact end at roots of the polynomials. Where slip keeps its
+direction, as in the plane, at a sphere, and after a stop, c is linear in p_n and the end is found in closed form. The
+work of the tangential impulse is never positive, and that of the normal one is (1 - e^2) W_c <= 0: the energy, as seen
+from the wall if that moves, never grows. What the integration errs is corrected: p is brought back to the friction
+cone, and the energy changes by E(p) = p . c + 1/2 p . A p, convex and 0 at p = 0, so that it is enough to shrink a p
+with E(p) > 0 by a little.
 
 `resolve_one_at_a_time` treats the contact that approaches fastest until none does: Newton's cradle passes the
 impulse on, and its last ball leaves alone.
@@ -34,16 +40,19 @@ from haptic_sim.dynamics.scaled import apply_impulse, contact_velocity, coupling
 from haptic_sim.kernels import kernel
 from haptic_sim.records import array, record
 
-_STEP = 0.1  # largest relative change of the slip in a step: errors below 1e-5 of the impulse, of fourth order
-_MAX_STEPS = 4000  # of an impact; most take less than 200
-_STOPPED = 1e-8  # of the velocity before: slower slip is none
+_ORDER = 16  # of the series: fewer instructions for an impact than with 12 or 20
+_ACCURACY = 1e-10  # of the velocity before, of a step
+_MAX_STEPS = 4000  # of an impact; most take less than 20
+_STOPPED = 1e-10  # of the velocity before: slower slip is none
 _STRAIGHT = 1e-12  # turning slower than this part of the rate of change is none
+_ROUNDING = 1e-15  # of velocities that an impulse of a stiff mobility changes
 _LEAST_MOBILITY = 1e-12  # of the trace: tangents that cannot move stick by themselves
 
 COLLIDED, UNFINISHED = 0, 1
 SETTLED, LIMIT_REACHED = 0, 1
 
 _COMPRESSION, _RESTITUTION = 0, 1
+_P, _V, _SLIP, _WORK = 0, 3, 6, 7  # rows of a series: impulses, velocities, slip, normal work
 
 
 @record
@@ -53,49 +62,104 @@ class MirtichMemory(NamedTuple):
     A: np.ndarray = array("mobility of the contact that collides", 3, 3, unit="1/kg")
     c: np.ndarray = array("velocity of that contact before", 3, unit="m/s")
     q: np.ndarray = array("impulse of that contact", 3, unit="N s")
+    series: np.ndarray = array("coefficients of its p, c, slip and work in powers of s", 8, _ORDER + 1)
 
 
 @kernel(error_model="numpy")
-def _rates(A, c, mu, p0, p1, p2):
-    """dp_n, dp_1, dp_2 and dW by ds while sliding."""
-    v0 = c[0] + A[0, 0] * p0 + A[0, 1] * p1 + A[0, 2] * p2
-    v1 = c[1] + A[1, 0] * p0 + A[1, 1] * p1 + A[1, 2] * p2
-    v2 = c[2] + A[2, 0] * p0 + A[2, 1] * p1 + A[2, 2] * p2
-    slip = math.sqrt(v1 * v1 + v2 * v2)
-    return slip, -mu * v1, -mu * v2, v0 * slip
+def _expand(A, mu, unit, x):
+    """Fill in the coefficients of a series whose first ones are given; `unit` is that of s."""
+    v0, v1, v2, slip = x[_V], x[_V + 1], x[_V + 2], x[_SLIP]
+    inverse = 1.0 / slip[0]
+    for k in range(_ORDER):
+        work = v0[0] * slip[0]
+        if k > 0:
+            # products are sums of pairs j, k - j, and of the middle
+            square = v1[0] * v1[k] + v2[0] * v2[k]
+            work = v0[k] * slip[0]
+            for j in range(1, (k + 1) // 2):
+                i = k - j
+                square += v1[j] * v1[i] + v2[j] * v2[i] - slip[j] * slip[i]
+                work += v0[j] * slip[i] + v0[i] * slip[j]
+            if k % 2 == 0:
+                i = k // 2
+                square += 0.5 * (v1[i] * v1[i] + v2[i] * v2[i] - slip[i] * slip[i])
+                work += v0[i] * slip[i]
+            slip[k] = square * inverse
+            work += v0[0] * slip[k]
+        g = unit / (k + 1.0)
+        p0, p1, p2 = g * slip[k], -mu * g * v1[k], -mu * g * v2[k]
+        x[_P, k + 1], x[_P + 1, k + 1], x[_P + 2, k + 1], x[_WORK, k + 1] = p0, p1, p2, g * work
+        v0[k + 1] = A[0, 0] * p0 + A[0, 1] * p1 + A[0, 2] * p2
+        v1[k + 1] = A[1, 0] * p0 + A[1, 1] * p1 + A[1, 2] * p2
+        v2[k + 1] = A[2, 0] * p0 + A[2, 1] * p1 + A[2, 2] * p2
 
 
 @kernel(error_model="numpy")
-def _runge_kutta(A, c, mu, p, rates, h):
-    """Increments of p_n, p_1, p_2 and W over h of s: a mean, with positive weights, of points of the cone.
+def _at(x, row, s):
+    """Value of a quantity of a series."""
+    value = x[row, _ORDER]
+    for k in range(_ORDER - 1, -1, -1):
+        value = value * s + x[row, k]
+    return value
 
-    `rates` are those at p, which the caller knows.
+
+@kernel(error_model="numpy")
+def _root(x, row, goal, low, high):
+    """Where a quantity that is below `goal` at `low` and above it at `high` reaches it: Newton's method, bracketed."""
+    s = high
+    for _ in range(100):
+        value, rate = x[row, _ORDER], 0.0
+        for k in range(_ORDER - 1, -1, -1):
+            rate = rate * s + value
+            value = value * s + x[row, k]
+        if value > goal:
+            high = s
+        else:
+            low = s
+        following = s - (value - goal) / rate
+        if not low <= following <= high:
+            following = 0.5 * (low + high)
+        if abs(following - s) <= 1e-15 * high:
+            break
+        s = following
+    return s
+
+
+@kernel(error_model="numpy")
+def _longest(x, unit, scale, e):
+    """Length of a step at whose end each of the last two terms is less than _ACCURACY.
+
+    An error of the work counts 1 / e times, as it is one of the velocity at the end, which is e times that before.
     """
-    p0, p1, p2 = p[0], p[1], p[2]
-    a0, a1, a2, a3 = rates
-    g = 0.5 * h
-    b0, b1, b2, b3 = _rates(A, c, mu, p0 + g * a0, p1 + g * a1, p2 + g * a2)
-    d0, d1, d2, d3 = _rates(A, c, mu, p0 + g * b0, p1 + g * b1, p2 + g * b2)
-    e0, e1, e2, e3 = _rates(A, c, mu, p0 + h * d0, p1 + h * d1, p2 + h * d2)
-    w = h / 6.0
-    return (
-        w * (a0 + 2.0 * (b0 + d0) + e0),
-        w * (a1 + 2.0 * (b1 + d1) + e1),
-        w * (a2 + 2.0 * (b2 + d2) + e2),
-        w * (a3 + 2.0 * (b3 + d3) + e3),
-    )
+    length = math.inf
+    for k in range(_ORDER - 1, _ORDER + 1):
+        term = max(abs(x[_P, k]), abs(x[_P + 1, k]), abs(x[_P + 2, k])) / (unit * scale)
+        if e > 0.0:
+            term = max(term, abs(x[_WORK, k]) / (e * scale * scale))
+        if term > 0.0:
+            length = min(length, (_ACCURACY / term) ** (1.0 / k))
+    return length
 
 
 @kernel(error_model="numpy")
 def _direction_after_stop(A, mu):
-    """Tangential impulse per normal impulse once slip has stopped, and whether slip stays zero."""
+    """Tangential impulse per normal impulse once slip has stopped, and whether these two move nothing (a wedge)."""
     least = _LEAST_MOBILITY * (A[0, 0] + A[1, 1] + A[2, 2])
     b1, b2 = A[1, 0], A[2, 0]
     a, b, d = A[1, 1] + least, A[1, 2], A[2, 2] + least
-    determinant = a * d - b * b
-    t1, t2 = -(d * b1 - b * b2) / determinant, -(a * b2 - b * b1) / determinant
-    if math.sqrt(t1 * t1 + t2 * t2) <= mu:
-        return t1, t2, True
+    # by Cholesky's method from the larger diagonal entry: what rounding adds of a singular A_tt then moves nothing
+    i, j = (1, 2) if a >= d else (2, 1)
+    first = A[i, i] + least
+    left = A[j, j] + least - b * b / first
+    rest = A[j, 0] - b / first * A[i, 0]
+    t_j = -rest / left
+    t_i = -(A[i, 0] + b * t_j) / first
+    square = t_i * t_i + t_j * t_j
+    if math.sqrt(square) <= mu:
+        # `least` raises dc_n / dp_n = 1 / (A^-1)_nn by up to least t^2: no more than that is none
+        slope = A[0, 0] - A[i, 0] * A[i, 0] / first - rest * rest / left
+        wedged = slope <= 4.0 * least * square
+        return (t_i, t_j, wedged) if i == 1 else (t_j, t_i, wedged)
     # the ray: |(mu A_tt + x)^-1 A_tn| = 1 has one root x > 0; its left side falls from above 1
     if mu <= 0.0:
         return 0.0, 0.0, False
@@ -154,7 +218,7 @@ def _shrink(A, c, mu, p):
 
 
 @kernel(error_model="numpy")
-def collide(A, c, e, mu, p):
+def collide(A, c, e, mu, x, p):
     """Fill p with the impulses [N s] in (normal, tangent 1, tangent 2) of a collision at one contact.
 
     Args:
@@ -162,6 +226,7 @@ def collide(A, c, e, mu, p):
         c: relative velocity before, (3,) [m/s]; nothing happens unless c[0] < 0.
         e: Stronge's coefficient of restitution in [0, 1].
         mu: kinetic coefficient of friction, >= 0.
+        x: memory for a series, (8, _ORDER + 1).
         p: impulses to fill, (3,).
 
     Returns:
@@ -171,20 +236,22 @@ def collide(A, c, e, mu, p):
     if not (c[0] < 0.0 and A[0, 0] > 0.0):
         return COLLIDED
     scale = math.sqrt(c[0] * c[0] + c[1] * c[1] + c[2] * c[2])
-    stopped = _STOPPED * scale
+    trace = A[0, 0] + A[1, 1] + A[2, 2]
     work = least = goal = 0.0
     phase = _COMPRESSION
     stuck = False  # slip has stopped, and p_t goes along t1, t2 ever after
     t1 = t2 = 0.0
-    tiny = 1e-14 * scale
     code = UNFINISHED
     b1, b2 = A[1, 0], A[2, 0]
     fastest = math.sqrt(b1 * b1 + b2 * b2) + mu * (A[1, 1] + A[2, 2])
+    unit = 1.0 / fastest  # of s: then the coefficients neither grow nor vanish
     for _ in range(_MAX_STEPS):
         v0 = c[0] + A[0, 0] * p[0] + A[0, 1] * p[1] + A[0, 2] * p[2]
         v1 = c[1] + A[1, 0] * p[0] + A[1, 1] * p[1] + A[1, 2] * p[2]
         v2 = c[2] + A[2, 0] * p[0] + A[2, 1] * p[1] + A[2, 2] * p[2]
         slip = math.sqrt(v1 * v1 + v2 * v2)
+        noise = _ROUNDING * trace * (p[0] + abs(p[1]) + abs(p[2]))
+        stopped, tiny = max(_STOPPED * scale, noise), max(1e-14 * scale, noise)
         if phase == _COMPRESSION and v0 >= -tiny:
             least = min(least, work)
             goal = (1.0 - e * e) * least
@@ -198,71 +265,68 @@ def collide(A, c, e, mu, p):
         stop = math.inf
         if not stuck:
             if slip <= stopped:
-                t1, t2, _ = _direction_after_stop(A, mu)
+                t1, t2, wedged = _direction_after_stop(A, mu)
+                if wedged:
+                    code = COLLIDED if v0 >= -stopped else UNFINISHED
+                    break
                 stuck = straight = True
             else:
                 t1, t2 = -mu * v1 / slip, -mu * v2 / slip
                 r1 = b1 + A[1, 1] * t1 + A[1, 2] * t2
                 r2 = b2 + A[2, 1] * t1 + A[2, 2] * t2
                 along = (v1 * r1 + v2 * r2) / slip
-                turning = abs(v1 * r2 - v2 * r1) / slip
-                straight = mu <= 0.0 or turning <= _STRAIGHT * fastest or turning * slip <= -stopped * along
+                turning = (v1 * r2 - v2 * r1) / slip
+                aside = abs(turning) * slip
+                straight = mu <= 0.0 or abs(turning) <= _STRAIGHT * fastest or aside <= -stopped * along
+                if not straight:
+                    # d turning / d angle = -pull: on a stable direction slip keeps it, as soon as aside / pull is none
+                    pull = along + (A[1, 1] * t2 * t2 - 2.0 * A[1, 2] * t1 * t2 + A[2, 2] * t1 * t1) / mu
+                    if pull > 0.0 and aside * fastest <= stopped * pull * pull:
+                        straight = True
+                        t1, t2 = t1 - turning / pull * t2, t2 + turning / pull * t1
+                        length = math.sqrt(t1 * t1 + t2 * t2) / mu
+                        t1, t2 = t1 / length, t2 / length
+                        r1 = b1 + A[1, 1] * t1 + A[1, 2] * t2
+                        r2 = b2 + A[2, 1] * t1 + A[2, 2] * t2
+                        along = -(t1 * r1 + t2 * r2) / mu
                 if along < 0.0 and mu > 0.0:
                     stop = -slip / along
         if straight:
             slope = A[0, 0] + A[0, 1] * t1 + A[0, 2] * t2
-            x = _normal_length(v0, slope, work, goal, phase)
-            ends = x <= stop
-            x = min(x, stop)
-            if not math.isfinite(x):
+            length = _normal_length(v0, slope, work, goal, phase)
+            ends = length <= stop
+            length = min(length, stop)
+            if not math.isfinite(length):
                 break
-            work += v0 * x + 0.5 * slope * x * x
-            p[0] += x
-            p[1] += t1 * x
-            p[2] += t2 * x
+            work += v0 * length + 0.5 * slope * length * length
+            p[0] += length
+            p[1] += t1 * length
+            p[2] += t2 * length
             if ends and phase == _RESTITUTION:
                 code = COLLIDED
                 break
             continue
-        h = _STEP / fastest
-        rates = slip, -mu * v1, -mu * v2, v0 * slip
-        d0, d1, d2, dw = _runge_kutta(A, c, mu, p, rates, h)
-        end = v0 + A[0, 0] * d0 + A[0, 1] * d1 + A[0, 2] * d2
-        begins = v0 if phase == _COMPRESSION else work - goal
-        ends = end if phase == _COMPRESSION else work + dw - goal
-        if ends > 0.0:  # the phase ends within the step: where, by the Illinois method
-            low, high, f_low, f_high = 0.0, 1.0, begins, ends
-            last = 0
-            for _ in range(60):
-                part = (low * f_high - high * f_low) / (f_high - f_low)
-                d0, d1, d2, dw = _runge_kutta(A, c, mu, p, rates, part * h)
-                f = v0 + A[0, 0] * d0 + A[0, 1] * d1 + A[0, 2] * d2
-                accuracy = 0.1 * tiny
-                if phase == _RESTITUTION:
-                    f = work + dw - goal
-                    accuracy = 1e-15 * abs(goal)
-                if abs(f) <= accuracy or high - low <= 1e-15:
-                    break
-                if f > 0.0:
-                    high, f_high = part, f
-                    if last == 1:
-                        f_low *= 0.5
-                    last = 1
-                else:
-                    low, f_low = part, f
-                    if last == -1:
-                        f_high *= 0.5
-                    last = -1
-            if phase == _RESTITUTION:
-                p[0] += d0
-                p[1] += d1
-                p[2] += d2
-                code = COLLIDED
-                break
-        work += dw
-        p[0] += d0
-        p[1] += d1
-        p[2] += d2
+        for d in range(3):
+            x[_P + d, 0] = p[d]
+        x[_V, 0], x[_V + 1, 0], x[_V + 2, 0], x[_SLIP, 0], x[_WORK, 0] = v0, v1, v2, slip, work
+        _expand(A, mu, unit, x)
+        begin, end = 0.0, _longest(x, unit, scale, e)
+        if not math.isfinite(end):
+            break
+        v_end = _at(x, _V, end)
+        if phase == _COMPRESSION and v_end > 0.0:
+            begin = _root(x, _V, 0.0, 0.0, end)
+            least = min(least, _at(x, _WORK, begin))
+            goal = (1.0 - e * e) * least
+            phase = _RESTITUTION
+        if phase == _RESTITUTION and _at(x, _WORK, end) >= goal:
+            end = _root(x, _WORK, goal, begin, end) if goal > least else begin
+            code = COLLIDED
+        for d in range(3):
+            p[d] = _at(x, _P + d, end)
+        work = _at(x, _WORK, end)
+        if code == COLLIDED:
+            break
     _shrink(A, c, mu, p)
     return code
 
@@ -307,7 +371,7 @@ def resolve_one_at_a_time(n, contacts, u, restitution, friction, approach_tolera
             for k in range(d + 1):
                 A[d, k] = coupling(contacts, chosen, d, chosen, k)
                 A[k, d] = A[d, k]
-        collide(A, c, restitution[chosen], friction[chosen], q)
+        collide(A, c, restitution[chosen], friction[chosen], memory.series, q)
         for d in range(3):
             apply_impulse(contacts, chosen, d, q[d], u)
             p[chosen, d] += q[d]

@@ -241,7 +241,8 @@ class CollisionDetector:
             self._rows, self._sink = rows, allocate(Sink, {"contacts": rows.capacity})
             self._packed = packed = self._pack(self._sink, rows, self._arrays.cluster)
             self._bound = bind(_search, packed, 0.0), bind(_write, packed, 0, 0.0)
-        rows.count = self._find(data, float(margin), self._packed, q, *self._bound)
+        search, write = self._bound
+        rows.count = self._find(data, float(margin), self._packed, q, search, write)
 
     def deepest_overlap(self, data: pin.Data) -> Overlap | None:
         """The two shapes that overlap most, None if none do; no body is loose."""

@@ -448,7 +448,7 @@ def _visit(scene, side, base, leaf, at, reach, begin, end, found):
     own = m.of_shape[m.shell[side]]
     shift = m.first_point[side] - fields.parts[fields.nodes[own], 0]
     moved, tick = _path(m, side, leaf), m.tick[side]
-    far = m.step[0] + m.step[1] * fields.node_arm[leaf]
+    far, spacing = m.step[0] + m.step[1] * fields.node_arm[leaf], _spacing(scene, base)
     least, behind, visit, place, result = m.node_due[at], fields.parts[leaf, 1], m.visit, m.at, m.found
     while begin < end and visit[begin] < behind:
         i, s, g = visit[begin], result[begin, 0], (result[begin, 1], result[begin, 2], result[begin, 3])
@@ -457,7 +457,10 @@ def _visit(scene, side, base, leaf, at, reach, begin, end, found):
         j = i + shift
         due = moved + s
         # nothing is between two places whose distances add up to more than the path from one to the other
-        clear = s >= far or (s >= 0.0 and m.point_tick[j] == tick - 1 and last[j, 0] >= 0.0 and last[j, 0] + s > far)
+        clear = s >= far
+        if not clear and s >= 0.0 and m.point_tick[j] == tick - 1:
+            first, g0 = last[j, 0], (last[j, 1], last[j, 2], last[j, 3])
+            clear = (first >= 0.0 and first + s > far) or _stays(far, spacing, g0, g)
         k = m.next_held[0]
         while k < held.used[side] and held.number[side, k] < i:
             k += 1
@@ -557,9 +560,7 @@ def _enter(scene, base, i, at, tick, far, x, s, g, n):
     m = scene.field_memory
     spacing, known = _spacing(scene, base), m.point_tick[at] == tick - 1
     first, g0 = m.point_last[at, 0], (m.point_last[at, 1], m.point_last[at, 2], m.point_last[at, 3])
-    # a field has no part that is thinner than its spacing: along such a path whose normal stays, none is passed
-    stays = known and far < STEEPEST * spacing and dot(g0, g) > AGREE
-    if far > SHORT * spacing and not stays:
+    if far > SHORT * spacing and not (known and _stays(far, spacing, g0, g)):
         before = act(m.previous, 0, triple(m.fields.points, i))
         path = length(minus(x, before))
         if path > SHORT * spacing and s < STEEPEST * path:
@@ -575,6 +576,18 @@ def _enter(scene, base, i, at, tick, far, x, s, g, n):
         entry, outward = _surface_below(x, s, n)
         _hold(scene, i, entry, outward)
     return s, n
+
+
+@kernel(error_model="numpy", inline="always")
+def _stays(far, spacing, before, after):
+    """Whether nothing is passed on a path: a field has no part that is thinner than its spacing.
+
+    Args:
+        far: path at most, times STEEPEST [m].
+        spacing: of samples [m].
+        before, after: gradients at both ends.
+    """
+    return far < STEEPEST * spacing and dot(before, after) > AGREE
 
 
 @kernel(error_model="numpy", inline="always")

@@ -72,21 +72,40 @@ class Textures(NamedTuple):
 def build_textures(names: Sequence[str], given: Mapping[str, TextureParameters], planar: bool) -> Textures:
     """The textures of shapes of these names."""
     place, answer = Packed(allocate(TexturePlace)), Packed(allocate(TextureAnswer))
-    textured = [name for name in names if name in given]
-    numbers = [np.asarray(given[name].numbers(), float) for name in textured]
-    keys = np.zeros((len(textured), max(map(len, numbers), default=0)))
+    textures = {id(given[name]): given[name] for name in names if name in given}  # the pieces of a mesh have one
+    number = {one: i for i, one in enumerate(textures)}
+    numbers = [np.asarray(one.numbers(), float) for one in textures.values()]
+    keys = np.zeros((len(textures), max(map(len, numbers), default=0)))
     for row, one in zip(keys, numbers, strict=True):
         row[: len(one)] = one
-    address = [address_of(type(given[name]).LAW, place, answer) for name in textured]
+    address = [address_of(type(one).LAW, place, answer) for one in textures.values()]
     return Textures(
-        some=bool(textured),
-        of=np.array([textured.index(name) if name in given else -1 for name in names], np.int64),
+        some=bool(textures),
+        of=np.array([number[id(given[name])] if name in given else -1 for name in names], np.int64),
         address=np.array(address, np.int64),
         keys=keys,
         planar=planar,
         place=place,
         answer=answer,
     )
+
+
+def heights_of(texture: TextureParameters, points: np.ndarray, normals: np.ndarray) -> np.ndarray:
+    """Heights of a texture [m], (n,), at points [m] with outward unit normals in the axes of its shape, (n, 3) each."""
+    found = np.zeros(len(points))
+    _fill_heights(build_textures(["it"], {"it": texture}, planar=False), points, normals, found)
+    return found
+
+
+@kernel(error_model="numpy")
+def _fill_heights(textures, points, normals, heights):
+    place, answer = textures.place.arrays, textures.answer.arrays
+    for i in range(len(points)):
+        for k in range(3):
+            place.position[k], place.normal[k], answer.gradient[k] = points[i, k], normals[i, k], 0.0
+        answer.height[0] = 0.0
+        call_at(textures.address[0], place, textures.keys[0], answer)
+        heights[i] = answer.height[0] if math.isfinite(answer.height[0]) else 0.0
 
 
 @kernel(error_model="numpy")

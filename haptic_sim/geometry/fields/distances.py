@@ -32,7 +32,7 @@ import numpy as np
 
 from haptic_sim.errors import HapticsError
 from haptic_sim.geometry.fields.triangles import close_holes, squared_distance
-from haptic_sim.kernels import kernel
+from haptic_sim.kernels import kernel, prefetch
 from haptic_sim.records import record, shared, value
 from haptic_sim.vectors import cross, dot, length, minus, times, triple
 
@@ -544,6 +544,7 @@ def distances_at(grids, n, points, count, found, lanes):
                 f, g = distance_at(grids, n, triple(points, m))
                 found[m, 0], found[m, 1], found[m, 2], found[m, 3] = f, g[0], g[1], g[2]
             return
+        _fetch_samples(grids, n, points, begin + LANES, min(begin + 2 * LANES, count))
         for d in range(3):
             for m in range(size):
                 lanes[(_POINT + d) * LANES + m] = points[begin + m, d]
@@ -569,6 +570,25 @@ def distances_at(grids, n, points, count, found, lanes):
             if c[0] != u[0] or c[1] != u[1] or c[2] != u[2]:
                 f, g = _outside((h * (u[0] - c[0]), h * (u[1] - c[1]), h * (u[2] - c[2])), f, g)
             found[begin + m, 0], found[begin + m, 1], found[begin + m, 2], found[begin + m, 3] = f, g[0], g[1], g[2]
+
+
+@kernel(error_model="numpy")
+def _fetch_samples(grids, n, points, begin, end):
+    """Have the samples of points from `begin` to before `end` fetched into the cache.
+
+    Rounded otherwise than in `distance_at`, so of a point between two nodes perhaps the samples around the other one.
+    """
+    scale, places = 1.0 / grids.spacing[n], grids.places
+    for m in range(begin, end):
+        i = int((points[m, 0] - grids.origin[n, 0]) * scale + 0.5)
+        j = int((points[m, 1] - grids.origin[n, 1]) * scale + 0.5)
+        k = int((points[m, 2] - grids.origin[n, 2]) * scale + 0.5)
+        if min(i, j, k) >= 0 and i < SIDE * places[n, 0] and j < SIDE * places[n, 1] and k < SIDE * places[n, 2]:
+            at = _find_node(grids, n, i, j, k)
+            if at >= 0:
+                for a in range(-1, 2):
+                    for b in range(-1, 2):
+                        prefetch(grids.blocks, at + a * PADDED * PADDED + b * PADDED)
 
 
 @kernel(error_model="numpy")
