@@ -9,6 +9,7 @@ sys.path[:0] = [str(ROOT), str(ROOT / "docs" / "extensions")]
 project = "haptics"
 author = copyright = "The haptics developers"
 extensions = ["myst_parser", "generated", "spelling"]
+highlight_language = "text"  # of blocks that name none: commands, formulas, drawings
 exclude_patterns = ["examples/*", "extensions/*"]
 html_theme = "furo"
 html_title = "haptics"

@@ -18,6 +18,7 @@ import numpy as np
 from haptic_control.stability import (
     OBSERVER_PROBLEM,
     CoupledInertias,
+    Search,
     diverges,
     largest,
     largest_gains,
@@ -95,7 +96,7 @@ def inverse_inertia(inertias: CoupledInertias) -> np.ndarray:
     return inertias.of_tool() + inertias.of_device()
 
 
-def coupling_problem(p: Any, inertias: CoupledInertias, rate: float) -> str:
+def coupling_problem(p: Any, inertias: CoupledInertias, rate: float, search: Search = largest) -> str:
     """Why the coupling of these inertias at `rate` [Hz] diverges, and which gains would do; empty if it does not.
 
     First spring and damper alone; then what the general form adds, one part after the other. A unilateral coupling
@@ -104,6 +105,7 @@ def coupling_problem(p: Any, inertias: CoupledInertias, rate: float) -> str:
 
     Args:
         p: gains of the general form (`four_channel.FourChannelParameters`).
+        search: finds the gains that would do.
     """
     axes = inertias.axes
     scale = p.scale[axes]
@@ -114,9 +116,9 @@ def coupling_problem(p: Any, inertias: CoupledInertias, rate: float) -> str:
             return spring_loop(A * K, A * B, 1.0 / rate)
         return channels_loop(Channels.spring(np.diag(K), np.diag(B), scale), inertias, rate)
 
-    if problem := spring_problem(p, inertias, rate, np.diag(A), loop):
+    if problem := spring_problem(p, inertias, rate, np.diag(A), loop, search):
         return problem
-    return _added_problem(p, inertias, rate)
+    return _added_problem(p, inertias, rate, search)
 
 
 _ADDED = (  # to spring and damper: keys of gains, and what they are in `Channels`
@@ -154,7 +156,7 @@ def channels_of(p: Any, inertias: CoupledInertias, rate: float) -> Channels:
     )
 
 
-def _added_problem(p: Any, inertias: CoupledInertias, rate: float) -> str:
+def _added_problem(p: Any, inertias: CoupledInertias, rate: float, search: Search) -> str:
     """As `coupling_problem`, for what the general form adds to a spring and a damper that do not diverge."""
     whole = channels_of(p, inertias, rate)
     present = Channels.spring(whole.K, whole.B, np.diag(whole.S))
@@ -162,7 +164,7 @@ def _added_problem(p: Any, inertias: CoupledInertias, rate: float) -> str:
     def problem(names: tuple[str, ...], with_part: Callable[[float], Channels]) -> str:
         if not diverges(channels_loop(with_part(1.0), inertias, rate)):
             return ""
-        part = largest(lambda c: diverges(channels_loop(with_part(c), inertias, rate)))
+        part = search(lambda c: diverges(channels_loop(with_part(c), inertias, rate)))
         given = tuple(getattr(p, name) for name in names)
         found = [part * np.array(six(values))[inertias.axes] for values in given]
         are, would = settings(names, given, found, inertias.axes)
@@ -198,6 +200,7 @@ def spring_problem(
     rate: float,
     diagonal: np.ndarray,
     loop: Callable[[np.ndarray, np.ndarray], np.ndarray],
+    search: Search = largest,
 ) -> str:
     """As `coupling_problem`, for the `loop` of a stiffness and a damping (n,); `diagonal` of what is in place of A."""
     axes = inertias.axes
@@ -206,7 +209,7 @@ def spring_problem(
     if not diverges(map_of_tick):
         return ""
     where = inertias.describe(worst(map_of_tick, K / rate**2 + 2.0 * B / rate))
-    found = largest_gains(K, B, diagonal, 1.0 / rate, lambda K, B: diverges(loop(K, B)))
+    found = largest_gains(K, B, diagonal, 1.0 / rate, lambda K, B: diverges(loop(K, B)), search)
     names, given = ("stiffness", "damping"), (parameters.stiffness, parameters.damping)
     are, would = settings(names, given, found, axes)
     half = [np.where(less < gain, 0.5 * less, gain) for less, gain in zip(found, (K, B), strict=True)]

@@ -97,11 +97,13 @@ class StateOfDevice:
         Args:
             state: of the driver, one of STATES; reason: why the device renders no force.
         """
+        homed = self._homed
         if not self._hardware or state in ("ENABLED", "PAUSED"):
-            self._homed = True
+            homed = True
         elif state == "FAULT" or reason in (Reason.NOT_HOMED, Reason.NOT_ENABLED):
-            self._homed = state == "DISABLED" and reason == Reason.NOT_ENABLED
-        return (self._own if state == "ENABLED" else state), self._homed
+            homed = state == "DISABLED" and reason == Reason.NOT_ENABLED
+        self._homed = homed  # another thread may ask of another state meanwhile
+        return (self._own if state == "ENABLED" else state), homed
 
     def ask(self, command: str, state: str) -> str:
         """The request to the driver that a `state_command` makes, empty if there is none; arguments as `check_command`.

@@ -52,7 +52,7 @@ from pydantic import AfterValidator, model_validator
 from haptic_control.coupled_loop import coupling_problem
 from haptic_control.operator_wrench import OperatorWrench, OperatorWrenchParameters
 from haptic_control.parameters import ControllerParameters, KnownDevice
-from haptic_control.stability import CoupledInertias
+from haptic_control.stability import CoupledInertias, no_search
 from haptic_sim.hand.rendering import pose_difference
 from haptic_sim.kernels import bind, kernel
 from haptic_sim.messages import FORCE, DeviceCommand, DeviceState, ToolCommand, ToolSizes, ToolState, time_between
@@ -193,6 +193,10 @@ class FourChannelParameters(OperatorWrenchParameters):
         """As `stability_problem`, of a device whose inertia is known; empty too where nobody has analysed the loop."""
         return coupling_problem(self, inertias, rate)
 
+    def is_stable(self, inertias: CoupledInertias, rate: float) -> bool:
+        """Whether `stability_problem` is empty; it also searches for gains that would do, which takes longer."""
+        return inertias.device is None or not coupling_problem(self, inertias, rate, no_search)
+
 
 def as_four_channel(parameters: Any) -> FourChannelParameters:
     """The parameters of any controller with a spring and a damper as those of the general form."""
@@ -229,6 +233,10 @@ class FourChannelArrays(NamedTuple):
     on_device: np.ndarray = array("wrench of the device's local controller on it", 6, unit="N, N m")
     difference: np.ndarray = array("pose less the reference", 6, unit="m, rad")
     commanded: np.ndarray = array("last wrench that the device was commanded", 6, unit="N, N m")
+    commanded_tick: np.ndarray = array("its tick", 1, dtype=np.int64, fill=-1)
+    tick: np.ndarray = array("tick of the device's last state", 1, dtype=np.int64, fill=-1)
+    sec: np.ndarray = array("its stamp", 1, unit="s", dtype=np.int32)
+    nanosec: np.ndarray = array("the rest of it", 1, unit="ns", dtype=np.uint32)
 
 
 class FourChannel:
@@ -245,8 +253,6 @@ class FourChannel:
         self._coordination = self._channels.coordination
         self._operator = OperatorWrench(parameters, rate)
         self._rate = rate
-        self._tick, self._time = -1, 0
-        self._commanded_tick = -1
         self._coordinate: Callable[..., object] | None = None  # compiled for the messages that come
         self._answer: Callable[..., object] | None = None
         self.configure(parameters)
@@ -303,52 +309,39 @@ class FourChannel:
 
     def coordinate(self, device: DeviceState, tool: ToolState, command: ToolCommand) -> None:
         """Fill the tool's command of the device's tick from both states at t_k."""
-        tick, rendered = device.tick, device.command_tick
         elapsed = 0.0
-        if self._integrates and rendered >= 0:
-            elapsed = 1e-9 * time_between(max(self._tick, 0), tick, self._rate)
+        if self._integrates and device.command_tick >= 0:
+            elapsed = 1e-9 * time_between(max(int(self._channels.tick[0]), 0), device.tick, self._rate)
         self._operator_wrench = self._operator.at(device)
-        follows = rendered == self._commanded_tick
-        given = (
-            self._packed_channels,
-            device.packed,
-            self._operator_wrench,
-            tool.packed,
-            elapsed,
-            follows,
-            command.packed,
-        )
+        given = self._packed_channels, device.packed, self._operator_wrench, tool.packed, elapsed, command.packed
         if self._coordinate is None:
             self._coordinate = bind(_coordinate, *given)
         self._coordinate(*given)
-        self._tick, self._time = tick, device.nanoseconds
-        command.stamp(self._tick, self._time)
-        command.tool_tick = tool.tick
 
     def command(self, tool: ToolState, command: DeviceCommand) -> None:
         """Fill the device's command of the tick that the tool has answered, with the same coordination wrench."""
-        command.stamp(tool.tick, self._time)
-        command.device_tick = self._tick
-        command.mode = FORCE
         if self._answer is None:
-            self._answer = bind(_answer, self._packed_channels, tool.packed, command.wrench)
-        self._answer(self._packed_channels, tool.packed, command.wrench)
-        self._commanded_tick = tool.tick
+            self._answer = bind(_answer, self._packed_channels, tool.packed, command.packed)
+        self._answer(self._packed_channels, tool.packed, command.packed)
 
 
 @kernel
-def _coordinate(packed, device, operator, tool, elapsed, follows, command):
+def _coordinate(packed, device, operator, tool, elapsed, command):
     """Fill the tool's command, and the wrenches that act on the device besides the environment's.
 
     Args:
         packed: the channels; device: the DeviceState; tool: the ToolState; command: the ToolCommand; all packed.
         operator: wrench of the operator.
         elapsed: since the last tick, for the integral; 0 if it rests [s].
-        follows: whether what the device rendered is the last command, so that the two can be compared.
     """
-    a, x_device, v_device = packed.arrays, device.arrays.pose, device.arrays.twist
-    rendered, environment = device.arrays.rendered_wrench, tool.arrays.wrench
-    x_tool, v_tool, command = tool.arrays.pose, tool.arrays.twist, command.arrays.wrench
+    a, device, tool, filled = packed.arrays, device.arrays, tool.arrays, command.arrays
+    tick, sec, nanosec = device.tick[0], device.sec[0], device.nanosec[0]
+    a.tick[0] = filled.tick[0] = tick
+    a.sec[0], a.nanosec[0] = filled.sec[0], filled.nanosec[0] = sec, nanosec
+    filled.tool_tick[0] = tool.tick[0]
+    follows = device.command_tick[0] == a.commanded_tick[0]  # what was rendered and commanded can be compared
+    x_device, v_device, rendered = device.pose, device.twist, device.rendered_wrench
+    x_tool, v_tool, environment, command = tool.pose, tool.twist, tool.wrench, filled.wrench
     rotation = command[3:]  # as a place for the orientation difference
     rotation_difference(x_tool[3:], x_device[3:], rotation)
     force = math.sqrt(environment[0] ** 2 + environment[1] ** 2 + environment[2] ** 2)
@@ -392,8 +385,12 @@ def _to_ground(x, v, reference, stiffness, damping, difference, wrench):
 
 @kernel
 def _answer(packed, tool, command):
-    """Fill the device's `command` (6,) from the environment's wrench of the tick."""
-    a, environment = packed.arrays, tool.arrays.wrench
+    """Fill the device's command from the environment's wrench of the tick; it has the stamp of the device's state."""
+    a, tool, filled = packed.arrays, tool.arrays, command.arrays
+    environment, command = tool.wrench, filled.wrench
+    a.commanded_tick[0] = filled.tick[0] = tool.tick[0]
+    filled.sec[0], filled.nanosec[0], filled.device_tick[0] = a.sec[0], a.nanosec[0], a.tick[0]
+    filled.mode[0] = FORCE
     for i in range(6):
         wrench = a.environment_scale * environment[i] + a.coordination[i]
         if a.scaled:

@@ -104,6 +104,10 @@ class ControllerParameters(Part):
         """
         return self.loop_problem(inertias, rate) if inertias.device is not None else ""
 
+    def is_stable(self, inertias: CoupledInertias, rate: float) -> bool:
+        """Whether `stability_problem` is empty; it also searches for gains that would do, which takes longer."""
+        return not self.stability_problem(inertias, rate)
+
     def loop_problem(self, inertias: CoupledInertias, rate: float) -> str:
         """As `stability_problem`, of a device whose inertia is known; empty too where nobody has analysed the loop."""
         return ""

@@ -24,9 +24,11 @@ from haptic_control.stability import (
     LIMIT,
     OBSERVER_PROBLEM,
     CoupledInertias,
+    Search,
     diverges,
     largest,
     linear_map,
+    no_search,
     rounded_down,
     settings,
     spring_loop,
@@ -117,6 +119,10 @@ class ShapingParameters(OperatorWrenchParameters):
         """As `stability_problem`, of a device whose inertia is known; empty too where nobody has analysed the loop."""
         return shaping_problem(self, inertias, rate)
 
+    def is_stable(self, inertias: CoupledInertias, rate: float) -> bool:
+        """Whether `stability_problem` is empty; it also searches for gains that would do, which takes longer."""
+        return inertias.device is None or not shaping_problem(self, inertias, rate, no_search)
+
 
 @record
 class ShapingArrays(NamedTuple):
@@ -187,7 +193,9 @@ class ImpedanceShaping(FourChannel):
         _shape(self._packed, tool.wrench, command.wrench)
 
 
-def shaping_problem(parameters: ShapingParameters, inertias: CoupledInertias, rate: float) -> str:
+def shaping_problem(
+    parameters: ShapingParameters, inertias: CoupledInertias, rate: float, search: Search = largest
+) -> str:
     """Why the loop of these inertias at `rate` [Hz] diverges, and which gains would do; empty if it does not.
 
     With Z = M_d / (inertia of the device), 1 where the device is known, the coordination wrench moves the tool by W_t
@@ -234,14 +242,14 @@ def shaping_problem(parameters: ShapingParameters, inertias: CoupledInertias, ra
             "controller.device_damping=[0,0,0]"
         )
     if diverges(loop(K, B, 1.0)) and not diverges(loop(K, B)):
-        part = largest(lambda c: diverges(loop(K, B, c)))
+        part = search(lambda c: diverges(loop(K, B, c)))
         given = (parameters.desired_stiffness, parameters.desired_damping)
         are, would = settings(("desired_stiffness", "desired_damping"), given, (part * k, part * b), axes)
         return (
             f"{are}: the sampled loop of the desired impedance at rate = {rate:g} Hz diverges; the largest gains that "
             f"would do: {would}; lower them, or raise the rate"
         )
-    return spring_problem(parameters, inertias, rate, np.diag(W + ZW), loop) or _observer_problem(
+    return spring_problem(parameters, inertias, rate, np.diag(W + ZW), loop, search) or _observer_problem(
         parameters, inertias, rate
     )
 

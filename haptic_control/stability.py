@@ -54,6 +54,8 @@ def _thirty_six(values: tuple[float, ...]) -> tuple[float, ...]:
 
 
 Matrix = Annotated[tuple[float, ...], AfterValidator(_thirty_six)]
+Search = Callable[[Callable[[float], bool]], float]
+"""What finds at which part in [0, 1] of its gains a loop does not diverge: `largest`, or `no_search`."""
 
 
 class CoupledInertias(Parameters):
@@ -219,12 +221,18 @@ def largest(diverging: Callable[[float], bool], least: float = 1e-9) -> float:
     return low
 
 
+def no_search(diverging: Callable[[float], bool]) -> float:
+    """In the place of `largest` where it is asked whether a loop diverges, and not which gains would do."""
+    return 0.0
+
+
 def largest_gains(
     stiffness: np.ndarray,
     damping: np.ndarray,
     inverse_inertia: np.ndarray,
     period: float,
     diverging: Callable[[np.ndarray, np.ndarray], bool],
+    search: Search = largest,
 ) -> tuple[np.ndarray, np.ndarray]:
     """The largest stiffness and damping (n,) up to the given ones at which a coupling does not diverge.
 
@@ -236,18 +244,19 @@ def largest_gains(
         inverse_inertia: what a wrench between device and tool accelerates one against the other, the diagonal of A.
         period: T [s].
         diverging: whether a stiffness and a damping do.
+        search: finds a part at which they do not.
     """
     with np.errstate(divide="ignore"):
         most = LIMIT / inverse_inertia  # of T^2 K + 2 T B; infinite where nothing moves
     springs = period**2 * stiffness
     margin = (most - springs) / (2.0 * period)
     if bool(np.all(2.0 * springs <= most)):
-        part = largest(lambda c: diverging(stiffness, np.minimum(damping, c * margin)))
+        part = search(lambda c: diverging(stiffness, np.minimum(damping, c * margin)))
         if part > 0.0:
             return stiffness, np.minimum(damping, part * margin)
     with np.errstate(divide="ignore"):
-        share = most / (springs + 2.0 * period * damping)
-    part = largest(lambda c: diverging(*(np.minimum(1.0, c * share) * gains for gains in (stiffness, damping))))
+        share = np.minimum(most / (springs + 2.0 * period * damping), np.finfo(float).max)
+    part = search(lambda c: diverging(*(np.minimum(1.0, c * share) * gains for gains in (stiffness, damping))))
     factor = np.minimum(1.0, part * share)
     return factor * stiffness, factor * damping
 

@@ -37,7 +37,16 @@ import numpy as np
 from haptic_control.coupled_loop import Channels, channels_loop, inverse_inertia, spring_problem
 from haptic_control.matrices import MatrixGains, matrix_of
 from haptic_control.parameters import AnalysedControllerParameters
-from haptic_control.stability import CoupledInertias, diverges, largest, rounded_down, spring_loop, worst
+from haptic_control.stability import (
+    CoupledInertias,
+    Search,
+    diverges,
+    largest,
+    no_search,
+    rounded_down,
+    spring_loop,
+    worst,
+)
 from haptic_sim.kernels import kernel
 from haptic_sim.messages import FORCE, DeviceCommand, DeviceState, ToolCommand, ToolSizes, ToolState
 from haptic_sim.parameters import quantity
@@ -74,6 +83,10 @@ class VirtualCouplingParameters(AnalysedControllerParameters):
     def loop_problem(self, inertias: CoupledInertias, rate: float) -> str:
         """As `stability_problem`, of a device whose inertia is known; empty too where nobody has analysed the loop."""
         return virtual_coupling_problem(self, inertias, rate)
+
+    def is_stable(self, inertias: CoupledInertias, rate: float) -> bool:
+        """Whether `stability_problem` is empty; it also searches for gains that would do, which takes longer."""
+        return inertias.device is None or not virtual_coupling_problem(self, inertias, rate, no_search)
 
 
 class VirtualCoupling:
@@ -137,8 +150,13 @@ def potential(pose_device: np.ndarray, pose_tool: np.ndarray, stiffness: np.ndar
     return float(0.5 * p @ stiffness[:3, :3] @ p + p @ stiffness[:3, 3:] @ (2.0 * eta * eps) + turned @ eps)
 
 
-def virtual_coupling_problem(parameters: VirtualCouplingParameters, inertias: CoupledInertias, rate: float) -> str:
-    """Why the coupling of these inertias at `rate` [Hz] diverges, and which gains would do; empty if it does not."""
+def virtual_coupling_problem(
+    parameters: VirtualCouplingParameters, inertias: CoupledInertias, rate: float, search: Search = largest
+) -> str:
+    """Why the coupling of these inertias at `rate` [Hz] diverges, and which gains would do; empty if it does not.
+
+    `search` finds these.
+    """
     A, T, block = inverse_inertia(inertias), 1.0 / rate, np.ix_(inertias.axes, inertias.axes)
 
     def loop(K: np.ndarray, B: np.ndarray) -> np.ndarray:
@@ -147,16 +165,16 @@ def virtual_coupling_problem(parameters: VirtualCouplingParameters, inertias: Co
         return channels_loop(Channels.spring(K, B), inertias, rate)
 
     if len(parameters.stiffness) < 36 and len(parameters.damping) < 36:
-        return spring_problem(parameters, inertias, rate, np.diag(A), lambda K, B: loop(np.diag(K), np.diag(B)))
+        return spring_problem(parameters, inertias, rate, np.diag(A), lambda K, B: loop(np.diag(K), np.diag(B)), search)
     K, B = (matrix_of(gains)[block] for gains in (parameters.stiffness, parameters.damping))
     if not diverges(loop(K, B)):
         return ""
     where = inertias.describe(worst(loop(K, B), np.diag(K) / rate**2 + 2.0 * np.diag(B) / rate))
     names = "controller.damping"
-    part = largest(lambda c: diverges(loop(K, c * B)))
+    part = search(lambda c: diverges(loop(K, c * B)))
     if part == 0.0:
         names = "controller.stiffness and controller.damping"
-        part = largest(lambda c: diverges(loop(c * K, c * B)))
+        part = search(lambda c: diverges(loop(c * K, c * B)))
     return (
         f"{names}: the sampled coupling at rate = {rate:g} Hz diverges {where}; the largest that would do is "
         f"{rounded_down(part)} times what is given; recommended, with half of that, for a margin: "

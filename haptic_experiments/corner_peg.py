@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -103,6 +104,7 @@ METRICS = {
 HORIZON = 30.0  # [s] of a trial that is compared: impacts are over long before, and a day's trial shall be reported
 
 
+@forks.Ahead
 def rigid(trial: Trial, duration: float = HORIZON) -> Samples:
     """The ideal: the tool as a rigid body among rigid walls, under the trial's operator and without ticks.
 
@@ -834,6 +836,9 @@ class CornerPeg(Analysis):
 
     def label(self, trial: Trial) -> str | None:
         return variant(trial.experiment)
+
+    def beginning(self, trial: Trial) -> AbstractContextManager[None]:
+        return rigid.begun(trial, HORIZON)
 
     def analyse(self, trial: Trial, samples: Samples, *, compare: bool = True) -> Findings:
         """Samples may be empty.

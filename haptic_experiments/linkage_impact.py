@@ -179,13 +179,13 @@ class LinkageImpact(Analysis):
             environment = build_environment(world, contact, experiment.environment, UNLIMITED, 1.0 / INSTANT)
             state = environment.tool_state()
             if i == 0:
-                sink("tool_state", -1, state.to_bytes())
+                sink(-1, {"tool_state": state.to_bytes()})
             command.stamp(i, tick_time(i, rate))
-            sink("tool_command", i, command.to_bytes())
+            asked = command.to_bytes()
             environment.step(command, state)
             state.command_tick = i
             state.stamp(i, tick_time(i + 1, rate))
-            sink("tool_state", i, state.to_bytes())
+            sink(i, {"tool_command": asked, "tool_state": state.to_bytes()})
             if progress is not None:
                 progress(i + 1)
         return len(scene_of(experiment).restitutions)

@@ -120,11 +120,11 @@ def _run(trial: Trial) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     stamps: list[int] = []
     commands: list[bytes] = []
 
-    def sink(topic: str, tick: int, data: bytes) -> None:
-        if topic == "tool_command":
-            commands.append(data)
-        elif topic == "tool_state":
+    def sink(tick: int, messages: Mapping[str, bytes]) -> None:
+        if "tool_state" in messages:
             stamps.append(time.thread_time_ns())
+        if "tool_command" in messages:
+            commands.append(messages["tool_command"])
 
     simulate(_quiet(trial), sink)
     return 1e-9 * np.diff(stamps), *_steps(trial, commands)

@@ -6,8 +6,11 @@ import threading
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
-from haptic_ros.graph import Graph
+from haptic_ros.graph import EVENTS, Graph
 from haptic_sim.messages import Message
+
+Taker = Callable[[str, "bytes | Message"], None]
+"""Takes a message of a topic."""
 
 
 class Member(Protocol):
@@ -29,34 +32,39 @@ class Composition:
 
     They take the message itself, which needs no checks. The first node's thread does all the work; what is published
     goes out when its tick is over (`flush`).
+
+    Attributes:
+        waits: whether anything but the trial's events comes from other processes, for which it waits between ticks.
     """
 
     def __init__(self, nodes: Sequence[Member]):
         self.nodes = nodes
-        self._takers: dict[str, list[Member]] = {}
+        self.waits = False
+        self._takers: dict[str, list[Taker]] = {}
         self._outgoing: list[tuple[Callable[[bytes], None], bytes]] = []
 
     def open(self) -> None:
         """To be called when all nodes are configured."""
         for node in self.nodes:
             for topic in node.transport.taken():
-                self._takers.setdefault(topic, []).append(node)
+                self._takers.setdefault(topic, []).append(node.take)
         outside = {topic: sub for node in self.nodes for topic, sub in node.transport.subscriptions.items()}
         self.nodes[0].transport.open_inbox(outside)
+        self.waits = bool(outside.keys() - {EVENTS})
 
     def published(self, graph: Graph) -> set[str]:
         """Topics that the nodes of this process publish, which may not be configured yet."""
         return {topic for node in self.nodes for topic in graph.published(graph.role(node.get_name()))}
 
-    def takers(self, topic: str) -> Sequence[Member]:
-        """The nodes of this process that take a topic."""
+    def takers(self, topic: str) -> Sequence[Taker]:
+        """What takes a topic's messages in the nodes of this process."""
         return self._takers.get(topic, ())
 
     def send(self, publish: Callable[[bytes], None], topic: str, data: bytes, message: bytes | Message) -> None:
         """Hand a message to the nodes that take it, publish its bytes later."""
         self._outgoing.append((publish, data))
-        for node in self._takers.get(topic, ()):
-            node.take(topic, message)
+        for take in self._takers.get(topic, ()):
+            take(topic, message)
 
     def look_ahead(self) -> None:
         """A tick has been answered: do for the next what can be done already."""

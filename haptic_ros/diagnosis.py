@@ -2,23 +2,42 @@
 
 from __future__ import annotations
 
+import threading
+import traceback
 from typing import Any
 
 from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus, KeyValue
 
+PERIOD = 1.0  # [s]
+CLOSING = 1.0  # [s] for what is being published to be done
+
 
 class Diagnosis:
-    """Publishes the health of a ServoNode, in its executor's thread, from now on until `close`."""
+    """Publishes the health of a ServoNode, in a thread of its own, from now on until `close`.
+
+    It is no timer of the executor: a turn of that takes Python's lock for more than a millisecond, in each of which the
+    servo thread waits for it several times.
+    """
 
     def __init__(self, node: Any):
-        self._node = node
+        self._node, self._closing = node, threading.Event()
         self._publisher = node.create_publisher(DiagnosticArray, "/diagnostics", 10)
-        self._timer = node.create_timer(1.0, self._publish)
+        self._thread = threading.Thread(target=self._run, name="diagnosis", daemon=True)
+        self._thread.start()
 
     def close(self) -> None:
         """Publish no more."""
-        self._node.destroy_timer(self._timer)
+        self._closing.set()
+        self._thread.join(CLOSING)
         self._node.destroy_publisher(self._publisher)
+
+    def _run(self) -> None:
+        while not self._closing.wait(PERIOD):
+            try:
+                self._publish()
+            except Exception:
+                if not self._closing.is_set():
+                    self._node.get_logger().error(f"nothing is said on /diagnostics:\n{traceback.format_exc()}")
 
     def _publish(self) -> None:
         node = self._node

@@ -9,6 +9,7 @@ import math
 import os
 import threading
 import time
+import zlib
 from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -69,11 +70,39 @@ def prioritise_delivery(priority: int, cores: Collection[int] = ()) -> None:
     A message waits for them before any node sees it: with ordinary priority, up to a fifth of the ticks at 1 kHz had
     no answer in time on a busy machine, with it about one in a hundred.
     """
-    for task in Path("/proc/self/task").glob("*"):
+    for thread in _delivery_threads():
         with contextlib.suppress(OSError):  # not permitted, or the thread has ended
+            os.sched_setscheduler(thread, os.SCHED_FIFO, os.sched_param(priority))
+            _move(thread, cores)
+
+
+def share_core(trial: str) -> int | None:
+    """Put the calling thread and the middleware's delivery threads of this process on the core of a lockstep trial.
+
+    All of a trial's nodes find the same core by its name and the domain of ROS, and trials that differ in these are
+    spread over the cores. They keep their ordinary priority. A tick is a chain of wakes, each of which else moves the
+    work to another core, which sleeps and whose caches have none of it: 493 us a tick of corner_peg instead of 298
+    (docs/performance.md). Returns the core; None where there is no choice.
+    """
+    cores = sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else []
+    if len(cores) < 2:
+        return None
+    name = f"{os.environ.get('ROS_DOMAIN_ID', '')} {trial}"
+    core = cores[zlib.crc32(name.encode()) % len(cores)]
+    for thread in (0, *_delivery_threads()):
+        with contextlib.suppress(OSError):  # it has ended, or the core was taken from this process
+            _move(thread, {core})
+    return core
+
+
+def _delivery_threads() -> list[int]:
+    """Threads of this process in which the middleware delivers messages."""
+    found = []
+    for task in Path("/proc/self/task").glob("*"):
+        with contextlib.suppress(OSError):  # it has ended
             if fast_dds.DELIVERS.match((task / "comm").read_text()):
-                os.sched_setscheduler(int(task.name), os.SCHED_FIFO, os.sched_param(priority))
-                _move(int(task.name), cores)
+                found.append(int(task.name))
+    return found
 
 
 def servo_core(loop: int) -> int | None:

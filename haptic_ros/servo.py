@@ -30,7 +30,7 @@ from haptic_ros.diagnosis import Diagnosis
 from haptic_ros.graph import EVENTS, Role, in_trial
 from haptic_ros.live_parameters import LiveParameters
 from haptic_ros.middleware.reception import raw_time
-from haptic_ros.realtime import prioritise, without_collector
+from haptic_ros.realtime import prioritise, share_core, without_collector
 from haptic_ros.ros_parameters import TRIAL
 from haptic_ros.standard_topics import StandardTopics
 from haptic_ros.transport import Barrier, Transport
@@ -41,7 +41,9 @@ from haptic_sim.messages import Message, MessageError, tick_time, topic_of
 from haptic_sim.parameters import ParameterError
 
 TRANSITIONS = ("on_configure", "on_activate", "on_deactivate", "on_cleanup", "on_shutdown")
-GIL_TURN = 1e-4  # [s] after which the executor's thread lets the servo thread go on; Python's own is 5 ms
+# [s] after which another thread lets the servo thread go on, and the other way round; Python's own is 5 ms. With 10 us
+# fewer ticks were answered within the period at 5 kHz (docs/performance.md).
+GIL_TURN = 1e-4
 
 
 def find_modules() -> None:
@@ -68,6 +70,8 @@ class ServoNode(LifecycleNode):
     config: Any
     realtime: bool
     """Whether the trial runs on the wall clock."""
+    endless: bool
+    """Whether it goes on for ever there: nodes may go and come back."""
 
     def __init__(self, name: str):
         for transition in TRANSITIONS:  # as rclpy will call them
@@ -143,7 +147,7 @@ class ServoNode(LifecycleNode):
         self.raise_priority()
         announced = settled = False
         while not self.stopping:
-            quiet = QUIET if self.config.endless else None
+            quiet = QUIET if self.endless else None
             if not self.listen(quiet if announced and settled else POLL) and announced and settled:
                 self.repeat()
             if not announced:
@@ -157,7 +161,7 @@ class ServoNode(LifecycleNode):
         return trouble, {"refused messages": self.refused, "scheduler": self.scheduler or "default"}
 
     def monitor(self) -> None:
-        """Called each second in the executor's thread: nothing here may take the servo thread's time."""
+        """Called each second in a thread beside the servo thread, whose time nothing here may take."""
 
     # Services to derived classes
 
@@ -168,8 +172,10 @@ class ServoNode(LifecycleNode):
         return role
 
     def raise_priority(self) -> None:
-        """In realtime, give this thread priority; say so once if it gets none."""
-        if self.realtime:
+        """In realtime, give this thread priority; say so once if it gets none. In lockstep, share the trial's core."""
+        if not self.realtime:
+            share_core(self.root)
+        else:
             sys.setswitchinterval(GIL_TURN)
             self.scheduler, reason = prioritise(self.role.rank, self.config.graph.loop_of(self.role))
             if reason and self.member == "driver":
@@ -267,7 +273,7 @@ class ServoNode(LifecycleNode):
         """Read and check the parameters, build the core, open the topics."""
         try:
             self.config = self.live.read()
-            self.realtime = self.config.realtime
+            self.realtime, self.endless = self.config.realtime, self.config.endless
             self.transport.open_events()
             self._report_compilation()
             self.build()
@@ -306,11 +312,14 @@ class ServoNode(LifecycleNode):
         """Close the topics."""
         self.stop_servo()
         self.live.close()
+        self._close_diagnosis()
+        self._close_topics()
+        return TransitionCallbackReturn.SUCCESS
+
+    def _close_diagnosis(self) -> None:
         if self._diagnosis is not None:
             self._diagnosis.close()
             self._diagnosis = None
-        self._close_topics()
-        return TransitionCallbackReturn.SUCCESS
 
     def _close_topics(self) -> None:
         """Close those that are open."""
@@ -345,6 +354,7 @@ class ServoNode(LifecycleNode):
         """Close all that is of this node; nothing says any more through it that kernels are compiled."""
         if progress.report is self._reporting:
             progress.report = None
+        self._close_diagnosis()
         super().destroy_node()
 
     def set_parameters_atomically(self, parameter_list: list[Parameter]) -> SetParametersResult:

@@ -153,8 +153,8 @@ class Transport:
             if self.composition is None:
                 self._node.take(topic, data)
             else:
-                for node in self.composition.takers(topic):
-                    node.take(topic, data)
+                for take in self.composition.takers(topic):
+                    take(topic, data)
         if self.inbox.contested:
             self._refuse_contested(self.inbox.contested)
         return received

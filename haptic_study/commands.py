@@ -265,13 +265,19 @@ def _simulate(dataset: Dataset, wanted: dict[str, Any], jobs: int = 0, scheduler
             )
             if interruption:
                 raise KeyboardInterrupt
-    elif jobs == 1:
-        for participant in participants:
-            run_session(dataset, participant, by, wanted["record"], lambda: False)
     else:
-        forks.on_cores(
-            lambda participant: run_session(dataset, participant, by, wanted["record"], lambda: False), participants
-        )
+
+        def simulate(participant: str) -> None:
+            """In a fork, where there are several cores: whoever waits sees each session end."""
+            run_session(dataset, participant, by, wanted["record"], lambda: False)
+            sys.stderr.write(f"haptics: participant {participant} has been simulated, {len(participants)} in all\n")
+            sys.stderr.flush()
+
+        if jobs == 1:
+            for participant in participants:
+                simulate(participant)
+        else:
+            forks.on_cores(simulate, participants)
     return _conclude(dataset)
 
 

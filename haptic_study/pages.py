@@ -21,18 +21,17 @@ from haptic_study.conducting import Conductor
 from haptic_study.file import ItemParameters
 from haptic_study.showing import Choice, Screen
 from haptic_view.live import LiveFrames
-from haptic_view.page import BLUE, HOST, Page, require_viser
+from haptic_view.page import HOST, Page
+from haptic_view.panel import WITHOUT_SETTINGS, address_of, panel_server
 from haptic_view.pointer import Pointer
 
 Later = Callable[[Callable[[Conductor], object]], object]
 """Leaves something to the thread of the session."""
 
-WIDTH, WIDTH_WITHOUT_SCENE = 430, 620  # of the panel, beside a scene and without one
+WIDTH = 430  # of the panel beside a scene
 NONE = "-"  # of a question that is not answered
 FIRST = -1000.0  # order on the page of what comes first, above what a pointer adds
 REDRAWN = 0.25  # [s] between two texts of the experimenter's page
-WITHOUT_SETTINGS = '<style>.mantine-ActionIcon-root[data-variant="subtle"] {display: none}</style>'
-"""Hides viser's own settings and list of the scene, which a participant has no use for; an option for it is missing."""
 BUTTONS = (
     ("pause", "Pause"),
     ("resume", "Resume"),
@@ -40,23 +39,6 @@ BUTTONS = (
     ("drop", "Drop trial"),
     ("stop", "End"),
 )
-
-
-def _server(port: int, title: str) -> Any:
-    """A server with a panel and without a scene."""
-    require_viser()
-    from haptic_view.guarded_server import GuardedServer  # imports viser
-
-    with contextlib.redirect_stdout(io.StringIO()):  # it says where it is; so do we
-        server = GuardedServer(HOST, port)
-    server.gui.configure_theme(show_logo=False, show_share_button=False, brand_color=BLUE)
-    server.gui.set_panel_label(title[:60])
-    server.gui.main_panel.set_width(WIDTH_WITHOUT_SCENE)
-    return server
-
-
-def _address(server: Any, port: int) -> str:
-    return f"http://{HOST}:{port}/{server.token}"
 
 
 class Stage:
@@ -126,9 +108,9 @@ class ParticipantPage:
 
     def __init__(self, title: str, port: int, later: Later, stage: Stage | None = None):
         self._later = later
-        self.server = _server(port, title) if stage is None else stage.page.server
+        self.server = panel_server(port, title) if stage is None else stage.page.server
         self._stop = self.server.stop if stage is None else stage.page.stop
-        self.address = _address(self.server, port)
+        self.address = address_of(self.server, port)
         gui = self.server.gui
         if stage is not None:
             gui.set_panel_label(title[:60])
@@ -241,8 +223,8 @@ class ExperimenterPage:
     """
 
     def __init__(self, title: str, port: int, later: Later, close: Callable[[], object]):
-        self.server = _server(port, f"Experimenter: {title}")
-        self.address = _address(self.server, port)
+        self.server = panel_server(port, f"Experimenter: {title}")
+        self.address = address_of(self.server, port)
         gui = self.server.gui
         self._text = gui.add_markdown("")
         self._reason = gui.add_text(

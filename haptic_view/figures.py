@@ -12,7 +12,7 @@ import os
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property, partial
+from functools import cache, cached_property, partial
 from html import escape
 from pathlib import Path
 from typing import IO, Any
@@ -40,6 +40,7 @@ BUCKETS = 700  # of a curve over time: about two in a point (1/72 in) of a panel
 _SIZE = {False: (480.0, 330.0), True: (480.0, 676.0)}  # [pt], of a panel and of a tall one
 _LETTER, _HANDLE = 5.0, 48.0  # [pt], width of a letter of a legend, and of the line and the gaps beside it
 _EDGE = 3.0  # [pt] between a panel's edge and the labels of its axes
+_TICK = 6.5  # [pt] from an axis to the labels of its ticks
 _ROWS = 5  # of a legend; a panel grows with more
 _SETTINGS: dict[Any, Any] = {
     "svg.fonttype": "none",
@@ -243,7 +244,6 @@ def _save(shown: _Shown, file: IO[Any], kind: str) -> None:
     """Draw a panel into a file."""
     name, title, lines, axes_of, equal, corner, marks, tall = shown
     import matplotlib
-    from matplotlib.figure import Figure as Drawing
 
     x, y = axes_of
     width, height = _SIZE[tall]
@@ -255,9 +255,10 @@ def _save(shown: _Shown, file: IO[Any], kind: str) -> None:
     with matplotlib.rc_context():
         matplotlib.rcdefaults()  # not those of the user: a report looks the same everywhere
         matplotlib.rcParams.update(_SETTINGS | {"svg.hashsalt": name})
-        drawing = Drawing(figsize=(width / 72, height / 72))
+        drawing, axes = _emptied()
+        drawing.set_size_inches(width / 72, height / 72)
         top = height - 26.0 - 14.0 * rows
-        axes = drawing.add_axes((58 / width, 40 / height, (width - 70) / width, (top - 40) / height))
+        axes.set_position((58 / width, 40 / height, (width - 70) / width, (top - 40) / height))
         for depth, line in enumerate(lines):
             _plot(axes, line, x.span, 3.0 - depth / len(lines))
         if marks is not None:
@@ -305,6 +306,28 @@ def _save(shown: _Shown, file: IO[Any], kind: str) -> None:
         drawing.savefig(file, format=kind, **vector.WITHOUT_DATES[kind])
 
 
+@cache
+def _blank() -> Any:
+    """What every panel of this process is drawn on: new axes, with new ticks, would take a third of a panel's time."""
+    from matplotlib.figure import Figure as Drawing
+
+    drawing = Drawing()
+    drawing.add_axes((0.0, 0.0, 1.0, 1.0))
+    return drawing
+
+
+def _emptied() -> tuple[Any, Any]:
+    """A drawing and its axes, as if nothing had been drawn on them."""
+    drawing = _blank()
+    (axes,) = drawing.axes
+    for artist in [*axes.lines, *axes.patches, *drawing.texts, *drawing.legends]:
+        artist.remove()
+    axes.set(xscale="linear", yscale="linear", xlim=(0.0, 1.0), ylim=(0.0, 1.0))  # no axis upside down
+    axes.relim()
+    axes.autoscale()
+    return drawing, axes
+
+
 _LONGEST = 76  # letters of a label with a note: longer ones would leave the panel
 _SAME = 0.004  # of the height of what is shown: curves that are nearer to each other look like one
 
@@ -339,14 +362,42 @@ def _on_top(over: Line, line: Line, near: float) -> bool:
 
 
 def _fit_labels(axes: Any, width: float) -> float:
-    """Narrow the axes of a panel, `width` points wide, as far as their labels need it; returns the width left [pt]."""
-    per_point = axes.figure.dpi / 72
-    boxes = [axis.get_tightbbox() for axis in (axes.xaxis, axes.yaxis)]
+    """Narrow the axes of a panel, `width` points wide, as far as their labels need it; returns the width left [pt].
+
+    matplotlib itself would place all labels to tell, and once more where it draws them, which takes most of the time.
+    """
     left, bottom, right, top = axes.get_position().extents
-    left += max(0.0, _EDGE - min(box.x0 for box in boxes) / per_point) / width
-    right -= max(0.0, max(box.x1 for box in boxes) / per_point - width + _EDGE) / width
+    beside = _TICK + max((_size_of(text)[0] for _, text in _labels(axes.yaxis)), default=0.0)
+    if axes.get_ylabel():
+        beside += axes.yaxis.labelpad + _size_of(f"lp{axes.get_ylabel()}")[1]  # a line is as high as these letters
+    left += max(0.0, _EDGE + beside - left * width) / width
+    scaled, inside = axes.xaxis.get_transform().transform, (right - left) * width
+    low, high = scaled(axes.get_xlim())
+    ends = [
+        inside * (scaled(value) - low) / (high - low) + 0.5 * _size_of(text)[0] for value, text in _labels(axes.xaxis)
+    ]
+    ends.append(0.5 * (inside + _size_of(axes.get_xlabel())[0]))
+    right -= max(0.0, left * width + max(ends) + _EDGE - width) / width
     axes.set_position((left, bottom, right - left, top - bottom))
     return float((right - left) * width)
+
+
+def _labels(axis: Any) -> list[tuple[float, str]]:
+    """Values and labels of the ticks of an axis that are shown."""
+    low, high = sorted(axis.get_view_interval())
+    found = zip(axis.get_ticklocs(), axis.get_ticklabels(), strict=True)
+    return [(value, label.get_text()) for value, label in found if low <= value <= high]
+
+
+@cache
+def _size_of(text: str) -> tuple[float, float]:
+    """Width and height of a label [pt]."""
+    from matplotlib.font_manager import FontProperties
+    from matplotlib.textpath import text_to_path
+
+    font = FontProperties(family=_SETTINGS["font.family"], size=_SETTINGS["font.size"])
+    width, height, _ = text_to_path.get_text_width_height_descent(text, font, False)
+    return float(width), float(height)
 
 
 _NOTHING = 1e-3  # of the smallest height of an axis: less cannot be distinguished from zero

@@ -20,8 +20,9 @@ import numpy as np
 from haptic_sim.parameters import ParameterError
 from haptic_view import charts
 from haptic_view.frame import Chart, Frame, Hand
+from haptic_view.reliefs import drawn, is_drawable
 from haptic_view.scene import Scene
-from haptic_view.shapes import Shape
+from haptic_view.shapes import Shape, matrix_of, pose_of
 from haptic_view.strips import strip
 from haptic_view.viewpoint import towards_eye
 
@@ -200,6 +201,7 @@ class Page:
             colour = TOOL if i in scene.held else next(palette) if moves else FIXED
             colours.append(colour)
             self.bodies[name] = viewed.add_frame(f"/bodies/{node(name)}", show_axes=False)
+            _put(self.bodies[name], scene.poses[i])  # until the first frame, which a trial needs seconds to send
         for number, shape in enumerate(scene.shapes):
             name = f"/bodies/{node(scene.bodies[shape.body])}/{number}"
             self._add_shape(name, shape, colours[shape.body])
@@ -209,11 +211,13 @@ class Page:
         self.devices: dict[str, Any] = {}
         length = 0.12 * scene.size
         for hand in scene.hands:
+            held = pose_of(matrix_of(scene.poses[hand.body]) @ np.linalg.inv(hand.X_HB))
             place = f"/hands/{node(hand.name) or 'hand'}"
             for kind, handles in ("tool", self.tools), ("device", self.devices):
                 handles[hand.name] = viewed.add_frame(
                     f"{place}/{kind}", axes_length=length, axes_radius=0.06 * length, origin_radius=0.12 * length
                 )
+                _put(handles[hand.name], held)
             for number, shape in enumerate(scene.shapes):
                 if shape.body == hand.body:
                     vertices = GHOST * (shape.vertices @ hand.X_HB[:3, :3].T + hand.X_HB[:3, 3])
@@ -253,7 +257,10 @@ class Page:
         }
 
     def _add_shape(self, name: str, shape: Shape, colour: Colour, opacity: float | None = None) -> None:
-        if len(shape.faces):
+        if shape.relief is not None and is_drawable(shape) and opacity is None:
+            textured = drawn(shape, colour)
+            self.meshes[name] = self.server.scene.add_mesh_trimesh(name, textured, cast_shadow=not shape.ground)
+        elif len(shape.faces):
             self.meshes[name] = self.server.scene.add_mesh_simple(
                 name,
                 shape.vertices,

@@ -115,7 +115,10 @@ class Pointer:
         self._client, self._start, self._key = event.client_id, start, -math.inf
         self._screen = self._axes(event.client)
         oriented = bool(self._oriented.value) or event.modifier == "cmd/ctrl"
-        self._sender.grab(R.T @ (start - np.asarray(handle.position, float)), oriented=oriented, body=body)
+        point = R.T @ (start - np.asarray(handle.position, float))
+        if oriented and body == HAND:
+            point[:] = 0.0  # a light hand would be turned by a force beside its origin, and all its points move alike
+        self._sender.grab(point, oriented=oriented, body=body)
         self._follow(event)
 
     def _follow(self, event: Any) -> None:

@@ -25,12 +25,14 @@ from haptic_sim.rotations import matrices
 from haptic_sim.scenes import ModelSource
 from haptic_sim.simulation import Model
 from haptic_sim.spatial import quat_from_matrix
-from haptic_sim.tool.engines import Start
+from haptic_sim.tool.engines import Link, Start
 from haptic_sim.tool.tool_side import ToolSections, hand_pose
 from haptic_sim.worlds import compiled
 from haptic_sim.worlds.building import WorldSetup
 from haptic_view.frame import Chart
+from haptic_view.reliefs import is_drawable
 from haptic_view.shapes import (
+    Relief,
     Shape,
     at,
     ball,
@@ -165,6 +167,10 @@ def scene_of(
     shown = {shape.body for shape in seen}
     shapes = [shape for shape in shapes if shape.body not in shown] + seen
     shapes += _sticks(start, names, joints, X_JB, {shape.body for shape in shapes})
+    engine = sections.environment.engine
+    links = engine.links()
+    more, unseen = _of_links(links, engine.link_files() if visual else {}, len(names))
+    shapes += more
     moving = tuple(joint > 0 or name in start.elsewhere for name, joint in zip(names, joints, strict=True))
     hands = [
         _holding(name, start, frame, joints, X_JB)
@@ -175,12 +181,13 @@ def scene_of(
     def from_configuration(q: np.ndarray) -> np.ndarray:
         found = at_start(q)
         found[others] = poses[others]
-        return found
+        return np.concatenate([found, poses[len(found) :]])
 
+    poses = np.concatenate([poses, *(link.pose[None] for link in links)])
     return _scene(
         about,
-        names,
-        moving,
+        (*names, *(link.name for link in links)),
+        (*moving, *(True for _ in links)),
         shapes,
         hands,
         poses,
@@ -188,7 +195,7 @@ def scene_of(
         from_configuration,
         travelled,
         planar=start.planar,
-        notes=notes,
+        notes=(*notes, *unseen),
         linked=_linked(start, joints, [hand.body for hand in hands]),
         fields=start.force_fields,
     )
@@ -204,6 +211,33 @@ def _linked(world: WorldSetup, joints: Sequence[int], held: Sequence[int]) -> tu
     roots = [next(iter(world.model.supports[joint].tolist()[1:]), 0) for joint in joints]
     trees = {roots[body] for body in held} - {0}
     return tuple(body for body, root in enumerate(roots) if root in trees)
+
+
+def _of_links(
+    links: Sequence[Link], files: Mapping[str, ModelSource], first: int
+) -> tuple[list[Shape], tuple[str, ...]]:
+    """Shapes of an engine's links, the bodies from `first` on, and a line for each file that cannot be shown.
+
+    They are what a file shows, or else sticks.
+    """
+    shapes: list[Shape] = []
+    notes = []
+    for name, source in files.items():
+        try:
+            found = load_visuals(source)
+        except VisualError as error:
+            notes.append(f"{name}: its visual meshes are not shown: {error}")
+            continue
+        for link, X, geometry in found:
+            for i, one in enumerate(links, first):
+                if link in one.frames:
+                    shapes.append(moved(shape_of_coal(i, geometry), one.frames[link] @ X))
+    if not shapes:
+        for i, one in enumerate(links, first):
+            shapes += [
+                stick(i, one.origin, end, one.radius) for end in one.ends if np.linalg.norm(end - one.origin) > 1e-6
+            ]
+    return shapes, tuple(notes)
 
 
 def _visuals(files: Mapping[str, ModelSource], names: tuple[str, ...]) -> tuple[list[Shape], tuple[str, ...]]:
@@ -244,12 +278,15 @@ def _scene(
         low[2] = high[2] = 0.0
     size = max(0.5 * float(np.linalg.norm(high - low)), 1e-3)
     centre = 0.5 * (low + high)
+    fitted = tuple(_fitted(shape, poses[shape.body], centre, size, planar) for shape in shapes)
+    fine = {names[one.body] for one in fitted if one.relief is not None and not is_drawable(one)}
+    notes += tuple(f"bodies.{name}: its texture is not shown: it is too fine for its surface" for name in sorted(fine))
     return Scene(
         about.title,
         planar,
         names,
         moving,
-        tuple(_fitted(shape, poses[shape.body], centre, size, planar) for shape in shapes),
+        fitted,
         tuple(hands),
         poses,
         centre,
@@ -377,7 +414,9 @@ def _shapes_of_world(world: WorldSetup, names: tuple[str, ...], X_JB: list[pin.S
             shape = Shape(body, meshes[i].vertices, meshes[i].faces, convex=False)
         else:
             shape = shape_of_coal(body, geometry.geometry)
-        yield moved(shape, X_BS.homogeneous)
+        texture = world.textures.get(geometry.name)
+        relief = None if texture is None else Relief(texture, X_BS.homogeneous)
+        yield replace(moved(shape, X_BS.homogeneous), relief=relief)
 
 
 def _sticks(

@@ -4,14 +4,22 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import coal
 import numpy as np
 import pinocchio as pin
 
+from haptic_sim.geometry.textures import TextureParameters
 from haptic_sim.rotations import matrices
 from haptic_sim.spatial import quat_from_matrix
+
+
+class Relief(NamedTuple):
+    """A texture of a shape, and the pose of the shape's axes in those of the body, (4, 4)."""
+
+    texture: TextureParameters
+    X_BS: np.ndarray
 
 
 @dataclass(frozen=True)
@@ -26,6 +34,7 @@ class Shape:
         smooth: whether its surface is curved.
         ground: a plane, of which only a part is drawn.
         hollow: a ring, through which one sees.
+        relief: its texture; None: it is smooth.
     """
 
     body: int
@@ -35,6 +44,7 @@ class Shape:
     smooth: bool = False
     ground: bool = False
     hollow: bool = False
+    relief: Relief | None = None
 
 
 def at(pose: np.ndarray, points: np.ndarray) -> np.ndarray:

@@ -80,16 +80,20 @@ def towards_eye(
         return ABOVE
     spreads = [spread for path in paths if (spread := _spread(path, STILL * scene.size)) is not None]
     boxes, targets = _Boxes(scene), _targets(scene, paths)
-    if not spreads and not boxes.hide(targets, USUAL) and not (unseen and unseen(USUAL)):
-        return USUAL
     walls = [(shape, scene.poses[shape.body]) for shape in scene.shapes if shape.ground]
     outward = [at(pose, shape.vertices) for shape, pose in walls]
     normals = [half[: len(half) // 2].mean(axis=0) - half[len(half) // 2 :].mean(axis=0) for half in outward]
 
+    def is_behind(away: np.ndarray) -> bool:
+        return any(normal @ away < -1e-3 * np.linalg.norm(normal) for normal in normals)
+
+    if not (spreads or boxes.hide(targets, USUAL) or is_behind(USUAL) or (unseen and unseen(USUAL))):
+        return USUAL
+
     def worth(away: np.ndarray) -> float:
         seen = sum(float(np.linalg.norm(np.cross(spread, away), axis=1).sum()) for spread in spreads)
         seen /= max(len(spreads), 1)
-        behind = any(normal @ away < -1e-3 * np.linalg.norm(normal) for normal in normals)
+        behind = is_behind(away)
         turned = TURNED * 0.5 * float(1.0 - away @ USUAL)
         hidden = HIDDEN * boxes.hide(targets, away) + (UNSEEN * unseen(away) if unseen is not None else 0.0)
         return seen - turned - BEHIND * behind - hidden

@@ -48,6 +48,7 @@ PROCESS_GRAPHS = {
     "test_realtime.py",
     "test_study_intervals.py",
 }
+ON_THE_CLOCK = {"test_bring_up_command.py", "test_bring_up_page.py", "test_bring_up_stand_ins.py"}
 LONG = re.compile(
     r"^\s*(from|import) (subprocess|haptic_experiments|haptic_bench\.(analysis\.base|report))\b"
     r"|^\s*from haptic_bench import .*report\b"
@@ -101,8 +102,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     programs, or trials of experiments, here by the imports of a file. Single tests that take half a second of a
     core are marked where they are.
 
-    Discovery may lose a race on a machine that stalls: such a test has failed when it fails three times in a row, and
-    one that needed another run is listed.
+    Discovery may lose a race on a machine that stalls, and a watchdog of a device ends a session there: such a test has
+    failed when it fails three times in a row, and one that needed another run is listed.
     """
     again = config.pluginmanager.hasplugin("rerunfailures")
     long = {path for path in {item.path for item in items} if LONG.search(path.read_text(encoding="utf-8"))}
@@ -111,8 +112,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             item.add_marker("long")
         if "haptics" in getattr(item, "fixturenames", ()) or item.path.name in PROCESS_GRAPHS:
             item.add_marker("graph")
-            if again:
-                item.add_marker(pytest.mark.flaky(reruns=2))
+        if again and (item.get_closest_marker("graph") or item.path.name in ON_THE_CLOCK):
+            item.add_marker(pytest.mark.flaky(reruns=2))
     items.sort(
         key=lambda item: item.get_closest_marker("graph") is None
     )  # the longest: at the end no core waits for one

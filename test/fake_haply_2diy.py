@@ -24,7 +24,7 @@ import numpy as np
 from stand_ins import Fault
 
 NUMBER = 5
-SILENCE = 1.0  # [s] that a driver may be silent before the fake calls it misuse: a test may share its core with others
+SILENCE = 3.0  # [s] that a driver may be silent: beyond the reading watchdog of tests, for which it awaits an answer
 HOME = (12.0, 168.0)  # [deg] of the encoders at ports 1 and 2
 PROXIMAL, DISTAL, APART = 0.07, 0.09, 0.038  # [m]
 
@@ -178,7 +178,7 @@ def board() -> Iterator[Board]:
             yield one
         finally:
             one.vanish()
-            assert not one.misuse
+            assert not one.misuse, one.misuse
 
 
 def force_of(torques: tuple[float, float], jacobian: np.ndarray) -> np.ndarray:

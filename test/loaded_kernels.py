@@ -11,6 +11,7 @@ from haptic_bench.commands import command_line
 from haptic_bench.recording import bag
 
 bag.message_types()
+bag.own_types()
 with tempfile.TemporaryDirectory() as folder, contextlib.redirect_stdout(io.StringIO()), starting.blank_pages():
     for i, settings in enumerate(([], ["--set", "local_model.type=full", "--set", "environment.rate=60"])):
         command = ["run", "corner_peg", "--mode", "offline", "--duration", "0.02", "--set", "analysis=trial", *settings]

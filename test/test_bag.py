@@ -542,3 +542,13 @@ def test_a_damaged_chunk_is_found_and_only_it_is_given_up(tmp_path, small_chunks
     assert 50 <= kept < 60
     assert all_messages(tmp_path / "bag")[-1] == (59_000, payload(59))
     assert payload(30) not in [data for _, data in all_messages(tmp_path / "bag")]
+
+
+def test_our_own_types_are_described_as_among_all_of_ros():
+    """Text, hash and bytes: the types that ours contain are written down here, too."""
+    own, all_types = bag.own_types(), bag.message_types()
+    names = [name for name in own.fielddefs if name.startswith("haptics/msg/")]
+    assert len(names) > 10
+    for name in own.fielddefs:
+        assert own.generate_msgdef(name, ros_version=2) == all_types.generate_msgdef(name, ros_version=2)
+        assert own.hash_rihs01(name) == all_types.hash_rihs01(name)

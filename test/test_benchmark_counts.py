@@ -20,9 +20,14 @@ REMEDY = "is it worth that? Then ./haptics shell python -m benchmarks.counts > b
 
 @pytest.mark.skipif(IN_PYTHON, reason="kernels are Python functions")
 @pytest.mark.skipif(RECORD["python"] != counts.python_version(), reason="another version has other instructions")
-@pytest.mark.parametrize("name", counts.LOOPS)
+@pytest.mark.parametrize("name", (*counts.LOOPS, counts.RECORDED, counts.COMPOSED))
 def test_a_tick_costs_what_the_record_says(name: str) -> None:
-    recorded, found = RECORD["loops"][name], counts.count(counts.step_of(name))
+    recorded = RECORD["loops"][name]
+    if name == counts.COMPOSED:
+        pytest.importorskip("haptics.msg", reason="needs ROS 2 and the built messages")
+        found = counts.count_composed()
+    else:
+        found = counts.count_recorded() if name == counts.RECORDED else counts.count(counts.step_of(name))
     for what in recorded.keys() | found.keys():  # a package that had no part in it counts, too
         before, now = recorded.get(what, 0.0), found.get(what, 0.0)
         assert now == pytest.approx(before, rel=ALLOWED, abs=FEW), f"{what} in a tick changed; {REMEDY}"
@@ -40,7 +45,7 @@ def test_a_step_of_compiled_code_takes_the_recorded_instructions(name: str) -> N
     if instructions.target() != RECORD["target"]:
         pytest.skip(f"compiled for {instructions.target()}; the record is of {RECORD['target']}: see --compare")
     try:
-        found = counts.count_machine(name)
+        found = counts.count_in_new_process(name)
     except instructions.UncountableError as error:
         pytest.skip(str(error))
     assert found == pytest.approx(RECORD["machine"][name], rel=ALLOWED), f"instructions of {name} changed; {REMEDY}"

@@ -16,6 +16,7 @@ from rclpy.executors import SingleThreadedExecutor  # noqa: E402
 from rclpy.lifecycle import TransitionCallbackReturn  # noqa: E402
 from test_nodes import Bench, bench, configured  # noqa: E402, F401
 
+from haptic_ros import diagnosis  # noqa: E402
 from haptic_ros.callbacks import CallbackThread, OwnThread  # noqa: E402
 
 Node = rclpy.node.Node
@@ -109,6 +110,29 @@ def test_a_transition_that_fails_ends_the_node_with_the_reason(
     assert node.trigger_deactivate() == TransitionCallbackReturn.ERROR
     assert released and node.finished.is_set() and node.exit_code == 1
     assert "ValueError: no tick" in capfd.readouterr().err
+
+
+def test_what_diagnostics_raise_is_logged_and_the_next_are_published(
+    bench: Bench,  # noqa: F811
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    """And when the topics are closed, the thread that publishes them ends."""
+    monkeypatch.setattr(diagnosis, "PERIOD", 0.01)
+    node, asked = bench.node("controller"), []
+
+    def health() -> tuple[str, dict[str, object]]:
+        asked.append(threading.current_thread())
+        raise ValueError(f"time {len(asked)}")
+
+    monkeypatch.setattr(node, "health", health)
+    configured(node)
+    wait_until(lambda: len(asked) > 2, "the next time")
+    assert asked[0] is asked[-1] is not threading.current_thread()
+    assert node.trigger_cleanup() == TransitionCallbackReturn.SUCCESS
+    assert not asked[0].is_alive()
+    said = capfd.readouterr().err
+    assert "nothing is said on /diagnostics" in said and "ValueError: time 1" in said and "ValueError: time 2" in said
 
 
 def test_the_process_of_composed_nodes_ends_when_any_of_them_does(bench: Bench) -> None:  # noqa: F811

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from conftest import ROOT, Haptics, answer
 
-from campaign import cases, disks, fuzz, hands, inputs, kills, machines, soak, strangers, suite, variants
+from campaign import cases, disks, fuzz, hands, inputs, kills, machines, robots, soak, strangers, suite, variants
 from campaign.cases import Ended, Outcome, faults_of, summary_of
 
 
@@ -89,7 +89,8 @@ def test_variants_that_fail_are_named(monkeypatch: pytest.MonkeyPatch, tmp_path:
 @pytest.mark.exhaustive
 @pytest.mark.parametrize(
     ("probe", "number"),
-    [("kills", 1), ("disks", 3), ("strangers", 4), ("machines", 2), ("machines", 3), ("soak", 1), ("hands", 0)],
+    [("kills", 1), ("disks", 3), ("strangers", 4), ("machines", 2), ("machines", 3), ("soak", 1), ("hands", 0)]
+    + [("robots", number) for number in (*range(len(robots.TARGETS)), len(robots.TARGETS) * robots.STOPS - 4)],
 )
 def test_a_case_of_processes_has_no_fault(tmp_path: Path, probe: str, number: int) -> None:
     command = [sys.executable, "-m", "campaign.one", probe, str(number), str(tmp_path)]

@@ -51,6 +51,27 @@ def test_a_normal_that_coal_has_turned_round_is_turned_back(monkeypatch: pytest.
     np.testing.assert_allclose(found.normal, np.tile(GENERIC.rotation[:, 2], (4, 1)), rtol=0, atol=1e-12)
 
 
+def test_boxes_that_just_touch_never_push_sideways() -> None:
+    """Nearly parallel and some um apart, coal gave a side's normal, by which the boxes were 60 mm in each other."""
+    rng = np.random.default_rng(20530)
+    half, upper = np.array([0.03, 0.03, 0.01]), np.array([0.03, 0.03, 0.03])
+    scene = Scene(coal.Box(*(2 * half)), coal.Box(*(2 * upper)))
+    touched = 0
+    for _ in range(1500):
+        tilt, gap = 10 ** rng.uniform(-7, -4), rng.choice([-1, 1]) * 10 ** rng.uniform(-9, -5)
+        a = pin.SE3(pin.exp3(tilt * np.array([*rng.normal(size=2), 0.0])), np.zeros(3))
+        b = pin.SE3(
+            pin.exp3(tilt * np.array([*rng.normal(size=2), 0.0])),
+            np.array([*rng.normal(size=2) * 1e-5, half[2] + upper[2] + gap]),
+        )
+        found = scene.contacts(a, b)
+        touched += len(found)
+        assert len(found) > 0
+        assert found.normal[:, 2].min() > 1 - 1e-6
+        assert np.abs(found.separation - gap).max() < 1e-5 + tilt, "corners are 0.04 m from the middle"
+    assert touched > 4000
+
+
 def test_turned_by_45_degrees_the_common_face_is_an_octagon() -> None:
     found = Scene(coal.Box(*CUBE), coal.Box(*CUBE)).contacts(GENERIC, GENERIC * at(z=0.1 - GAP, turn=(0, 0, np.pi / 4)))
     assert len(found) == 8

@@ -81,7 +81,7 @@ def stepped(core, ticks, wrench=WRENCH):
         command.wrench[:] = wrench
         core.step(command, state)
         states.append(core.tool_state())
-        states[-1].copy_from(state)
+        states[-1].load(state)
     return states
 
 
@@ -254,7 +254,7 @@ def test_a_tool_goes_on_in_whatever_message_it_is_given(name):
         command.wrench[:] = math.cos(tick) * WRENCH
         core.step(command, state)
         message, last = messages[tick % 2], messages[(tick + 1) % 2]
-        message.copy_from(last)
+        message.load(last)
         message.constraint_directions[:] = 1.0
         message.resize(6)  # what another tool may have left
         other.step(command, message)

@@ -9,6 +9,7 @@ import contextlib
 import ctypes
 import json
 import os
+import signal
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -44,6 +45,7 @@ from haptic_drivers.devices import link  # noqa: E402
 from haptic_drivers.devices.haply_2diy import Haply2diy  # noqa: E402
 from haptic_drivers.devices.life import Request  # noqa: E402
 from haptic_ros import process  # noqa: E402
+from haptic_ros.callbacks import CallbackThread  # noqa: E402
 from haptic_ros.live_parameters import LiveParameters  # noqa: E402
 from haptic_sim.messages import FAULT, DeviceCommand, DeviceState, Reason  # noqa: E402
 from stand_ins import Fault  # noqa: E402
@@ -57,7 +59,7 @@ LATCHED = QoSProfile(depth=1, reliability=RELIABLE, durability=KEPT)
 
 
 # Threads of a driver's process that Python knows: of each, and of each device. OpenHaptics has one of its own.
-OF_NODE = {"MainThread", "executor", "servo", "requests", "device watchdog"}
+OF_NODE = {"MainThread", "executor", "servo", "diagnosis", "requests", "device watchdog"}
 OF_DEVICE = {
     "haply_2diy": {"haply 2diy"},
     "inverse3": {"Haply Inverse service"},
@@ -78,12 +80,15 @@ def raise_in_threads(folder: Path) -> None:
         while not found:
             time.sleep(0.01)
             name = victim.read_text() if victim.exists() else ""
-            found = [one.ident for one in threading.enumerate() if one.name == name and one.is_alive()]
+            found = [one for one in threading.enumerate() if one.name == name and one.is_alive()]
         victim.unlink()  # which is of one process
         names = [one.name for one in threading.enumerate() if one is not killer]
         (folder / "threads").write_text("\n".join(names))
-        (ident,) = found
-        ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(ident), ctypes.py_object(SystemExit))
+        (thread,) = found
+        runs = getattr(getattr(thread, "_target", None), "__self__", None)
+        ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread.ident), ctypes.py_object(SystemExit))
+        if isinstance(runs, CallbackThread):
+            runs._executor.wake()  # it waits in the middleware, where nothing is raised
 
     threading.Thread(target=work, daemon=True).start()
 
@@ -374,6 +379,37 @@ def test_what_a_failed_thread_leads_to_does_not_hide_it(monkeypatch: pytest.Monk
     assert process.wait(time.monotonic() + 30.0)
     process.finish()
     assert process.describe(short=True) == "driver has ended (exit status 1): the thread 'x' has failed"
+
+
+def hold_python(folder: Path) -> None:
+    """In a process: a call that keeps Python's lock does not return, as soon as the file `hold` is there.
+
+    rclpy keeps the lock while it publishes, so a middleware that hangs is such a call.
+    """
+
+    def hold() -> None:
+        while not (folder / "hold").exists():
+            time.sleep(0.01)
+        ctypes.PyDLL(None).sleep(60)
+
+    threading.Thread(target=hold, daemon=True).start()
+
+
+@pytest.mark.parametrize("how", ["killed", pytest.param("stopped", marks=pytest.mark.exhaustive), "held"])
+def test_a_board_without_a_watchdog_has_no_force_when_nothing_of_its_driver_runs(
+    tmp_path: Path, stands: Callable[[str], Stand], how: str
+) -> None:
+    stand = stands("haply_2diy")
+    with driven(tmp_path, partial(hold_python, tmp_path), stand) as one:
+        one.wait_for_force()
+        assert one.pushes(), one.process.err
+        if how == "held":
+            (tmp_path / "hold").touch()
+        else:
+            os.kill(one.process.process.pid, signal.SIGKILL if how == "killed" else signal.SIGSTOP)
+        wait_until(lambda: not stand.force().any(), "the end of the force")
+        time.sleep(0.1)
+        assert not stand.force().any()
 
 
 def hang_in_library(folder: Path) -> None:

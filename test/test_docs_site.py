@@ -47,11 +47,13 @@ def test_a_docstring_becomes_markdown() -> None:
     ]
 
 
+@pytest.mark.exhaustive
 def test_every_public_name_with_a_docstring_is_in_the_python_pages() -> None:
     pages = dict(python_pages.python_pages(ROOT))
     for name in ("World", "Loop", "load_trial", "load_study", "HapticsError"):
         assert f"[`{name}`](" in pages["python/index"]
     assert "{py:function} load(path: " in pages["python/haptic_sim"]
+    assert "`from haptic_sim import World`" in pages["python/haptic_sim"]
     assert "{py:method} step(" in pages["python/haptic_sim"]
     assert "-> haptic_sim.simulation.World" in pages["python/haptic_sim"]
     assert r"impulse of moment on B, (contacts, 3) \[N m s\]" in pages["python/haptic_sim.contact"]

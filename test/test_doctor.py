@@ -21,9 +21,10 @@ import pytest
 from conftest import ROOT, answer
 
 from haptic_bench.running.runner import Process
-from haptic_bench.set_up import finding, machine, middleware, packages, peripherals, prepare
+from haptic_bench.set_up import finding, machine, middleware, packages, peripherals, permissions, prepare
 from haptic_bench.set_up.finding import Check, Finding, examine
 from haptic_bench.set_up.programs import Program, this_environment
+from haptic_ros import realtime
 from haptic_ros.middleware import fast_dds
 
 FIELDS = {"area", "name", "state", "found", "remedy"}
@@ -255,3 +256,17 @@ def test_segments_of_a_node_that_has_ended_are_removed(tmp_path: Path, status: i
     node._reader, node._process, node._segments = Thread(), SimpleNamespace(exitcode=status), {str(files[0])}
     node.finish()
     assert [file.exists() for file in files] == [status is None] * 2
+
+
+def test_files_for_an_administrator_grant_what_the_remedies_name(tmp_path: Path) -> None:
+    folder = tmp_path / "files"
+    first = answer("doctor", "--write", str(folder))
+    assert first.status == 0 and str(folder / permissions.RULES) in first.out
+    rules = (folder / permissions.RULES).read_text()
+    for line in rules.splitlines():
+        assert line.startswith("#") or 'TAG+="uaccess"' in line  # who sits at the machine, and not everybody
+    assert 'ATTR{idVendor}=="1451"' in rules and 'ATTR{idVendor}=="0403", ATTR{idProduct}=="cb48"' in rules
+    priority = int((folder / permissions.LIMITS).read_text().split("rtprio")[1])
+    assert realtime.PRIORITY + 5 < priority < 99  # above the servo threads, below the kernel's own
+    again = answer("doctor", "--write", str(folder))
+    assert again.status == 2 and "File exists" in again.err and len(again.err.splitlines()) == 1

@@ -396,8 +396,12 @@ def test_controller_that_commands_another_body_is_refused() -> None:
         check_command("tool_command", command)
 
 
-def test_page_drags_any_body_that_moves_and_shows_the_force_at_it(tmp_path: Path) -> None:
-    """As viser calls back: the point of the body at which a drag begins, in its axes; the tool is the hand's."""
+@pytest.mark.parametrize("oriented", [False, True])
+def test_page_drags_any_body_that_moves_and_shows_the_force_at_it(oriented: bool, tmp_path: Path) -> None:
+    """As viser calls back: the point of the body at which a drag begins, in its axes; the tool is the hand's.
+
+    A hand whose orientation is held is pulled at its origin, where no force turns it.
+    """
     pytest.importorskip("viser", reason="viser is not installed (pip install 'haptics[view]')")
     from haptic_bench.experiment.shown import build_scene
     from haptic_view.frame import Frame, Hand
@@ -409,7 +413,7 @@ def test_page_drags_any_body_that_moves_and_shows_the_force_at_it(tmp_path: Path
     scene, sent = build_scene(one), list[bytes]()
     page = Page(scene, HOST, port_of_own())
     try:
-        Pointer(page, Sender(sent.append), oriented=one.moves_freely, bodies=one.draggable)
+        Pointer(page, Sender(sent.append), oriented=oriented, bodies=one.draggable)
         callbacks = {name: [e.callback for e in mesh._impl.drag_cb] for name, mesh in page.meshes.items()}
         assert {name for name, found in callbacks.items() if len(found) == 3} == {
             "/bodies/box/1", "/bodies/upper/2", "/bodies/lower/3", "/bodies/ball/4", "/hands/hand/device/4",
@@ -432,6 +436,7 @@ def test_page_drags_any_body_that_moves_and_shows_the_force_at_it(tmp_path: Path
             event = OperatorEvent()
             event.load(sent[0])
             grabbed[name] = event.body, event.point.copy()
+            assert event.oriented == oriented
             event.load(sent[1])
             np.testing.assert_allclose(event.pose[:3], 0.05)
             drag.phase = "end"
@@ -444,3 +449,4 @@ def test_page_drags_any_body_that_moves_and_shows_the_force_at_it(tmp_path: Path
     R = pin.Quaternion(at[3:]).toRotationMatrix()
     assert grabbed["/bodies/lower/3"][0] == 3 and grabbed["/bodies/ball/4"][0] == HAND
     np.testing.assert_allclose(at[:3] + R @ grabbed["/bodies/lower/3"][1], start, atol=1e-9)
+    assert any(grabbed["/bodies/ball/4"][1]) == (not oriented)

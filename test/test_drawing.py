@@ -218,8 +218,20 @@ def test_no_motion_is_along_the_line_of_sight(direction: list[float]) -> None:
     assert away[2] > 0.0  # never from below the floor
 
 
+@pytest.mark.parametrize("normal", [[-1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [-0.8, 0.0, 0.6], [-0.5, 0.5, 0.2]])
+def test_a_wall_is_not_seen_from_behind_before_anything_moves(normal: list[float]) -> None:
+    bodies = {
+        "tool": {"joint": "free", "mass": 0.5, "shapes": [{"type": "sphere", "radius": 0.02}]},
+        "wall": {"joint": "fixed", "shapes": [{"type": "plane", "normal": normal, "offset": -0.04}]},
+    }
+    scene = scene_of_model(World({"tool": "tool", "bodies": bodies}).model, "wall")
+    assert viewpoint.USUAL @ normal < 0.0
+    assert viewpoint.towards_eye(scene, []) @ normal > -1e-3
+
+
 def test_a_scene_without_motion_is_seen_as_usual_and_a_planar_one_from_above(peg: tuple[SampledFrames, Any]) -> None:
-    scene = build_scene(experiment.load("push_arm")[0])
+    ball = {"joint": "free", "mass": 0.5, "shapes": [{"type": "sphere", "radius": 0.02}]}
+    scene = scene_of_model(World({"tool": "ball", "bodies": {"ball": ball}}).model, "ball")
     assert np.array_equal(viewpoint.towards_eye(scene, [moved([0.0, 1e-6, 0.0])]), viewpoint.USUAL)
     assert np.array_equal(viewpoint.of_trial(peg[0]), [0.0, 0.0, 1.0])
 

@@ -120,6 +120,34 @@ def test_a_command_of_nothing_is_zero_force_and_counts_as_expired() -> None:
     assert (state.command_tick, one.expired, one.refused) == (-1, 1, 0) and not state.rendered_wrench.any()
 
 
+@given(st.lists(st.floats(0.0, 0.03), min_size=1, max_size=40), st.data())
+def test_by_a_clock_a_command_is_followed_for_as_long_as_the_watchdog_says(ticks: list[float], data: Any) -> None:
+    """However late ticks come; and in ticks that are made up for, for no more of them than without a clock."""
+    one, now, begun, last = driver(watchdog=0.02), 50.0, list[float](), 0
+    one.clock = lambda: now
+    for tick, elapsed in enumerate(ticks):
+        now += elapsed
+        begun.append(now)
+        sensed(one, tick)
+        last = tick if data.draw(st.booleans()) else last
+        one.actuate(command(last, [1.0, 0, 0, 0, 0, 0]))
+        in_time = tick - last <= 10 and now - begun[last] <= 10.5 * T  # 0.02 s at 512 Hz
+        assert (one.reason == Reason.WATCHDOG) != in_time
+
+
+def test_a_stale_command_ends_by_the_clock_where_ticks_are_slow() -> None:
+    """One tick each 10 ms at 512 Hz: by ticks it would act for 0.1 s."""
+    one, now = driver(watchdog=0.02), 0.0
+    one.clock = lambda: now
+    followed = []
+    for tick in range(5):
+        sensed(one, tick)
+        one.actuate(command(0, [1.0, 0, 0, 0, 0, 0]))
+        followed.append(one.reason != Reason.WATCHDOG)
+        now += 0.01
+    assert followed == [True, True, True, False, False]
+
+
 @pytest.mark.parametrize("direction", [0, 1, 5])
 @pytest.mark.parametrize("sign", [1.0, -1.0])
 def test_each_direction_is_clipped_to_its_own_limit(direction: int, sign: float) -> None:

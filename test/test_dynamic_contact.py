@@ -134,7 +134,7 @@ class Irregular(offline._Surveys):
                 self._tell(tick)
 
     def _tell(self, tick: int) -> None:
-        self._sink("local_geometry", self._surveyed, self._geometry.to_bytes())
+        self._sink(self._surveyed, {"local_geometry": self._geometry.to_bytes()})
         self._local_model.update(self._geometry, tick)
 
 

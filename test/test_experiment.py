@@ -359,6 +359,7 @@ def test_every_experiment_of_the_catalogue_is_valid(name: str) -> None:
     assert trial.experiment.title and trial.experiment.source
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("name", COARSER)
 def test_experiments_of_fine_meshes_are_valid_with_coarser_ones(name: str) -> None:
     (trial,) = experiment.load(name, COARSER[name])

@@ -289,7 +289,7 @@ def pipe_along_x(radius: float, length: float):
     fan = np.arange(1, 15)
     first = np.stack([0 * fan, fan + 1, fan], axis=-1)
     last = 640 + np.stack([0 * fan, fan, fan + 1], axis=-1)
-    return vertices, np.concatenate([sides[:, [0, 2, 1]], sides[:, [0, 3, 2]], first, last])
+    return vertices, np.concatenate([sides[:, [0, 1, 2]], sides[:, [0, 2, 3]], first, last])
 
 
 def test_what_is_held_is_part_of_the_state():

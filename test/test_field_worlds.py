@@ -190,3 +190,28 @@ def test_a_ring_that_turns_about_a_fixed_point_is_stopped_by_a_post(folder):
         assert environment.contacts, method
         assert np.ptp(turned[-100:]) < 0.01, "it leans on the post"
         assert 0.0 < turned[-1] < 0.5
+
+
+def test_a_torus_of_an_mjcf_file_lies_on_a_plane_as_its_closed_form(folder):
+    """Its tube of 12 mm, whose centre is 11.8 mm high, is 0.2 mm deep, along a circle of 30 mm."""
+    (folder / "ring.xml").write_text(
+        '<mujoco><asset><mesh name="torus" file="torus.stl"/></asset><worldbody><body name="ring" pos="0 0 0.0118">'
+        '<freejoint/><geom type="mesh" mesh="torus" density="2000"/></body></worldbody></mujoco>'
+    )
+    bodies = {
+        "ground": fixed({"type": "plane"}),
+        "tip": free({"type": "sphere", "radius": 0.005}, position=[0.0, 0.0, 0.5]),
+    }
+    files = {"file": {"path": "ring.xml", "meshes": "field"}}
+    ring = world(folder, bodies, "tip", files=files, gravity=[0.0, 0.0, 0.0])
+    (taken,) = [mesh.taken.field for mesh in ring.meshes]
+    assert taken is not None
+    environment = Environment(ring, contact(), "penalty")
+    environment.advance()
+    depth = np.array([one.depth for one in environment.contacts])
+    assert abs(depth.max() - 2e-4) < taken.accuracy + taken.error
+    deepest = [one for one in environment.contacts if one.depth > 1.8e-4]
+    assert len(deepest) > 3
+    for one in deepest:
+        np.testing.assert_allclose(one.normal, [0.0, 0.0, 1.0], atol=1e-9)
+        assert abs(np.hypot(*one.point[:2]) - 0.03) < 0.003

@@ -24,7 +24,7 @@ from driver_checks import (
     wait_until,
 )
 
-from haptic_drivers.devices.interface import DeviceError
+from haptic_drivers.devices.interface import DeviceError, Identifying
 from haptic_drivers.devices.life import Request
 from haptic_drivers.devices.link import Link
 from haptic_drivers.devices.parameters import HardwareParameters, build_hardware
@@ -94,6 +94,12 @@ def test_each_device_in_the_data_is_opened(vendor: Library, name: str) -> None:
     with opened(data(vendor, name)) as hardware:
         next_reading(hardware)
     assert vendor.told(0).watchdog == pytest.approx(0.02)
+
+
+def test_a_device_says_what_it_is(vendor: Library) -> None:
+    with opened(data(vendor)) as hardware:
+        assert isinstance(hardware, Identifying)
+        assert hardware.identity() == "stand-in for sigma.7, serial number 1234"
 
 
 def test_buttons_are_bits(vendor: Library) -> None:

@@ -28,7 +28,7 @@ from haptic_sim.contact.solvers.frictional_impulses import (
     choose_effort,
     resolve_frictional_impacts,
 )
-from haptic_sim.contact.solvers.mirtich import collide
+from haptic_sim.contact.solvers.mirtich import MirtichMemory, collide
 from haptic_sim.contact.solvers.outcomes import ENERGY_LIMITED, NOT_CONVERGED, SOLVED
 from haptic_sim.dynamics.scaled import ScaledContacts
 from haptic_sim.packed import Packed
@@ -257,7 +257,7 @@ def test_one_contact_is_mirtichs_as_steps_grow() -> None:
         W[0, 0] *= -np.sign(W[0, 0] @ u)
         world = on_the_ground(W, u, float(rng.uniform()), float(rng.uniform()))
         q = np.zeros(3)
-        collide(W[0] @ W[0].T, W[0] @ u, world.e[0], world.mu[0], q)
+        collide(W[0] @ W[0].T, W[0] @ u, world.e[0], world.mu[0], allocate(MirtichMemory).series, q)
         for steps, found in errors.items():
             difference = W[0].T @ (resolve(world, steps).p[0] - q)
             found.append(float(np.linalg.norm(difference) / np.linalg.norm(u)))

@@ -41,6 +41,7 @@ def test_it_needs_gears() -> None:
         )
 
 
+@pytest.mark.exhaustive
 def test_figures_are_drawn() -> None:
     run = Run("gears", "duration=0.1")
     findings = run.analysis.analyse(run.trial, run.samples)

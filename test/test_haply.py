@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import time
 from collections.abc import Iterator
 
@@ -12,7 +13,7 @@ import pytest
 from driver_checks import LOOK, next_reading, opened, push, told_of_fault, unit, wait_until
 
 from haptic_drivers.devices import haply
-from haptic_drivers.devices.interface import DeviceError, Reading
+from haptic_drivers.devices.interface import DeviceError, Identifying, Reading
 from haptic_drivers.devices.parameters import HardwareParameters, build_hardware
 from stand_ins import Fault
 from stand_ins.haply import Service
@@ -53,6 +54,12 @@ def test_a_turn_of_the_grip_is_seen_about_its_axis(service: Service, direction: 
     service.set_state(0, orientation=[*(0.6 * vendor), 0.8])
     with opened(data(service)) as hardware:
         assert next_reading(hardware).pose[3:] == pytest.approx([*unit(axis, 0.6)[:3], 0.8])
+
+
+def test_a_device_says_what_it_is(service: Service) -> None:
+    with opened(data(service)) as hardware:
+        assert isinstance(hardware, Identifying)
+        assert re.fullmatch(r"Inverse3 \w+, VerseGrip \w+", hardware.identity())
 
 
 def test_buttons_have_the_order_of_the_data(service: Service) -> None:

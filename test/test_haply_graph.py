@@ -43,7 +43,7 @@ def test_a_wall_is_felt_until_the_device_is_lost_and_the_trial_verifies(
     keys |= {"health.missed_share": "1", "health.undecided_share": "1"}
     settings = [argument for key, value in keys.items() for argument in ("--set", f"{key}={value}")]
     service.set_state(0, position=[0.0, 0.0, 0.0])
-    one = haptics("run", "static_wall", "--mode", "realtime", "--duration", "4", "--out", str(out), *settings)
+    one = haptics("run", "static_wall", "--mode", "realtime", "--duration", "6", "--out", str(out), *settings)
     least = most = 0.0
     lost = False
     while one.process.is_alive():

@@ -68,3 +68,37 @@ def test_the_former_key_is_named() -> None:
     shape = {"type": "mesh", "path": "a.stl", "field": 1e-3}
     with pytest.raises(ValueError, match="is replaced by as and error"):
         WorldParameters.model_validate({"bodies": {"a": {"joint": "fixed", "shapes": [shape]}}, "tool": "a"})
+
+
+@pytest.mark.exhaustive
+@pytest.mark.parametrize(
+    ("turned", "said"), [(slice(None), "it was inside out"), (slice(0, 40), "turned the wrong way")]
+)
+def test_triangles_that_face_the_wrong_way_are_turned_and_said(cache: Path, turned: slice, said: str) -> None:
+    """Field and mass are those of the mesh before."""
+    vertices, triangles = torus(0.03, 0.012, (24, 12))
+    wrong = triangles.copy()
+    wrong[turned] = wrong[turned, ::-1]
+    right, found = (meshes.take(merged(vertices, faces), "field", 2e-3) for faces in (triangles, wrong))
+    assert said in found.summary and "turned" not in right.summary
+    for one, other in zip(found.mass, right.mass, strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-9, atol=1e-18)
+    assert right.field is not None and found.field is not None
+    np.testing.assert_array_equal(found.field.grid.number, right.field.grid.number)
+    np.testing.assert_allclose(found.field.grid.blocks, right.field.grid.blocks, atol=1e-9)
+
+
+def test_a_mesh_whose_inertia_is_not_positive_is_refused() -> None:
+    """A long rod whose ends face inwards has a volume, but its inertia about its axis is negative."""
+    rod = trimesh.creation.cylinder(0.5, 60.0, sections=16)
+    ends = np.abs(rod.face_normals[:, 2]) > 0.5
+    faces = np.where(ends[:, None], rod.faces[:, ::-1], rod.faces)
+    with pytest.raises(meshes.MeshError, match="its inertia is not positive"):
+        meshes.mesh_mass(trimesh.Trimesh(rod.vertices, faces, process=False))
+
+
+@pytest.mark.parametrize("triangles", [[[0, 1, 2]], [[0, 1, 2], [0, 2, 1]]], ids=["one triangle", "flat"])
+def test_what_has_no_inside_has_no_field(triangles: list[list[int]]) -> None:
+    flat = trimesh.Trimesh([[0, 0, 0], [1, 0, 0], [0, 1, 0]], triangles, process=False)
+    with pytest.raises(meshes.MeshError, match=r"^has no volume"):
+        meshes.take(flat, "field")

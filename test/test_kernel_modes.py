@@ -74,6 +74,7 @@ def test_kernels_have_the_same_bits_in_three_modes(tmp_path: Path) -> None:
     assert found["kernels"][:-1] == found["Numba"][:-1] == found["Python"][:-1]
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize(
     ("trials", "mode"),
     [

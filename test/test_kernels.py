@@ -440,15 +440,20 @@ def of_both(x):
 
 
 @numba.njit(cache=True)
+def of_alone(x):
+    return top.alone(x) + 1.0
+
+
+@numba.njit(cache=True)
 def of_none(x):
     return x + 1.0
 """
-LONG = "\n".join(f"    x = math.sin(x) if x > {i}.5 else x * 1.0" for i in range(3, 60))
+LONG = "\n".join(f"    x = math.sin(x) if x > {i}.5 else x * 1.0" for i in range(3, 150))
 
 
 def test_code_of_others_that_calls_kernels_runs_in_every_process(tmp_path: Path) -> None:
-    """Numba keeps what has a copy, and compiles again what has the address of a linked kernel."""
-    package = Package(tmp_path)
+    """Numba keeps what has a copy that calls nothing, and compiles again what has the address of a linked kernel."""
+    package = Package(tmp_path, copied=12000)
     package.environment["NUMBA_CACHE_DIR"] = str(tmp_path / "numba")
     package.change("low", '    "Documented."\n', LONG + "\n")
     package.change("low", "from numba", "import math\nfrom numba")
@@ -458,15 +463,19 @@ import json, warnings, numba
 numba.config.reload_config()
 warnings.simplefilter("ignore", numba.NumbaWarning)
 import mine
-values = [mine.of_long(3.0), mine.of_copied(3.0), mine.of_both(3.0), mine.of_none(3.0)]
-names = ["of_long", "of_copied", "of_both", "of_none"]
-assert mine.low.scaled.overloads[numba.float64,].library.link
+names = ["of_long", "of_copied", "of_both", "of_alone", "of_none"]
+values = [getattr(mine, name)(3.0) for name in names]
 print(json.dumps([values, [name for name in names if getattr(mine, name).stats.cache_misses]]))
 """
-    names = ["of_long", "of_copied", "of_both", "of_none"]
-    assert package.run(program) == ([7.0, 7.0, 14.0, 4.0], names)
+    kinds = """
+kernels = mine.low.scaled, mine.top.through, mine.top.alone
+scaled, through, alone = (kernel.overloads[numba.float64,].library for kernel in kernels)
+assert scaled.link and not through.link and through.links == (scaled.link,) and not alone.link and not alone.links
+"""
+    names = ["of_long", "of_copied", "of_both", "of_alone", "of_none"]
+    assert package.run(program + kinds) == ([7.0, 7.0, 14.0, 3.0, 4.0], names)
     for _ in range(2):
-        assert package.run(program) == ([7.0, 7.0, 14.0, 4.0], names[:3])
+        assert package.run(program) == ([7.0, 7.0, 14.0, 3.0, 4.0], names[:3])
 
 
 EIGEN = """

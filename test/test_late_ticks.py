@@ -15,7 +15,7 @@ RELAY = {"operator.type": "constant", "operator.wrench": [6.0, 0, 0, 0, 0, 0]}
 def record(name: str, first: int, settings: dict[str, object], ticks: int = 60) -> list[bytes]:
     """Motion and wrenches of `ticks` ticks from an activation in the tick `first` on, with the ticks from there."""
     (trial,) = load(name, {"analysis": "trial", "duration": 1.0, **settings})
-    loop = build_loop(trial.in_mode("offline"), lambda topic, tick, data: None)
+    loop = build_loop(trial.in_mode("offline"), lambda tick, messages: None)
     assert isinstance(loop, LoopOfHands)
     loop.ticks = first
     (hand,) = loop.hands

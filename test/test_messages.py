@@ -543,7 +543,7 @@ def test_copies_are_equal_and_apart() -> None:
     rng = np.random.default_rng(20273)
     one, other = make(LocalGeometry), make(LocalGeometry)
     fill(one, rng, 3)
-    other.copy_from(one)
+    other.load(one)
     assert (other.to_bytes(), len(other)) == (one.to_bytes(), 3)
     before = one.to_bytes()
     fill(other, rng, 1)

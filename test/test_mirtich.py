@@ -35,7 +35,7 @@ SPHERE = np.diag([1.0, 3.5, 3.5]) / MASS  # 1/m + r^2 / (2/5 m r^2) = 7/2 1/m al
 
 def impulses(A: np.ndarray, c: np.ndarray, e: float, mu: float) -> np.ndarray:
     p = np.full(3, np.nan)
-    assert collide(A, np.asarray(c, float), e, mu, p) == COLLIDED
+    assert collide(A, np.asarray(c, float), e, mu, allocate(MirtichMemory).series, p) == COLLIDED
     return p
 
 
@@ -96,7 +96,7 @@ def integrated(A: np.ndarray, c: np.ndarray, e: float, mu: float) -> tuple[np.nd
             return float(y[6]) - goal
 
         def stop(_: float, y: np.ndarray) -> float:
-            return float(np.linalg.norm(y[1:3])) - 1e-9 * scale
+            return float(np.linalg.norm(y[1:3])) - 1e-12 * scale
 
         if rate(0.0, state)[0] < 0.0:
             story += "jam "
@@ -105,7 +105,7 @@ def integrated(A: np.ndarray, c: np.ndarray, e: float, mu: float) -> tuple[np.nd
         for event in events:
             event.terminal = True  # type: ignore[attr-defined]
             event.direction = -1.0 if event is stop else 1.0  # type: ignore[attr-defined]
-        done = solve_ivp(rate, (0.0, 1e3), state, events=events, method="DOP853", rtol=1e-10, atol=1e-12 * scale)
+        done = solve_ivp(rate, (0.0, 1e3), state, events=events, method="DOP853", rtol=1e-13, atol=1e-15 * scale)
         assert done.status == 1
         state = done.y[:, -1]
         if held is None and len(done.t_events[1]):
@@ -131,7 +131,7 @@ def test_a_sphere_slides_or_sticks_by_the_closed_form(e: float, angle: float) ->
             p = impulses(SPHERE, c, e, mu)
             tangential = min(mu * (1 + e) * MASS, 2 / 7 * MASS * slip)
             expected = [(1 + e) * MASS, -tangential * math.cos(angle), -tangential * math.sin(angle)]
-            np.testing.assert_allclose(p, expected, rtol=0, atol=1e-7 * MASS)
+            np.testing.assert_allclose(p, expected, rtol=0, atol=1e-9 * MASS)
 
 
 @pytest.mark.parametrize("e", [0.0, 0.4, 1.0])
@@ -153,10 +153,19 @@ def test_random_contacts_agree_with_scipys_integration() -> None:
             A[2, :2] = A[:2, 2] = c[2] = 0.0
         e, mu = float(rng.choice([0.0, 0.5, 1.0])), float(rng.uniform(0.05, 1.5 if k % 3 else 0.4))
         expected, story = integrated(A, c, e, mu)
-        np.testing.assert_allclose(impulses(A, c, e, mu), expected, rtol=0, atol=2e-5 * np.abs(expected).max())
+        np.testing.assert_allclose(impulses(A, c, e, mu), expected, rtol=0, atol=1e-9 * np.abs(expected).max())
         stories.append(story)
     for kind in ("held", "reversed", "jam"):  # each way of sliding was met
         assert sum(kind in story for story in stories) > 2, kind
+
+
+def test_slip_that_turns_much_faster_than_it_slows_down_takes_few_steps() -> None:
+    """A mobility that is nearly singular: slip keeps its direction while it falls by 3 % in the time of a step."""
+    A = np.array([[4.6015, -1.2084, -2.5761], [-1.2084, 4.9567, 2.1614], [-2.5761, 2.1614, 1.9990]])
+    c, e, mu = np.array([-8.3, 0.14, -0.29]), 0.0, 2.083
+    assert np.linalg.eigvalsh(A)[0] < 0.01 * np.trace(A)
+    expected, _ = integrated(A, c, e, mu)
+    np.testing.assert_allclose(impulses(A, c, e, mu), expected, rtol=0, atol=1e-9 * np.abs(expected).max())
 
 
 def test_slip_starts_from_rest_along_the_ray_on_which_it_grows() -> None:
@@ -198,7 +207,7 @@ def check_sound(A: np.ndarray, c: np.ndarray, e: float, mu: float) -> None:
     assert p[0] >= 0.0
     assert math.hypot(p[1], p[2]) <= mu * p[0] * (1 + 1e-14)
     assert gain(A, c, p) <= 1e-14 * abs(p @ c)
-    assert (c + A @ p)[0] >= -1e-6 * np.abs(c).max()
+    assert (c + A @ p)[0] >= -1e-9 * np.abs(c).max()
 
 
 @pytest.mark.long
@@ -234,7 +243,34 @@ def test_turned_tangents_turn_the_impulse() -> None:
     for _ in range(100):
         A, c = random_contact(rng)
         p, q = impulses(A, c, 0.6, 0.4), impulses(R @ A @ R.T, R @ c, 0.6, 0.4)
-        np.testing.assert_allclose(q, R @ p, rtol=0, atol=1e-5 * p[0])
+        np.testing.assert_allclose(q, R @ p, rtol=0, atol=1e-9 * p[0])
+
+
+@pytest.mark.parametrize("e", [0.0, 0.3, 1.0])
+def test_a_link_with_one_joint_stops_where_friction_holds_it(e: float) -> None:
+    """A = g g^T, c = g x: x' = |g_n| + mu |g_t| while it slides in, then held if |g_n| <= mu |g_t|, else x' is less.
+
+    In: p_n = |x| / (|g_n| + mu |g_t|), W_c = -|g_n x| p_n / 2. Out: (|g_n| - mu |g_t|) |g_n| p_n^2 / 2 = e^2 |W_c|.
+    """
+    rng = np.random.default_rng(20308)
+    held = 0
+    for k in range(200):
+        g = rng.normal(size=3) * 10.0 ** rng.uniform(-2, 2, 3)
+        g[2] *= k % 2  # in the plane, too
+        x = 10.0 ** rng.uniform(-3, 1)
+        g[0] = -abs(g[0])
+        mu, along = float(rng.uniform(0.1, 2.0)), float(np.linalg.norm(g[1:]))
+        inwards = x / (-g[0] + mu * along)
+        t = -mu * g[1:] / along
+        expected = inwards * np.array([1.0, *t])
+        rate = -g[0] - mu * along
+        if rate > 0.0:
+            outwards = e * math.sqrt(x * inwards / rate)
+            expected += outwards * np.array([1.0, *-t])
+        held += rate <= 0.0
+        p = impulses(np.outer(g, g), g * x, e, mu)
+        np.testing.assert_allclose(p, expected, rtol=0, atol=1e-8 * expected[0])
+    assert 50 < held < 150
 
 
 @pytest.mark.parametrize("c_n", [0.0, 0.3])
@@ -251,7 +287,7 @@ def test_not_a_number_ends() -> None:
     for where in range(3):
         c = np.array([-1.0, 0.5, 0.2])
         c[where] = math.nan
-        collide(SPHERE, c, 0.5, 0.5, p)
+        collide(SPHERE, c, 0.5, 0.5, allocate(MirtichMemory).series, p)
         assert np.isfinite(p).all()
 
 
@@ -387,7 +423,7 @@ def test_kernels_are_their_python_functions(monkeypatch: pytest.MonkeyPatch) -> 
             monkeypatch.setattr(mirtich, name, kernel.py_func)
     for A, c, p in compiled:
         q = np.zeros(3)
-        assert mirtich.collide(A, c, 0.5, 0.4, q) == COLLIDED
+        assert mirtich.collide(A, c, 0.5, 0.4, allocate(MirtichMemory).series, q) == COLLIDED
         np.testing.assert_allclose(q, p, rtol=0, atol=1e-9)
 
 

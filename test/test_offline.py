@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -181,7 +182,7 @@ def test_ticks_zero_to_n_are_executed(rate: float, duration: float, last: int) -
 
 def test_messages_come_in_the_order_of_the_tick() -> None:
     calls: list[tuple[str, int]] = []
-    simulate(trial(duration=0.01), lambda topic, tick, data: calls.append((topic, tick)))
+    simulate(trial(duration=0.01), lambda tick, messages: calls.extend((topic, tick) for topic in messages))
     row = ["device_state", "tool_command", "tool_state", "device_command"]
     assert calls == [
         ("tool_state", -1),
@@ -191,15 +192,16 @@ def test_messages_come_in_the_order_of_the_tick() -> None:
 
 
 def test_surveys_are_handed_over_when_they_are_known() -> None:
-    """60 Hz are 9 ticks of 512 Hz, 0.03 s are 15: survey 0 at tick 0, survey 9 at 24, before the answer."""
+    """60 Hz are 9 ticks of 512 Hz, 0.03 s are 15: survey 0 at tick 0, survey 9 at 24, before the tick's messages."""
     calls: list[tuple[str, int]] = []
-    simulate(trial(*ASYNCHRONOUS, duration=0.2), lambda topic, tick, data: calls.append((topic, tick)))
+    asynchronous = trial(*ASYNCHRONOUS, duration=0.2)
+    simulate(asynchronous, lambda tick, messages: calls.extend((topic, tick) for topic in messages))
     at = {tick: calls[i + 1] for i, (topic, tick) in enumerate(calls) if topic == "local_geometry"}
     schedule = SurveySchedule(9, 15)
-    expected = {schedule.due(k): ("tool_state", k) for k in range(103) if schedule.due(k) is not None}
+    expected = {schedule.due(k): ("device_state", k) for k in range(103) if schedule.due(k) is not None}
     assert at == expected
-    assert at[0] == ("tool_state", 0)
-    assert at[9] == ("tool_state", 24)
+    assert at[0] == ("device_state", 0)
+    assert at[9] == ("device_state", 24)
 
 
 def test_messages_carry_tick_and_time() -> None:
@@ -211,12 +213,13 @@ def test_messages_carry_tick_and_time() -> None:
         "device_command": DeviceCommand(),
     }
 
-    def sink(topic: str, tick: int, data: bytes) -> None:
-        if topic == "world_state":
-            layouts.setdefault(topic, WorldState.of_layout(data, 8))
-        layouts[topic].load(data)
-        assert layouts[topic].tick == tick
-        seen.setdefault(topic, []).append((tick, layouts[topic].nanoseconds))
+    def sink(tick: int, messages: Mapping[str, bytes]) -> None:
+        for topic, data in messages.items():
+            if topic == "world_state":
+                layouts.setdefault(topic, WorldState.of_layout(data, 8))
+            layouts[topic].load(data)
+            assert layouts[topic].tick == tick
+            seen.setdefault(topic, []).append((tick, layouts[topic].nanoseconds))
 
     simulate(trial(duration=0.05), sink)
     for topic in ("device_state", "tool_command", "device_command", "world_state"):

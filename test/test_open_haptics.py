@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from driver_checks import LOOK, YAW, check_enabling, check_loss, library, next_reading, opened, push, unit, wait_until
 
-from haptic_drivers.devices.interface import DeviceError
+from haptic_drivers.devices.interface import DeviceError, Identifying
 from haptic_drivers.devices.parameters import HardwareParameters, build_hardware
 from stand_ins import Fault
 from stand_ins.libraries import Library
@@ -88,6 +88,12 @@ def test_the_transform_is_column_major(vendor: Library) -> None:
         assert pose[:3] == pytest.approx([-0.003, -0.001, 0.002])
         assert pose[3:] == pytest.approx([0.0, 0.0, np.sqrt(0.1), np.sqrt(0.9)])
     assert YAW[1, 0] == pytest.approx(2 * np.sqrt(0.1 * 0.9))  # the same turn to the left as of other devices
+
+
+def test_a_device_says_what_it_is(vendor: Library) -> None:
+    with opened(data(vendor)) as hardware:
+        assert isinstance(hardware, Identifying)
+        assert hardware.identity() == "model stand-in for Touch"
 
 
 def test_a_device_of_three_forces_gets_no_torque(vendor: Library) -> None:

@@ -150,7 +150,7 @@ def test_package_xml_declares_the_packages_of_the_messages(declared: dict[str, s
 
 def test_setup_py_declares_what_runs_without_ros() -> None:
     ros = {"rclpy", "std_srvs", "rcl_interfaces", "diagnostic_msgs", "launch", "launch_ros", "tf_transformations"}
-    ros |= {f"{name}_msgs" for name in ("geometry", "sensor", "std", "tf2", "visualization")}
+    ros |= {f"{name}_msgs" for name in ("geometry", "sensor", "std", "tf2", "trajectory", "visualization")}
     run = {name for folder in OURS - {"haptics"} for name, _ in imported(folder)}
     run -= ros | optional() | IN_NO_REGISTRY
     of_extras = [name for name in requirements.EXTRAS if name != requirements.ROS]

@@ -47,7 +47,7 @@ KEYS = {
     ),
     "tangential": ("operator.amplitude=1", "operator.centre=[0,0.1]"),
 }
-WITH_FILES = ("file", "arm", "image", "triaxial")
+WITH_FILES = ("file", "arm", "image", "triaxial", "uv")
 NOT_OFFLINE = ("none", "crtk", "external", "hardware", "ros_robot")
 PARTS = (
     *("controllers", "operators", "devices", "local_models", "contact_methods", "friction_models", "engines"),

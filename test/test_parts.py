@@ -20,6 +20,7 @@ from conftest import ROOT, Haptics, answer
 from haptic_bench import experiment, run
 from haptic_bench.commands import command_line
 from haptic_bench.commands.command_line import KINDS
+from haptic_bench.recording.samples import MessageStore
 from haptic_bench.replay.resimulation import resimulate
 from haptic_bench.running.offline import simulate
 from haptic_control.parameters import CONTROLLERS, ControllerParameters
@@ -292,12 +293,12 @@ def test_a_local_model_of_another_package_is_verified_message_by_message(install
     """Simulated again from the recorded inputs: the same bits; and its wrench is that of the spring."""
     changes = {"environment": {"rate": 60}, "local_model": {"type": "spring_plane", "stiffness": 2000}}
     (trial,) = experiment.load_document(document(duration=0.3, **changes), Path(WALL))
-    trial, messages = trial.in_mode("offline"), dict[str, list[bytes]]()
-    simulate(trial, lambda topic, tick, data: messages.setdefault(topic, []).append(data))
-    verdict = resimulate(trial, messages, whole=True)
+    trial, store = trial.in_mode("offline"), MessageStore()
+    simulate(trial, store)
+    verdict = resimulate(trial, store.messages, whole=True)
     assert verdict.compared > 1000 and not verdict.difference and not verdict.unverified
     state, most = trial.tool_sizes.tool_state(), 0.0
-    for data in messages["tool_state"]:
+    for data in store.messages["tool_state"]:
         state.load(data)
         most = max(most, -state.wrench[0])
     assert most > 0.5

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -104,7 +104,11 @@ def test_a_file_that_is_none_is_named(tmp_path: Path) -> None:
 
 def test_an_event_is_stored_once_with_its_tick_before_the_rest_of_it() -> None:
     written: list[tuple[str, int, bytes]] = []
-    recording = Recording(lambda *message: written.append(message), 512.0, topics=("tool_command", "tool_state"))
+
+    def write(time: int, topics: tuple[str, ...], messages: Sequence[bytes]) -> None:
+        written.extend((topic, time, data) for topic, data in zip(topics, messages, strict=True))
+
+    recording = Recording(write, 512.0, topics=("tool_command", "tool_state"))
 
     def message(tick: int) -> bytes:
         made = OperatorEvent()

@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -455,10 +456,32 @@ def test_environment_keeps_foreign_python_out_and_user_settings_in(whole, monkey
     assert whole.environment() == variables
 
 
-def test_lock_file_pins_everything_and_names_no_index():
-    lines = [line for line in (ROOT / "requirements.lock").read_text().splitlines() if line[0] != "#"]
-    assert len(lines) > 100
-    for line in lines:
-        name, pin, version = line.partition(" ")[0].partition("==")
-        assert name and pin and version, line
-    assert not any("://" in line or line.startswith("-") for line in lines)
+@pytest.mark.exhaustive
+def test_a_package_with_another_hash_than_the_locked_one_is_not_installed(checkout):
+    """uv is the first: pip installs it, and it installs all others."""
+    uv = next(pin for pin in prepare.Preparation(ROOT).pins() if pin.startswith("uv=="))
+    lines = ["numpy==2.4.6 \\", "    --hash=sha256:" + "0" * 64, f"{uv} \\", "    --hash=sha256:" + "1" * 64, ""]
+    write(checkout / "requirements.lock", "\n".join(lines))
+    preparation = prepare.Preparation(checkout)
+    assert preparation.pins() == ["numpy==2.4.6", uv]
+    with (
+        preparation._exclusive_lock(),
+        pytest.raises(prepare.PreparationError, match="installation of uv failed"),
+        preparation._making(preparation.venv, "installing the packages"),
+    ):
+        preparation._install_packages()
+    log = (preparation.home / "log" / "installation-of-uv.log").read_text()
+    assert "1" * 64 in log and "HASHES" in log.upper()
+
+
+def test_lock_files_pin_everything_with_hashes_and_name_no_index():
+    locked = sorted(ROOT.glob("requirements*.lock"))
+    assert len(locked) == 3
+    for path in locked:
+        text = path.read_text().replace("\\\n", "")  # one line a package
+        lines = [line for line in text.splitlines() if line[0] != "#"]
+        assert len(lines) > (100 if path.name == "requirements.lock" else 10)
+        for line in lines:
+            name, pin, version = line.partition(" ")[0].partition("==")
+            assert name and pin and version and re.search(r"( +--hash=sha256:[0-9a-f]{64})+$", line), line
+            assert "://" not in line and not line.startswith("-")

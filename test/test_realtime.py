@@ -30,7 +30,9 @@ from haptic_bench.recording.trial_bag import read_messages  # noqa: E402
 from haptic_bench.replay.resimulation import resimulate  # noqa: E402
 from haptic_ros import realtime  # noqa: E402
 from haptic_ros.graph import EVENTS, ROLES, graph_of  # noqa: E402
+from haptic_ros.servo import ServoNode  # noqa: E402
 from haptic_sim.messages import TOPICS, DeviceState, columns  # noqa: E402
+from haptic_sim.nodes.environment import EnvironmentNode  # noqa: E402
 
 SECOND = 1_000_000_000  # [ns]
 
@@ -121,6 +123,30 @@ def test_a_world_behind_a_relay_has_a_core_of_its_own(
     assert realtime.prioritise(1, 1)[0] == f"SCHED_FIFO 52{where}"
     together = graph_of(("driver", "controller", "environment", "recorder"))
     assert not any(together.loop_of(together.role(name)) for name in together.nodes)
+
+
+def test_nodes_of_a_lockstep_trial_share_a_core_and_trials_are_spread(monkeypatch: pytest.MonkeyPatch) -> None:
+    moved: list[tuple[int, set[int]]] = []
+    cores = {1, 2, 5}
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: cores)
+    monkeypatch.setattr(os, "sched_setaffinity", lambda thread, core: moved.append((thread, core)))
+    monkeypatch.setattr(realtime, "_delivery_threads", lambda: [77, 78])
+    core = realtime.share_core("/door")
+    assert core in cores and moved == [(thread, {core}) for thread in (0, 77, 78)]
+    assert realtime.share_core("/door") == core  # as in each other process
+    assert {realtime.share_core(f"/door_{i}") for i in range(50)} == cores
+    moved.clear()
+    cores = {3}
+    assert realtime.share_core("/door") is None and not moved
+
+
+def test_surveys_are_made_beside_the_servo_threads(monkeypatch: pytest.MonkeyPatch) -> None:
+    raised: list[bool] = []
+    monkeypatch.setattr(ServoNode, "raise_priority", lambda node: raised.append(node.asynchronous))
+    node = EnvironmentNode.__new__(EnvironmentNode)
+    for node.asynchronous in (True, False):
+        node.raise_priority()
+    assert raised == [False]
 
 
 # Trials

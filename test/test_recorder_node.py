@@ -3,16 +3,23 @@
 from __future__ import annotations
 
 import os
+from typing import Any
+from xml.etree import ElementTree
 
 import pytest
 
 pytest.importorskip("rclpy", reason="needs ROS 2")
 pytest.importorskip("haptics.msg", reason="needs the built messages")
 
-from test_nodes import Bench, bench, configured  # noqa: F401
+from haptics.msg import TrialEvent
+from rclpy.serialization import serialize_message
+from test_nodes import Bench, bench, configured, device_state, tool_command, tool_state  # noqa: F401
 
+from haptic_bench.catalogue import config_folder
 from haptic_bench.nodes import recorder
 from haptic_bench.nodes.recorder import Delivery
+from haptic_ros.trial import ServoError
+from haptic_sim.messages import DeviceCommand, DeviceState, ToolCommand, ToolState
 
 
 @pytest.fixture
@@ -55,6 +62,65 @@ def test_on_a_single_core_there_is_nothing_to_choose(
     assert placed == [(), (3,)]
 
 
+def recorded_late(node: Any, monkeypatch: pytest.MonkeyPatch, late: float) -> tuple[int, str]:
+    """Record two ticks, of which the last command comes so long after the end [s]; complete ticks, and what is lost."""
+    clock, begun = [100.0], []
+    rest = DeviceCommand()
+
+    def send(tick: int) -> None:
+        rest.stamp(tick, 0)
+        node.receive("device_command", rest.to_bytes())
+
+    def listen(timeout: float) -> bool:
+        if not begun:
+            begun.append(clock[0])
+            node.receive("tool_state", tool_state(-1))
+            for tick in (0, 1):
+                for topic, message in (("device_state", device_state), ("tool_command", tool_command)):
+                    node.receive(topic, message(tick))
+                node.receive("tool_state", tool_state(tick))
+            send(0)
+            node.receive("device_state", device_state(2))
+            node.receive("trial_events", serialize_message(TrialEvent(name="finished", tick=2)))
+            return True
+        clock[0] += timeout
+        if clock[0] > begun[0] + late:
+            send(1)
+        return False
+
+    monkeypatch.setattr("time.monotonic", lambda: clock[0])
+    monkeypatch.setattr(node, "listen", listen)
+    try:
+        node._record()
+    except ServoError as error:
+        return node._bag.complete, str(error)
+    finally:
+        monkeypatch.undo()
+    return node._bag.complete, ""
+
+
+@pytest.mark.parametrize(
+    ("mode", "late", "complete", "said"),
+    [
+        ("lockstep", 6.5, 2, ""),
+        ("lockstep", 8.5, 1, "the bag is incomplete from tick 1 on: device_command 1 was lost"),
+        ("realtime", 0.3, 2, ""),
+        ("realtime", 0.7, 1, ""),
+    ],
+)
+def test_what_was_lost_of_the_last_tick_is_waited_for_as_long_as_it_takes_to_be_sent_again(
+    bench: Bench,  # noqa: F811
+    monkeypatch: pytest.MonkeyPatch,
+    mode: str,
+    late: float,
+    complete: int,
+    said: str,
+) -> None:
+    """In lockstep two heartbeats of the middleware, of 3 s each; in realtime, where a message may be lost, 0.5 s."""
+    node = configured(bench.node("recorder", "environment.publish=null", change={"mode": mode}))
+    assert recorded_late(node, monkeypatch, late) == (complete, said)
+
+
 @pytest.mark.parametrize(
     ("mode", "rate", "depth"), [("realtime", 4000, 8000), ("realtime", 100, 1000), ("lockstep", 4000, 1000)]
 )
@@ -62,3 +128,13 @@ def test_queues_hold_two_seconds_in_realtime(bench: Bench, mode: str, rate: int,
     node = configured(bench.node("recorder", f"rate={rate}", change={"mode": mode}))
     for topic in ("device_state", "tool_command", "tool_state", "device_command"):
         assert node.transport.subscriptions[topic].qos_profile.depth == depth
+
+
+def test_the_profile_for_a_recorder_that_stands_still_holds_two_seconds_of_messages_at_1_khz() -> None:
+    """Each process has room for what it sends (the controller two messages), the recorder's queue for all four."""
+    root = ElementTree.parse(config_folder() / "fastdds_recording.xml").getroot()
+    values = {element.tag.rpartition("}")[2]: element.text for element in root.iter()}
+    ticks, overhead = 2000, 256  # [B] of RTPS and of shared memory for a message
+    states = ToolState(q=64, v=64), ToolCommand(), DeviceState(), DeviceCommand()
+    assert int(values["port_queue_capacity"] or 0) >= ticks * len(states)
+    assert int(values["segment_size"] or 0) >= ticks * max(len(one.to_bytes()) + overhead for one in states)

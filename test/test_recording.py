@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import struct
 import tracemalloc
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -45,7 +46,11 @@ class Store:
 
     def __init__(self, schedule: SurveySchedule | None = None, **options: int) -> None:
         self.written: list[Stored] = []
-        self.recording = Recording(lambda *message: self.written.append(message), RATE, schedule, **options)
+        self.recording = Recording(self._write, RATE, schedule, **options)
+
+    def _write(self, time: int, topics: tuple[str, ...], messages: Sequence[bytes]) -> None:
+        assert topics
+        self.written += [(topic, time, data) for topic, data in zip(topics, messages, strict=True)]
 
     def add(self, topic: str, tick: int) -> None:
         self.recording.add(topic, tick, data(topic, tick))
@@ -94,6 +99,29 @@ def test_repeated_messages_are_stored_once(schedule: SurveySchedule | None) -> N
         assert store.written == as_stored(rows)
         store.recording.close()
         assert store.written == as_stored(rows)
+
+
+@pytest.mark.parametrize("schedule", [None, SurveySchedule(9, 9), SurveySchedule(3, 11)])
+def test_ticks_that_come_whole_or_in_parts_are_stored_as_their_messages(schedule: SurveySchedule | None) -> None:
+    """Whole ticks in any order of their messages, ticks in two parts, single messages before; events; sent again."""
+    rng = np.random.default_rng(20262)
+    rows = canonical(40, schedule, 7)
+    ticks = [list(group) for _, group in itertools.groupby(rows, lambda row: (row[0] == "local_geometry", row[1]))]
+    for _ in range(20):
+        one, other = Store(schedule, world_every=7), Store(schedule, world_every=7)
+        for group in ticks:
+            tick = group[0][1]
+            topics = [topic for topic, _, _ in shuffled(rng, group, 6.0)]
+            if tick >= 0 and rng.random() < 0.2:
+                topics.insert(0, "operator_events")
+            for topic in topics:
+                one.add(topic, tick)
+            cut = int(rng.choice([0, 0, 1, 2, len(topics)]))
+            for part in (topics[:cut], topics[cut:], topics if rng.random() < 0.2 else []):
+                other.recording.add_tick(tick, {topic: data(topic, tick) for topic in part})
+        assert other.written == one.written
+        assert other.recording.complete == one.recording.complete == 41
+        assert other.recording.time_of(45) == one.recording.time_of(45)
 
 
 def test_the_first_of_two_messages_counts() -> None:

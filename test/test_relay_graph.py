@@ -136,8 +136,8 @@ def test_the_world_ends_when_the_device_s_host_has_gone(monkeypatch: pytest.Monk
 def test_the_device_ends_when_the_world_s_host_has_gone() -> None:
     """The trial would go on without force to its end, while the world's side has given up: found by the campaign."""
     node = object.__new__(relay.DeviceRelayNode)
-    node.config = SimpleNamespace(patience=10.0, rate=100.0, endless=False, last_tick=10_000)
-    node.realtime, node._begun, node._ended = True, -1, -1
+    node.config = SimpleNamespace(patience=10.0, rate=100.0, last_tick=10_000)
+    node.realtime, node.endless, node._begun, node._ended = True, False, -1, -1
     state, command = DeviceState(), DeviceCommand()
 
     def answer_after_tick_7(state: DeviceState, command: DeviceCommand) -> None:
@@ -155,6 +155,6 @@ def test_the_device_ends_when_the_world_s_host_has_gone() -> None:
     begin(7 + 1000)
     with pytest.raises(ServoError, match="the world's side was silent for 10 s, after tick 7"):
         begin(7 + 1001)
-    node.config.endless = True
+    node.endless = True
     begin(7 + 1002)
     assert len(sent) == 3

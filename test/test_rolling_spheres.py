@@ -106,6 +106,7 @@ def test_the_motion_is_that_of_the_multiplier_form():
     assert row(3000) == pytest.approx(follow(before, 1.5), abs=1e-8)
 
 
+@pytest.mark.exhaustive
 def test_the_printed_rows_slip():
     _, samples, findings = run("constraint.rolling=printed", "duration=2")
     assert holds(findings)["rolls"] is False

@@ -222,8 +222,8 @@ def test_groups_are_columns_side_by_side() -> None:
 def test_a_store_keeps_messages_by_topic() -> None:
     trial = experiment.load("corner_peg", duration=0.05)[0]
     store = MessageStore()
-    for topic, tick, data in (("a", 0, b"1"), ("b", 0, b"2"), ("a", 1, b"3")):
-        store(topic, tick, data)
+    for tick, messages in ((0, {"a": b"1", "b": b"2"}), (1, {"a": b"3"})):
+        store(tick, messages)
     assert store.messages == {"a": [b"1", b"3"], "b": [b"2"]}
     assert len(of_trial(trial, {})) == 0
 

@@ -71,7 +71,7 @@ def test_a_tick_is_repeated_by_the_clock_and_not_by_messages_that_are_refused() 
         config=SimpleNamespace(patience=1e9),
         again=lambda: sent.append(time.monotonic()),
         complete=lambda: None,
-        _rest=lambda: None,
+        rest=lambda: None,
     )
     assert LeaderNode._tick(leader, 0)  # type: ignore[arg-type]
     assert sent and all(b - a >= RESEND for a, b in itertools.pairwise(sent))

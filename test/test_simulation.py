@@ -75,13 +75,14 @@ def test_a_body_in_free_fall_keeps_its_energy() -> None:
     """Semi-implicit Euler: after n steps of T it has the velocity g n T and has fallen g T^2 n (n + 1) / 2."""
     scene = SCENE | {"bodies": {"box": SCENE["bodies"]["box"]}}
     world, rate, steps = World(scene, rate=1000.0), 1000.0, 100
-    before = world.bodies["box"]
+    before, initial = world.bodies["box"], world.energy
     for _ in range(steps):
         world.step()
     after = world.bodies["box"]
     np.testing.assert_allclose(after.velocity, [0.0, 0.0, -GRAVITY * steps / rate], rtol=1e-12)
     fallen = GRAVITY / rate**2 * steps * (steps + 1) / 2
     np.testing.assert_allclose(before.position - after.position, [0.0, 0.0, fallen], rtol=1e-9, atol=1e-15)
+    assert initial.keys() == world.energy.keys() and not any(initial.values())
     energy = world.energy  # at the beginning of the last step
     assert energy["kinetic"] == pytest.approx(MASS * (GRAVITY * (steps - 1) / rate) ** 2 / 2, rel=1e-9)
 

@@ -109,6 +109,7 @@ def test_a_tower_that_is_struck_goes_on_as_one_that_was_awake(method: str) -> No
         assert world.energy[name] == pytest.approx(awake.energy[name], abs=2e-3)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("method", sampled(("penalty", "impulse_augmented", "constraint"), "constraint"))
 def test_who_wakes_without_being_moved_stays(method: str) -> None:
     """Springs and bonds have their load from the first step on: nothing sinks in, jumps, or adds energy."""

@@ -16,12 +16,14 @@ from scipy.spatial.transform import Rotation
 
 from haptic_bench import experiment
 from haptic_bench.experiment import resolution
+from haptic_control import stability
 from haptic_control.admittance import AdmittanceParameters, admittance_loop, admittance_problem
 from haptic_control.coupled_loop import coupling_problem, inverse_inertia
 from haptic_control.four_channel import FourChannelParameters
 from haptic_control.shaping import ShapingParameters, shaping_problem
 from haptic_control.stability import LIMIT, CoupledInertias, diverges, growth, spring_loop
 from haptic_control.unilateral import UnilateralParameters
+from haptic_control.virtual_coupling import VirtualCouplingParameters
 from haptic_drivers.admittance import AdmittanceDevice, AdmittanceDeviceParameters
 from haptic_drivers.inertial import InertialDevice
 from haptic_sim.dynamics.held_motion import held_motion
@@ -123,6 +125,45 @@ def test_the_largest_gains_are_accepted_and_larger_ones_refused(kind: Any) -> No
         for key in found:
             assert f"controller.{key} = [" in problem and f" controller.{key}=[" in problem
     assert refused > 30
+
+
+@pytest.fixture
+def loops(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """The sizes of the loops that are examined."""
+    found: list[int] = []
+
+    def counted(loop: np.ndarray) -> float:
+        found.append(len(loop))
+        return growth(loop)
+
+    monkeypatch.setattr(stability, "growth", counted)
+    return found
+
+
+@pytest.mark.parametrize(
+    "kind", [VirtualCouplingParameters, FourChannelParameters, UnilateralParameters, ShapingParameters]
+)
+def test_whether_a_loop_is_stable_is_found_without_a_search(kind: Any, loops: list[int]) -> None:
+    rng, found = np.random.default_rng(20262), []
+    for damping in (None, (2.0, 0.01)):
+        for _ in range(10):
+            stiffness, damper = 10.0 ** rng.uniform(-3.0, 0.0, (2, 1)) * ((4e6, 4e6, 1e4), (3000.0, 3000.0, 5.0))
+            known = {"device_mass": 2.0, "device_inertia": 5e-3} if kind is ShapingParameters else {}
+            gains = kind(stiffness=tuple(stiffness), damping=tuple(damper), **known)
+            coupled = free(0.5, 5e-3, (2.0, 5e-3), damping=damping)
+            loops.clear()
+            found.append(gains.is_stable(coupled, RATE))
+            assert len(loops) < 10
+            assert found[-1] == (gains.stability_problem(coupled, RATE) == "")
+    assert set(found) == {True, False}
+
+
+def test_gains_for_which_no_others_would_do_are_refused_soon(loops: list[int]) -> None:
+    """Damping that was left out is tried in 400 ways, each of which is one loop: a search in each took 20,000."""
+    keys = ("controller.type=virtual_coupling", "controller.stiffness=[1e6,1e6,1e3]", "device.damping=[1,0.01]")
+    with pytest.raises(ParameterError, match="the largest gains that would do"):
+        experiment.load("corner_peg", keys)
+    assert len(loops) < 1000
 
 
 def test_a_refusal_names_direction_inertias_and_the_gain() -> None:

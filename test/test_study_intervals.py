@@ -45,6 +45,7 @@ def pressing(paced: PacedTrial, last: int) -> Callable[[int], bool]:
     return attend
 
 
+@pytest.mark.exhaustive
 def test_a_trial_on_the_clock_has_the_bits_of_an_offline_run(tmp_path: Path) -> None:
     """What a pointer did in it, given to an offline run, gives the same samples; the trial is one of as many ticks."""
     one = small().trial({"duration": 0.6})

@@ -20,7 +20,7 @@ from study_sessions import BY, document, run, small
 
 from haptic_bench.recording.samples import Samples
 from haptic_sim.parameters import ParameterError
-from haptic_study import load_study, simulation
+from haptic_study import commands, load_study, simulation
 from haptic_study.analysis import data_of, detectable_effect, fit_of, power_of_t, true_jnd
 from haptic_study.dataset import Dataset
 from haptic_study.design import stable
@@ -162,6 +162,16 @@ def recorded(tmp_path_factory: pytest.TempPathFactory) -> Path:
     done = answer("study", "simulate", str(folder / "small.yaml"), "--participants", "2", "--out", str(folder / "out"))
     assert done.status == 0, done.err
     return folder / "out"
+
+
+def test_who_waits_sees_each_session_end(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setattr(commands, "run_session", lambda *_: None)
+    monkeypatch.setattr(commands, "_conclude", lambda _: 0)
+    dataset: Any = None  # of which nothing is asked then
+    wanted = {"observer": {}, "seed": 0, "device": False, "participants": ["01", "02"], "record": False}
+    assert commands._simulate(dataset, wanted, jobs=1) == 0
+    said = [f"haptics: participant {code} has been simulated, 2 in all" for code in ("01", "02")]
+    assert capsys.readouterr().err.splitlines() == said
 
 
 @pytest.mark.long

@@ -62,6 +62,7 @@ def test_an_action_is_the_hand_and_a_feedback_is_felt_within_the_bounds(fake: Fa
     try:
         fake.pose[:3], fake.pressed = (0.01, -0.02, 0.03), [0, 1]
         wait(lambda: teleop.get_action()["button_side"] == 1.0)
+        wait(lambda: teleop.get_action()["x"] != 0.0)  # a reading may have come between the two
         action = teleop.get_action()
         assert action.keys() == teleop.action_features.keys()
         assert [action[name] for name in "xyz"] == pytest.approx([0.01, -0.02, 0.03])

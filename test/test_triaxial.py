@@ -22,10 +22,11 @@ from haptic_sim.geometry.shapes import (
     CylinderParameters,
     PlaneParameters,
     SphereParameters,
+    coordinates_of,
     solid,
     surface_of,
 )
-from haptic_sim.geometry.textures import TextureAnswer, TextureError, TexturePlace, contradiction
+from haptic_sim.geometry.textures import Surface, TextureAnswer, TextureError, TexturePlace, contradiction
 from haptic_sim.geometry.triaxial import TriaxialParameters, blended
 from haptic_sim.records import allocate
 
@@ -42,7 +43,7 @@ def texture(folder: Path, shape: AnyShapeParameters, **keys: Any) -> TriaxialPar
     np.save(folder / "relief.npy", GRAY)
     given = {"path": "relief.npy", "pixel": PIXEL, "amplitude": AMPLITUDE, **keys}
     one = TriaxialParameters.model_validate(given).loaded(lambda path: folder / path)
-    return one.fitted(lambda: surface_of(solid(shape, folder)))
+    return one.fitted(Surface(lambda: surface_of(solid(shape, folder)), lambda: coordinates_of(shape, folder)))
 
 
 def law(one: TriaxialParameters, numbers: np.ndarray, x: np.ndarray) -> tuple[float, np.ndarray]:

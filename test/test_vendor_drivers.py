@@ -328,6 +328,7 @@ def test_a_jump_while_the_service_is_stalled_is_not_taken_for_a_missed_fault() -
         assert bench.pause > STALLED
 
 
+@pytest.mark.exhaustive
 def test_a_driver_that_misses_a_fault_is_found() -> None:
     """One whose limit of speed is so high that it believes any jump."""
     with closing(HaplyStand()) as stand, pytest.raises(AssertionError, match="no fault"):

@@ -240,3 +240,49 @@ def test_claims_of_a_variant_are_its_own_and_of_another_trial_references() -> No
         trial = one("tight_hole", "duration=0.5", *settings)
         claims = analyse(trial, run_unrecorded(trial)).claims
         assert {claim.name for claim in claims if claim.reference} == references
+
+
+@pytest.mark.parametrize("restitution", [0.3, 0.8, 1.0])
+def test_impacts_with_restitution_give_the_hand_nothing(restitution: float) -> None:
+    """A peg that bounces in a corner, rendered by impulses; the work that the device's step adds is e (1 + e) m v^2."""
+    trial = load("corner_peg", [f"contact.restitution={restitution}"])[0]
+    samples = run_unrecorded(trial)
+    found = verdict_of(trial, samples)
+    assert found.stepped > 0.02
+    assert found.unexplained == pytest.approx(0.0, abs=1e-12)
+    assert "due to the steps of the simulated device" in found.text
+
+
+def test_the_work_of_an_impulse_is_that_of_a_mass_that_is_pushed() -> None:
+    """A mass of 2 kg at -1 m/s, given the impulse 3 N s in one tick: v+ = 0.5 m/s, J (v- + v+)/2 = -0.75 J, not 1.5."""
+    speed, force = np.array([-1.0, -1.0, 0.5, 0.5]), np.array([0.0, 3.0 * RATE, 0.0, 0.0])
+    samples = table(
+        4,
+        hand_vx=speed,
+        rendered_fx=force,
+        colliding=np.array([0, 1, 0, 0]),
+        port_energy_translation=np.array([0.0, 0.0, -1.5, -1.5]),
+    )
+    device = CoupledInertias(tool=np.diag([0.5] * 6).ravel().tolist(), device=(2.0, 2.0))
+    held = device.model_copy(update={"damping": (1.0, 1.0)})  # a damped device is integrated exactly
+    assert measure(samples, RATE, {"": device}, HEALTH).unexplained == 0.0
+    assert measure(samples, RATE, {"": device}, HEALTH).stepped == 1.5
+    assert measure(samples, RATE, {"": held}, HEALTH).unexplained == 1.5
+
+
+def test_what_impulses_give_the_device_stays_in_the_verdict() -> None:
+    """Elastic impacts of a local model whose inertia is of the last update: the device gains kinetic energy.
+
+    That which an ideal device has beyond the work of its hand, sum of T f_h . (v- + v+)/2, came from the display.
+    """
+    trial = load("local_impacts", ["contact.restitution=1.0", "duration=2.0"])[0]
+    samples = run_unrecorded(trial)
+    v, f_h = samples.twist("hand"), samples.wrench("operator")
+    mass, about = trial.hands[""].coupled_inertias.device
+    inertia = np.array([mass] * 3 + [about] * 3)
+    worked = np.cumsum(np.sum(f_h[:-1] * (v[1:] + v[:-1]), axis=1)) / (2.0 * trial.experiment.rate)
+    gained = 0.5 * np.square(v[1:]) @ inertia - worked
+    found = verdict_of(trial, samples)
+    assert found.stepped > 1.0 and gained.max() > 1.0
+    assert found.energy_given - found.stepped >= gained.max() - 1e-9
+    assert found.verdict == "active"

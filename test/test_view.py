@@ -57,6 +57,7 @@ def messages_of(trial: experiment.Trial) -> dict[str, list[bytes]]:
 # Scenes
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("name", sampled(catalogue(), "bicycle", "corner_peg", "door", "mujoco_drawer", "two_hands"))
 def test_every_experiment_has_a_scene(name: str) -> None:
     if name.startswith("mujoco"):

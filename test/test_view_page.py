@@ -20,6 +20,7 @@ from haptic_bench.experiment.shown import gains_of
 from haptic_bench.running import runner
 from haptic_bench.trials import viewed
 from haptic_view.controls import Course, State
+from haptic_view.shapes import matrix_of
 
 # Who may open it
 
@@ -221,6 +222,18 @@ def test_a_trial_that_has_not_begun_is_not_kept(monkeypatch: pytest.MonkeyPatch,
 
 
 # How it is laid out
+
+
+def test_before_the_first_frame_bodies_and_hand_are_where_they_start() -> None:
+    with page_of("rolling_balls") as (page, _):
+        scene = page.scene
+        assert np.abs(scene.poses[list(scene.moving), :3]).max() > 0.1  # not at the origin of the world
+        for name, pose in zip(scene.bodies, scene.poses, strict=True):
+            np.testing.assert_array_equal([*page.bodies[name].position, *np.roll(page.bodies[name].wxyz, -1)], pose)
+        (hand,) = scene.hands
+        for handle in page.tools[hand.name], page.devices[hand.name]:
+            X_WH = matrix_of(np.array([*handle.position, *np.roll(handle.wxyz, -1)]))
+            np.testing.assert_allclose(X_WH @ hand.X_HB, matrix_of(scene.poses[hand.body]), rtol=0, atol=1e-12)
 
 
 def test_a_camera_is_as_far_as_the_width_of_the_scene_needs() -> None:

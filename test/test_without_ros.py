@@ -37,6 +37,17 @@ def test_a_mode_of_nodes_names_ros_and_the_mode_without_it(
 
 
 @pytest.mark.usefixtures("no_ros")
+@pytest.mark.parametrize("command", [("view", "corner_peg"), ("run", "corner_peg", "--mode", "realtime", "--view")])
+def test_a_view_of_what_runs_names_ros_and_what_can_be_seen_without_it(
+    command: tuple[str, ...], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert command_line.main(command) == BAD_INPUT
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith("haptics: nodes need ROS 2: rclpy >=7.0 is needed and not there")
+    assert line.endswith("; --mode offline runs a trial without it, and `haptics view DIR` shows its result")
+
+
+@pytest.mark.usefixtures("no_ros")
 def test_a_part_is_checked_but_in_lockstep(capsys: pytest.CaptureFixture[str]) -> None:
     assert command_line.main(["check", "constant", "--set", "operator.wrench=[1,0,0,0,0,0]"]) == DONE
     out = capsys.readouterr().out

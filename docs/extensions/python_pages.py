@@ -39,14 +39,15 @@ def python_pages(root: Path) -> Iterator[tuple[str, str]]:
         root: the checkout.
     """
     modules = {package: _modules(root, package) for package in PACKAGES}
+    public = {(module, name): package for package in OFFERED for name, module, _ in _offered(root, package)}
     yield "python/index", _index(root, modules)
     for package, folders in modules.items():
         for folder, files in folders.items():
-            yield f"python/{folder}", _folder_page(root, folder, files)
+            yield f"python/{folder}", _folder_page(root, folder, files, public)
         listed = "\n".join(folder for folder in folders if folder != package)
         if listed:
             name = f"python/{package}"
-            page = _folder_page(root, package, folders[package])
+            page = _folder_page(root, package, folders[package], public)
             yield name, f"{page}\n```{{toctree}}\n:hidden:\n{listed}\n```\n"
 
 
@@ -104,14 +105,8 @@ def _index(root: Path, modules: dict[str, dict[str, list[Path]]]) -> str:
     """The names that the packages offer to programs, and the list of all packages."""
     lines = ["# Python interface", "", "Programs use these names; each is imported from its package.", ""]
     for package in OFFERED:
-        tree = _parsed(root, package)
-        offered = ast.literal_eval(next(one.value for one in tree.body if _assigns(one, "__all__")))
         lines += [f"## From `{package}`", "", "| name | what it is |", "| --- | --- |"]
-        places = _imports(tree)
-        for name in offered:
-            module = places[name]
-            while (definition := _defined(root, module, name)) is None:  # the module itself imports it
-                module = _imports(_parsed(root, module))[name]
+        for name, module, definition in _offered(root, package):
             page, summary = module.rpartition(".")[0], (ast.get_docstring(definition) or "").partition("\n")[0]
             lines.append(f"| [`{name}`]({page}.md#{_target(module, definition)}) | {_plain(summary)} |")
         lines.append("")
@@ -119,6 +114,17 @@ def _index(root: Path, modules: dict[str, dict[str, list[Path]]]) -> str:
     lines += ["| package | what is in it |", "| --- | --- |"]
     lines += [f"| [{package}]({package}.md) | {PACKAGES[package]} |" for package in modules]
     return "\n".join(lines) + "\n\n```{toctree}\n:hidden:\n" + "\n".join(modules) + "\n```\n"
+
+
+def _offered(root: Path, package: str) -> Iterator[tuple[str, str, Definition]]:
+    """The names that a package offers to programs, with the module of each and its definition there."""
+    tree = _parsed(root, package)
+    places = _imports(tree)
+    for name in ast.literal_eval(next(one.value for one in tree.body if _assigns(one, "__all__"))):
+        module = places[name]
+        while (definition := _defined(root, module, name)) is None:  # the module itself imports it
+            module = _imports(_parsed(root, module))[name]
+        yield name, module, definition
 
 
 def _assigns(statement: ast.stmt, name: str) -> TypeGuard[ast.Assign]:
@@ -177,8 +183,8 @@ class _Qualified(ast.NodeTransformer):
             definition.returns = self.visit(definition.returns)
 
 
-def _folder_page(root: Path, folder: str, files: list[Path]) -> str:
-    """One page: the modules of a folder."""
+def _folder_page(root: Path, folder: str, files: list[Path], public: dict[tuple[str, str], str]) -> str:
+    """One page: the modules of a folder; `public` has the packages that offer a module's name to programs."""
     lines = [f"# {folder}", ""]
     for path in files:
         tree = ast.parse(path.read_text(encoding="utf-8"))
@@ -196,28 +202,32 @@ def _folder_page(root: Path, folder: str, files: list[Path]) -> str:
                 for one in ast.walk(definition):
                     if isinstance(one, ast.FunctionDef | ast.AsyncFunctionDef):
                         qualified.signature(one)
-                lines += _entry(module, definition, 3)
+                lines += _entry(module, definition, 3, public.get((module, definition.name), ""))
     return "\n".join(lines) + "\n"
 
 
-def _entry(module: str, definition: Definition, depth: int) -> list[str]:
-    """A class with its fields and methods, or a function; nothing without a docstring."""
+def _entry(module: str, definition: Definition, depth: int, package: str = "") -> list[str]:
+    """A class with its fields and methods, or a function; nothing without a docstring.
+
+    It begins with the import by which programs have it, where a package offers it to them.
+    """
     text = ast.get_docstring(definition)
     if not text:
         return []
     name = definition.name
+    public = [_code(f"from {package} import {name}"), ""] if package else []
     fence = "`" * (10 - depth)
     if isinstance(definition, ast.ClassDef):
         bases = ", ".join(ast.unparse(base) for base in definition.bases)
         lines = [f"({_target(module, definition)})=", f"{fence}{{py:class}} {name}", f":module: {module}", ""]
-        lines += [f"Bases: {_code(bases)}", ""] if bases else []
+        lines += [*public, *([f"Bases: {_code(bases)}", ""] if bases else [])]
         lines += [markdown(text), "", *_fields(definition)]
         for one in definition.body:
             if isinstance(one, Definition) and not isinstance(one, ast.ClassDef) and not one.name.startswith("_"):
                 lines += _method(one, depth + 1)
         return [*lines, fence, ""]
     heading = [f"({_target(module, definition)})=", f"{fence}{{py:function}} {name}{_signature(definition)}"]
-    return [*heading, f":module: {module}", "", markdown(text), fence, ""]
+    return [*heading, f":module: {module}", "", *public, markdown(text), fence, ""]
 
 
 def _method(definition: ast.FunctionDef | ast.AsyncFunctionDef, depth: int) -> list[str]:

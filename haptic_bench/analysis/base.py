@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from typing import Any, ClassVar, NamedTuple, TypeVar
 
@@ -110,6 +111,10 @@ class Analysis:
     ) -> int:
         """Run a trial offline, as `haptic_bench.running.offline.simulate`."""
         return simulate(trial, sink, progress, stop)
+
+    def beginning(self, trial: Trial) -> AbstractContextManager[None]:
+        """What computes beside an offline trial what its analysis needs of no sample; by itself nothing does."""
+        return nullcontext()
 
     def run_unrecorded(self, trial: Trial) -> Samples:
         """The samples of an offline run in memory; an unstable run ends where it is detected (see `attempt`)."""

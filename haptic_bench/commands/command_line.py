@@ -432,6 +432,26 @@ def _add_commands(commands: Any) -> None:
     _add_zwidth(commands)
 
     command = commands.add_parser(
+        "bring-up",
+        help="first contact with a device: axes, signs, units, noise, a tenth of its force (docs/bring_up.md)",
+    )
+    command.add_argument("device", metavar="DEVICE", help="name in config/devices, or a data file of hardware")
+    command.add_argument(
+        "--out", metavar="FILE", help="data file that is written; default: my_DEVICE.yaml in config/devices"
+    )
+    command.add_argument("--force", action="store_true", help="overwrite that file")
+    command.add_argument(
+        "--log", metavar="DIR", help="directory of report and log, new or empty; default: in ./trials/"
+    )
+    command.add_argument(
+        "--page", action="store_true", help="a page in the browser beside the terminal: steps, request, readings"
+    )
+    command.add_argument(
+        "--answers", metavar="FILE", help="answers, a line each, in the place of a person; for simulated devices only"
+    )
+    command.set_defaults(command="haptic_bench.commands.bring_up:bring_up")
+
+    command = commands.add_parser(
         "identify",
         help="find mass, inertia, damping, friction, delay and noise of a device, from its motion (docs/identify.md)",
     )
@@ -451,6 +471,11 @@ def _add_commands(commands: Any) -> None:
         "doctor", help="look for what this machine lacks: packages, permissions, middleware, devices, with remedies"
     )
     command.add_argument("--json", action="store_true", help="print one JSON object")
+    command.add_argument(
+        "--write",
+        metavar="DIR",
+        help="write udev rules and limits of real-time priority instead, for an administrator",
+    )
     command.set_defaults(command=DOCTOR)
 
     command = commands.add_parser("benchmark", help="run the benchmarks and print a table")

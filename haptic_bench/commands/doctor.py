@@ -8,11 +8,13 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import sys
 from collections.abc import Iterator
+from pathlib import Path
 
 from haptic_bench.commands import start
-from haptic_bench.set_up import machine, middleware, packages, peripherals, prepare
-from haptic_bench.set_up.failures import DONE, FAILED
+from haptic_bench.set_up import machine, middleware, packages, peripherals, permissions, prepare
+from haptic_bench.set_up.failures import BAD_INPUT, DONE, FAILED
 from haptic_bench.set_up.finding import Check, Finding, examine
 from haptic_bench.set_up.programs import Environment, this_environment
 
@@ -21,7 +23,9 @@ STATES = {"ok": "in order", "warn": "to improve", "problem": "in the way"}
 
 
 def doctor(options: argparse.Namespace) -> int:
-    """`haptics doctor [--json]`."""
+    """`haptics doctor [--json | --write DIR]`."""
+    if options.write is not None:
+        return _write(Path(options.write))
     findings = []
     area = ""
     for finding in find():
@@ -40,6 +44,18 @@ def doctor(options: argparse.Namespace) -> int:
         counted = ", ".join(f"{count} {STATES[state]}" for state, count in counts.items())
         print(f"{counted}: {'a trial cannot run' if counts['problem'] else 'nothing stops a trial'}")
     return FAILED if counts["problem"] else DONE
+
+
+def _write(folder: Path) -> int:
+    """Write the files that grant what a user lacks, and say where an administrator puts them."""
+    try:
+        lines = [*permissions.write(folder)]
+    except OSError as error:
+        print(f"haptics: --write {folder}: {error.strerror or error}; name a new or empty folder", file=sys.stderr)
+        return BAD_INPUT
+    print(f"{', '.join(permissions.PLACES)} are in {folder}; read them, and then:")
+    print("\n".join(f"  {line}" for line in lines))
+    return DONE
 
 
 def find() -> Iterator[Finding]:

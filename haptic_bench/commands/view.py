@@ -18,6 +18,7 @@ from haptic_bench.experiment.system import args_of, is_world_file, load_viewed
 from haptic_bench.recording.frames import read_frames
 from haptic_bench.recording.summary import read_summary, runs_of
 from haptic_bench.running import namespaces
+from haptic_bench.running.graph import require_ros
 from haptic_bench.running.runner import Interruption
 from haptic_bench.running.viewing import Viewer, Viewing
 from haptic_bench.trials.viewed import run_viewed
@@ -126,6 +127,7 @@ def check(one: experiment.Trial, mode: str) -> None:
         raise ParameterError(
             ["a view is of nodes, which --mode offline has none of; `haptics view DIR` shows its result"]
         )
+    require_ros("--mode offline runs a trial without it, and `haptics view DIR` shows its result")
     if analysis_of(one.experiment).OFFLINE_ONLY:
         raise ParameterError([f"{one.experiment.name}: has no ticks, it runs offline only; there is nothing to see"])
 

@@ -50,6 +50,15 @@ def read_identified(name: str) -> IdentifiedParameters:
         raise ParameterError(f"{path}: {line}" for line in explain(error, IdentifiedParameters)) from error
 
 
+def with_key(text: str, key: str, value: Any, comment: str) -> str:
+    """The text of a device's data with a value and a comment for a key; all other lines stay as they are."""
+    shown = yaml.safe_dump(value, default_flow_style=True).removesuffix("\n...\n").strip()
+    line = f"{key}: {shown}  # {comment}"
+    # a key at the left margin, and what is indented below it
+    found = re.search(rf"^{key}[ \t]*:.*(?:\n[ \t]+\S.*|\n- .*)*$", text, re.M)
+    return f"{text.rstrip()}\n{line}\n" if found is None else text[: found.start()] + line + text[found.end() :]
+
+
 def write_identified(path: Path, values: Mapping[str, Any], comments: Mapping[str, str], header: str) -> dict[str, Any]:
     """Write values into the data of a device, each with a comment; all other lines stay as they are.
 
@@ -68,11 +77,7 @@ def write_identified(path: Path, values: Mapping[str, Any], comments: Mapping[st
     before = read_keys(path) if there else dict[str, Any]()
     text = inputs.read_text(path) if there else f"# {header}\n"
     for key, value in values.items():
-        shown = yaml.safe_dump(value, default_flow_style=True).removesuffix("\n...\n").strip()
-        line = f"{key}: {shown}  # {comments[key]}"
-        # a key at the left margin, and what is indented below it
-        found = re.search(rf"^{key}[ \t]*:.*(?:\n[ \t]+\S.*|\n- .*)*$", text, re.M)
-        text = f"{text.rstrip()}\n{line}\n" if found is None else text[: found.start()] + line + text[found.end() :]
+        text = with_key(text, key, value, comments[key])
     try:
         after = inputs.read_yaml(text)
     except inputs.InputError:

@@ -407,7 +407,7 @@ def _with_gains(experiment: Experiment, start: Start) -> Experiment:
 
 def _may_run(controller: ControllerParameters, inertias: CoupledInertias, rate: float) -> bool:
     """Whether the loop of a controller is stable, and passive where it must be."""
-    return not controller.stability_problem(inertias, rate) and may_act(controller, inertias, rate)
+    return controller.is_stable(inertias, rate) and may_act(controller, inertias, rate)
 
 
 def _loop_problem(controller: ControllerParameters, inertias: CoupledInertias, rate: float) -> str:

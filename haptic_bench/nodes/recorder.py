@@ -30,6 +30,9 @@ ACKNOWLEDGE = 16  # ticks between two reports of what is recorded, in lockstep
 GATHER = 0.005  # [s] to let messages gather in the queues: waking for each would take the servo path's time
 _TICK = tick_place()
 DRAIN = 0.5  # [s] for messages that are in transit when the trial is stopped
+# Share of the leader's patience for what a network has lost of the last ticks of a trial in lockstep: no later message
+# shows its publisher the gap, but a heartbeat does, every 3 s with Fast DDS.
+RECOVERY = 0.8
 BEHIND = 3.0  # [s] without another complete tick after which it is said, in lockstep, what is waited for
 
 
@@ -222,10 +225,14 @@ class RecorderNode(ServoNode):
         return foreign | {"lost_messages": sum(lost.values()), "lost_by_topic": lost, "unsent_messages": unsent}
 
     def _drain(self) -> None:
-        """Take what is still in transit: up to the trial's end, or for a moment when stopped first."""
-        deadline = time.monotonic() + DRAIN
-        while time.monotonic() < deadline:
-            end = self._end
+        """Take what is still in transit: up to the trial's end, or for a moment.
+
+        For longer after a whole trial in lockstep, of which nothing may be missing.
+        """
+        begun, end = time.monotonic(), self._end
+        whole = not self.realtime and end is not None and end.name == "finished"
+        longest = max(DRAIN, RECOVERY * self.config.patience) if whole else DRAIN
+        while time.monotonic() < begun + (DRAIN if self.stopping else longest):
             recorded = end is not None and self._bag.complete >= end.tick
             last = [topic_of(hand, "device_state") for hand in self.config.graph.hands]
             if end is not None and recorded and all(self._bag.holds(topic, end.tick) for topic in last):

@@ -19,7 +19,7 @@ import shutil
 import struct
 import textwrap
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from io import BytesIO
@@ -42,6 +42,7 @@ from rosbags.typesys.store import Typestore
 
 from haptic_bench.recording.mcap_file import (
     FRAME,
+    HEAD_SIZE,
     INDEX_HEAD,
     MAGIC,
     MESSAGE,
@@ -66,6 +67,21 @@ _CHUNK_HEAD = struct.Struct("<28xIQ")  # of one that is not compressed: length o
 _DAMAGE = (ValueError, OverflowError, MemoryError, RuntimeError, struct.error, McapError, zstandard.ZstdError)
 
 _NO_END = "has no end: its writer did not finish; bag.repair recovers what is there"
+
+_OWN = "haptics/msg/"
+
+# The messages of ROS 2 that ours contain, but for builtin_interfaces.
+_XYZ = "float64 x\nfloat64 y\nfloat64 z"
+_CONTAINED = {
+    "std_msgs/msg/Header": "builtin_interfaces/Time stamp\nstring frame_id",
+    "geometry_msgs/msg/Point": _XYZ,
+    "geometry_msgs/msg/Vector3": _XYZ,
+    "geometry_msgs/msg/Quaternion": f"{_XYZ}\nfloat64 w",
+    "geometry_msgs/msg/Pose": "Point position\nQuaternion orientation",
+    "geometry_msgs/msg/Twist": "Vector3 linear\nVector3 angular",
+    "geometry_msgs/msg/Accel": "Vector3 linear\nVector3 angular",
+    "geometry_msgs/msg/Wrench": "Vector3 force\nVector3 torque",
+}
 
 # A disk, a quota or a file size limit that is used up: space can be made.
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
@@ -130,10 +146,23 @@ class BagTopic:
 @functools.cache
 def message_types() -> Typestore:
     """The message types of ROS 2 Jazzy and of this package, to describe, serialize and deserialize messages."""
-    types = get_typestore(Stores.ROS2_JAZZY)
+    return _with_own(get_typestore(Stores.ROS2_JAZZY))
+
+
+@functools.cache
+def own_types() -> Typestore:
+    """The message types of this package and those that they contain alone: all types of ROS 2 take 0.1 s to import."""
+    types = get_typestore(Stores.EMPTY)
+    for name, text in _CONTAINED.items():
+        types.register(get_types_from_msg(text, name))
+    return _with_own(types)
+
+
+def _with_own(types: Typestore) -> Typestore:
+    """Types with those of this package added."""
     own = {}
     for name, text in msg_files.texts().items():
-        own.update(get_types_from_msg(text, f"haptics/msg/{name}"))
+        own.update(get_types_from_msg(text, f"{_OWN}{name}"))
     types.register(own)
     return types
 
@@ -174,6 +203,7 @@ class BagWriter:
         self._storage_name, self._layout = storage_name, _layout(self._topics)
         self._pending: list[Entry] = []  # of the next chunk
         self._pending_size = 0  # [B]
+        self._written: set[tuple[int, ...]] = set()  # topics of which messages were written together
         self._parts: list[Part] = []
         self._stored = 0  # the number of `_parts` that are in the file: all, but in the middle of a call
 
@@ -201,17 +231,31 @@ class BagWriter:
             TypeError: data is not bytes-like, or a time is not an integer.
             OSError: the file cannot be written.
         """
-        log_time = index(log_time)  # a NumPy integer would end up in metadata.yaml
-        publish_time = log_time if publish_time is None else index(publish_time)
         if type(data) is not bytes:
             data = memoryview(data).tobytes()
+        log_time = index(log_time)  # a NumPy integer would end up in metadata.yaml
+        publish_time = log_time if publish_time is None else index(publish_time)
         known = 0 <= topic < len(self._topics) and not self._file.closed
         if not (known and 0 <= log_time <= END_OF_TIME and 0 <= publish_time <= END_OF_TIME):
             raise BagError(self.path, self._refusal(topic, log_time, publish_time))
-        self._pending.append((topic + 1, log_time, data, publish_time))
-        self._pending_size += FRAME.size + MESSAGE.size + len(data)
+        self._pending.append(((topic,), log_time, (data,), publish_time))
+        self._pending_size += HEAD_SIZE + len(data)
         if self._pending_size >= CHUNK_SIZE:
             self.flush()
+
+    def write_together(self, topics: tuple[int, ...], log_time: int, messages: Sequence[bytes]) -> None:
+        """Append messages, of bytes, one of each topic, all received and sent at `log_time`, an int.
+
+        The bytes of the bag are those of as many calls of `write`, and so are the errors.
+        """
+        size = self._pending_size + sum(map(len, messages)) + HEAD_SIZE * len(messages)
+        if topics in self._written and size < CHUNK_SIZE and 0 <= log_time <= END_OF_TIME:
+            self._pending.append((topics, log_time, messages, log_time))
+            self._pending_size = size
+        else:  # checked one by one; and a chunk ends behind the one that fills it
+            for topic, data in zip(topics, messages, strict=True):
+                self.write(topic, log_time, data)
+            self._written.add(topics)
 
     def add_metadata(self, name: str, values: Mapping[str, str]) -> None:
         """Put named strings into the bag, at once: what a trial was made with. `read_metadata` returns them.
@@ -253,6 +297,7 @@ class BagWriter:
         """
         if self._file.closed:
             return
+        self._written.clear()
         problem: OSError | None = None
         space = 0  # to be made [B]
         with self._file:
@@ -545,17 +590,23 @@ def _with_definitions(path: Path, topics: tuple[Topic, ...]) -> tuple[Topic, ...
 
 
 def _definition(path: Path, topic: Topic) -> Definition:
-    types = message_types()
+    types = _types_for(topic.type)
     if topic.type not in types.fielddefs:
+        types = message_types()  # among which the name that was meant may be
         near = difflib.get_close_matches(topic.type, types.fielddefs, n=1)
         hint = f"; is it {near[0]}?" if near else ""
         raise BagError(path, f"topic {topic.name}: unknown message type {topic.type!r}{hint}")
     return _definition_of(topic.type)
 
 
+def _types_for(kind: str) -> Typestore:
+    """Types among which one with this name is, if there is any."""
+    return own_types() if kind.startswith(_OWN) else message_types()
+
+
 @functools.cache
 def _definition_of(kind: str) -> Definition:
-    types = message_types()
+    types = _types_for(kind)
     text, _ = types.generate_msgdef(kind, ros_version=2)
     return Definition(text, types.hash_rihs01(kind))
 

@@ -10,7 +10,7 @@ in realtime, otherwise k T.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
 from haptic_ros.graph import graph_of
 from haptic_sim.messages import split_topic, stamp_of, time_between, topic_of
@@ -36,7 +36,7 @@ class Recording:
     """Puts the messages of a trial in order.
 
     Args:
-        write: takes (topic, time [ns], bytes) in the order in which they are to be stored.
+        write: takes (time [ns], topics, bytes of their messages) in the order in which they are to be stored.
         rate: of the servo [Hz].
         schedule: of the surveys of an asynchronous environment, None if there is none or if they come when they come.
         patience: ticks for which a message is waited for; later ones are stored when they come. None waits for ever,
@@ -51,7 +51,7 @@ class Recording:
 
     def __init__(
         self,
-        write: Callable[[str, int, bytes], object],
+        write: Callable[[int, tuple[str, ...], Sequence[bytes]], object],
         rate: float,
         schedule: SurveySchedule | None = None,
         patience: int | None = None,
@@ -60,8 +60,10 @@ class Recording:
     ):
         self._write, self._rate, self._schedule, self._patience = write, rate, schedule, patience
         self._topics, self._world_every = topics, world_every
+        self._shown = (*topics, "world_state")  # of a tick with a world state
+        self._names = {row: frozenset(row) for row in (self._topics, self._shown)}
         self.absent = 0
-        self._waiting: defaultdict[str, dict[int, bytes]] = defaultdict(dict)
+        self._waiting: defaultdict[int, dict[str, bytes]] = defaultdict(dict)  # messages of a tick by topic
         self._initial = [topic for topic in topics if split_topic(topic)[1] == "tool_state"]  # are there before tick 0
         self._initial_stored = False
         self._events: set[int] = set()  # ticks of the operator's events
@@ -71,34 +73,59 @@ class Recording:
         self.complete = 0
         self._await()
 
+    def add_tick(self, tick: int, messages: Mapping[str, bytes]) -> None:
+        """Take messages of a tick, by topic: as `add` of each, in less time where they are all of the tick."""
+        row = self._row
+        others = self._current or self._before or self._early
+        if tick != self.complete or others or messages.keys() != self._names[row]:
+            for topic, one in messages.items():
+                self.add(topic, tick, one)
+        else:
+            self._store_row(tick, row, [*map(messages.__getitem__, row)])
+
     def add(self, topic: str, tick: int, data: bytes) -> None:
         """Take a message; stores every tick that is complete with it."""
-        waiting = self._waiting[topic]
-        if topic == "operator_events":
+        if tick == self.complete and topic in self._row:  # nearly all of them
+            if topic not in self._current:
+                self._current[topic] = data
+                self._lacking -= 1
+                while not self._lacking:
+                    self._store()
+        elif topic == "operator_events":
             self._add_event(topic, tick, data)
-            return
+        elif topic == "local_geometry" and self._schedule is None:
+            self._add_survey(tick, data)
+        else:
+            self._add_other(topic, tick, data)
+
+    def _add_other(self, topic: str, tick: int, data: bytes) -> None:
+        """Take a message of another tick than the first incomplete one."""
         stored = self._initial_stored if tick < 0 else topic != "local_geometry" and tick < self.complete
-        if stored and tick >= 0 and self._patience is not None:
-            self.absent -= 1
-            self._write(topic, self.time_of(tick), data)
+        if stored:
+            if tick >= 0 and self._patience is not None:
+                self.absent -= 1
+                self._write(self.time_of(tick), (topic,), (data,))
             return
-        if stored or tick in waiting:
+        waiting = self._waiting[tick]
+        if topic in waiting:
             return
-        if topic == "local_geometry" and self._schedule is None:
-            if tick <= self._surveyed:
-                return
-            self._surveyed = tick
-            if self._initial_stored:
-                self._write(topic, max(0, stamp_of(data)), data)
-            else:
-                self._early.append(data)
-            return
-        waiting[tick] = data
-        self._lacking.discard((topic, tick))
+        waiting[topic] = data
+        if (topic, tick) in self._before:
+            self._lacking -= 1
         while not self._lacking:
             self._store()
         if self._patience is not None and tick > self.complete + self._patience:
             self._store()
+
+    def _add_survey(self, tick: int, data: bytes) -> None:
+        """Take a survey that comes without a schedule."""
+        if tick <= self._surveyed:
+            return
+        self._surveyed = tick
+        if self._initial_stored:
+            self._write(max(0, stamp_of(data)), ("local_geometry",), (data,))
+        else:
+            self._early.append(data)
 
     def _add_event(self, topic: str, tick: int, data: bytes) -> None:
         """Take an event of the operator, of which a tick has one or none: it is stored before the rest of its tick."""
@@ -106,95 +133,118 @@ class Recording:
             return
         self._events.add(tick)
         if tick < self.complete:
-            self._write(topic, self.time_of(tick), data)
+            self._write(self.time_of(tick), (topic,), (data,))
         else:
-            self._waiting[topic][tick] = data
+            self._waiting[tick][topic] = data
 
     def missing(self) -> str:
         """Which messages the first incomplete tick still lacks."""
-        return ", ".join(f"{topic} {tick}" for topic, tick in self._row if (topic, tick) in self._lacking)
+        needed = (*self._before, *((topic, self.complete) for topic in self._row))
+        return ", ".join(f"{topic} {tick}" for topic, tick in needed if not self.holds(topic, tick))
 
     def holds(self, topic: str, tick: int) -> bool:
         """Whether a message of an incomplete tick is there."""
-        return tick in self._waiting[topic]
+        return topic in self._waiting.get(tick, ())
 
     def time_of(self, tick: int) -> int:
         """When a tick begins [ns], as far from the last one of which something was stored as k T says."""
         begun, time = self._begun
-        return max(0, time + time_between(begun, tick, self._rate))
+        return max(0, time if begun == tick else time + time_between(begun, tick, self._rate))
 
     def close(self) -> None:
         """Store what is there of incomplete ticks."""
-        topics = ("operator_events", *self._topics, "world_state")
-        ticks = sorted({tick for topic in topics for tick in self._waiting[topic]})
+        ticks = sorted(tick for tick, found in self._waiting.items() if found.keys() - {"local_geometry"})
         for tick in ticks:
-            self._begin(tick)
+            row = self._row_of(tick)
+            executed = "tool_state" in self._waiting[tick]
+            self._begin(tick, row)
             time = self.time_of(max(tick, 0))
             self._store_early(time)
-            self._store_event(tick, time)
-            used = tick in self._waiting["tool_state"]  # else the tick was not executed
-            surveyed = self._schedule.due(tick) if self._schedule is not None and used else None
-            data = self._waiting["local_geometry"].pop(surveyed, None) if surveyed is not None else None
-            if data is not None:
-                self._write("local_geometry", time, data)
-            for topic in self._of(tick):
-                data = self._waiting[topic].pop(tick, None)
-                if data is not None:
-                    self._write(topic, time, data)
-                elif 0 <= tick < ticks[-1]:
-                    self.absent += 1
+            self._put(time, [("operator_events", tick)])
+            if executed and self._schedule is not None:
+                self._put(time, self._survey_of(self._schedule, tick))
+            absent = self._put(time, [(topic, tick) for topic in row])
+            if 0 <= tick < ticks[-1]:
+                self.absent += absent
         self._store_early(0)
+        self._await()
 
     def _store(self) -> None:
         """Store what is there of the first incomplete tick and go on with the next."""
-        self._begin(self.complete)
-        time = self.time_of(self.complete)
-        self._store_early(time)
-        self._store_event(self.complete, time)
-        for topic, tick in self._row:
-            data = self._waiting[topic].pop(tick, None)
-            if data is None:
-                self.absent += 1
-            else:
-                self._write(topic, time, data)
-        self._initial_stored = True
-        self.complete += 1
+        tick, row, current = self.complete, self._row, self._current
+        if self._lacking or self._before or self._early or len(current) != len(row):
+            self._begin(tick, row)
+            time = self.time_of(tick)
+            self._store_early(time)
+            self._put(time, [("operator_events", tick)])
+            self.absent += self._put(time, self._before) + self._put(time, [(topic, tick) for topic in row])
+            self._initial_stored = True
+            self.complete += 1
+            self._await()
+        else:
+            self._store_row(tick, row, [*map(current.__getitem__, row)])
+
+    def _store_row(self, tick: int, row: tuple[str, ...], messages: Sequence[bytes]) -> None:
+        """Store the messages of the first incomplete tick where these are all that is to be stored with it."""
+        time = stamp_of(messages[0])  # no row begins with the state of the tool
+        self._begun = tick, time
+        self._write(time if time > 0 else 0, row, messages)
+        del self._waiting[tick]
+        self.complete = tick + 1
         self._await()
+
+    def _put(self, time: int, wanted: Iterable[tuple[str, int]]) -> int:
+        """Store what is there of some messages, by topic and tick, in their order; returns how many are not there."""
+        taken = [(topic, self._take(topic, tick)) for topic, tick in wanted]
+        found = [(topic, data) for topic, data in taken if data is not None]
+        if found:
+            self._write(time, tuple(topic for topic, _ in found), [data for _, data in found])
+        return len(taken) - len(found)
+
+    def _take(self, topic: str, tick: int) -> bytes | None:
+        """Take out a message; None if it is not there."""
+        found = self._waiting.get(tick, {})
+        data = found.pop(topic, None)
+        if not found:
+            self._waiting.pop(tick, None)
+        return data
 
     def _store_early(self, time: int) -> None:
         """Store the surveys from before the first tick, which began at `time` [ns]."""
         for data in self._early:
-            self._write("local_geometry", max(time, stamp_of(data)), data)
+            self._write(max(time, stamp_of(data)), ("local_geometry",), (data,))
         self._early.clear()
 
-    def _store_event(self, tick: int, time: int) -> None:
-        """Store the operator's event of a tick, which began at `time` [ns], if there is one."""
-        data = self._waiting["operator_events"].pop(tick, None)
-        if data is not None:
-            self._write("operator_events", time, data)
-
-    def _begin(self, tick: int) -> None:
+    def _begin(self, tick: int, row: Iterable[str]) -> None:
         """Note when a tick began, by its first message; the state of the tool is stamped with the end of its tick."""
-        for topic in self._of(tick):
-            data = self._waiting[topic].get(tick)
-            if data is not None:
+        found = self._waiting.get(tick, {})
+        for topic in row:
+            if topic in found:
                 lasted = time_between(tick, tick + 1, self._rate) if topic in self._initial else 0
-                self._begun = tick, stamp_of(data) - lasted
+                self._begun = tick, stamp_of(found[topic]) - lasted
                 return
 
-    def _of(self, tick: int) -> tuple[str, ...]:
+    def _row_of(self, tick: int) -> tuple[str, ...]:
         """Topics of a tick, in their order."""
-        shown = self._world_every and tick >= 0 and not tick % self._world_every
-        return (*self._topics, "world_state") if shown else self._topics
+        every = self._world_every
+        return self._shown if every and tick >= 0 and not tick % every else self._topics
+
+    def _survey_of(self, schedule: SurveySchedule, tick: int) -> list[tuple[str, int]]:
+        """The survey that is due in a tick by the schedule, by topic and tick, if there is one."""
+        surveyed = schedule.due(tick)
+        return [] if surveyed is None else [("local_geometry", surveyed)]
 
     def _await(self) -> None:
-        """Find topics and ticks of the messages that make the first incomplete tick complete, in their order."""
+        """Find which messages make the first incomplete tick complete, and how many of them are not there yet."""
         tick = self.complete
-        row = [(topic, tick) for topic in self._of(tick)]
-        surveyed = self._schedule.due(tick) if self._schedule is not None else None
-        if surveyed is not None:
-            row.insert(0, ("local_geometry", surveyed))
-        if not self._initial_stored:
-            row = [(topic, -1) for topic in self._initial] + row
-        self._row = row
-        self._lacking = {(topic, tick) for topic, tick in row if tick not in self._waiting[topic]}
+        self._row = row = self._row_of(tick)
+        self._current = current = self._waiting[tick]
+        # Stored before the row, with ticks of their own.
+        before = [] if self._initial_stored else [(topic, -1) for topic in self._initial]
+        if self._schedule is not None:
+            before += self._survey_of(self._schedule, tick)
+        self._before = before
+        self._lacking = len(row)
+        if current or before:
+            self._lacking -= sum(topic in current for topic in row)
+            self._lacking += sum(not self.holds(*one) for one in before)

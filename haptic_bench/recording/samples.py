@@ -160,8 +160,9 @@ class MessageStore:
     def __init__(self) -> None:
         self.messages: dict[str, list[bytes]] = {}
 
-    def __call__(self, topic: str, tick: int, data: bytes) -> None:
-        self.messages.setdefault(topic, []).append(data)
+    def __call__(self, tick: int, messages: Mapping[str, bytes]) -> None:
+        for topic, data in messages.items():
+            self.messages.setdefault(topic, []).append(data)
 
 
 def join(

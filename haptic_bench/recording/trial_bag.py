@@ -18,7 +18,7 @@ from haptic_bench.recording.bag import (
     BagError,
     BagWriter,
     Topic,
-    message_types,
+    own_types,
     read,
     read_metadata,
     read_numbers,
@@ -55,6 +55,10 @@ class TrialBag:
         hands: names of further hands, whose topics are in namespaces of their own.
         pointed: the operator is a pointer, which has events.
         hardware: names of the hands that hold hardware, whose readings are recorded.
+
+    Attributes:
+        add: records a message: its topic, tick and bytes.
+        add_tick: records messages of a tick: the tick, and their bytes by topic.
     """
 
     def __init__(
@@ -86,10 +90,12 @@ class TrialBag:
             [Topic(f"/{name}/{topic}", TOPICS[split_topic(topic)[1]].TYPE) for topic in topics]
             + [Topic(f"/{name}/{EVENTS}", "haptics/msg/TrialEvent", LATCHED_QOS)],
         )
+        self._known: dict[tuple[str, ...], tuple[int, ...]] = {}
         self._rows = 0
         patience = 64 if realtime else None
         self._recording = Recording(self._write, rate, None if realtime else schedule, patience, of_tick, world_every)
         self._last_of_tick = of_tick[-1]
+        self.add, self.add_tick = self._recording.add, self._recording.add_tick
         experiment = (directory / "experiment.yaml").read_text(encoding="utf-8")
         self._writer.add_metadata("experiment", {"yaml": experiment})
         self._writer.add_metadata("versions", versions())
@@ -103,10 +109,6 @@ class TrialBag:
     def absent(self) -> int:
         """Messages that never came: lost, or never sent."""
         return self._recording.absent
-
-    def add(self, topic: str, tick: int, data: bytes) -> None:
-        """Record a message."""
-        self._recording.add(topic, tick, data)
 
     def holds(self, topic: str, tick: int) -> bool:
         """Whether a message of an incomplete tick is there."""
@@ -132,17 +134,26 @@ class TrialBag:
     def note(self, node: str, event: str, tick: int, detail: str = "") -> None:
         """Record a TrialEvent of a node."""
         time = self._recording.time_of(max(tick, 0))
-        self._write(EVENTS, time, self._event(time, node, event, tick, detail))
+        self._write(time, (EVENTS,), [self._event(time, node, event, tick, detail)])
 
-    def _write(self, topic: str, time: int, data: bytes) -> None:
-        self._writer.write(self._index[topic], time, data)
-        if topic == self._last_of_tick:
+    def _write(self, time: int, topics: tuple[str, ...], messages: Sequence[bytes]) -> None:
+        """Write messages of a time; each FLUSH ticks a chunk ends behind the tick's last message."""
+        if self._last_of_tick in topics:
             self._rows += 1
             if not self._rows % FLUSH:
+                end = topics.index(self._last_of_tick) + 1
+                self._writer.write_together(self._numbers(topics[:end]), time, messages[:end])
                 self._writer.flush()
+                topics, messages = topics[end:], messages[end:]
+        if topics:
+            self._writer.write_together(self._known.get(topics) or self._numbers(topics), time, messages)
+
+    def _numbers(self, topics: tuple[str, ...]) -> tuple[int, ...]:
+        """The indices of topics in the bag; those of a tick are the same in each."""
+        return self._known.setdefault(topics, tuple(self._index[topic] for topic in topics))
 
     def _event(self, time: int, node: str, name: str, tick: int, detail: str) -> bytes:
-        store = message_types()
+        store = own_types()
         kinds = store.types
         sec, nanosec = divmod(time, 1_000_000_000)
         stamp = kinds["builtin_interfaces/msg/Time"](sec, nanosec)

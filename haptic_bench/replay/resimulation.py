@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
 from haptic_bench.experiment import Trial
-from haptic_bench.recording.bag import message_types
+from haptic_bench.recording.bag import own_types
 from haptic_control.relay.ends import DeviceEnd, WorldEnd
 from haptic_control.soft_return import SoftReturn
 from haptic_drivers.devices.link import RecordedReadings
@@ -133,7 +133,7 @@ class Live(Generic[Section]):
         self.parameters = parameters
         changes: list[tuple[int, list[str], Any]] = []  # from which tick on, where below the section, value
         for data in events:
-            event: Any = message_types().deserialize_cdr(data, "haptics/msg/TrialEvent")
+            event: Any = own_types().deserialize_cdr(data, "haptics/msg/TrialEvent")
             name, _, value = event.detail.partition("=")
             first, *path = name.split(".")
             if (event.name, event.node, first) == ("changed", node, section):

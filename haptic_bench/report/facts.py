@@ -25,7 +25,8 @@ def facts(trial: Trial, guard: Mapping[str, Any], joule: tuple[str, float] | Non
         joule: the unit of energies on the page, and how many make a joule; None: as it fits.
     """
     experiment = trial.experiment
-    yield "Contact", _method(experiment)
+    if experiment.environment.engine.CONTACT:
+        yield "Contact", _method(experiment)
     if experiment.relayed:
         yield "Relay", _relay(experiment)
     if meshes := [_mesh(mesh) for mesh in trial.meshes if mesh["as"] != "itself"]:

@@ -60,6 +60,16 @@ class NodeSpec:
         return self.module.rpartition(".")[2]
 
 
+def require_ros(instead: str) -> None:
+    """Refuse what needs nodes where there is no ROS 2; `instead` says what goes without it.
+
+    Raises:
+        ParameterError: there is none.
+    """
+    if lacking := requirements.unmet(("rclpy",)):
+        raise ParameterError([f"nodes need ROS 2: {lacking[0]}; {instead}"])
+
+
 def node_specs(
     trial: Trial,
     directory: Path,
@@ -86,8 +96,7 @@ def node_specs(
     Raises:
         ParameterError: the graph of this trial cannot run so, or there is no ROS.
     """
-    if lacking := requirements.unmet(("rclpy",)):
-        raise ParameterError([f"nodes need ROS 2: {lacking[0]}; --mode offline runs a trial without it"])
+    require_ros("--mode offline runs a trial without it")
     experiment = trial.experiment
     if experiment.bridged and (record or composed or side or not endless or mode != "realtime"):
         raise ParameterError(

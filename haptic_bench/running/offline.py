@@ -5,7 +5,7 @@ The cores exchange the same messages as the nodes, so the results are those of t
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Protocol
 
 from haptic_bench.experiment import Experiment, Trial
@@ -20,9 +20,9 @@ from haptic_sim.messages import (
     DeviceCommand,
     DeviceState,
     ForwardPacket,
-    Message,
     ToolCommand,
     ToolState,
+    WorldState,
     tick_time,
     topic_of,
 )
@@ -31,7 +31,8 @@ from haptic_sim.tool.surroundings import Surroundings
 from haptic_sim.tool.tool_side import build_surroundings
 from haptic_sim.tool.world_state import WorldStates
 
-Sink = Callable[[str, int, bytes], object]
+Sink = Callable[[int, Mapping[str, bytes]], object]
+"""Takes a tick and the bytes of its messages by topic, in the order in which they were made, when the tick is over."""
 
 
 class Loop(Protocol):
@@ -61,7 +62,7 @@ class Loop(Protocol):
 
 
 def build_loop(trial: Trial, sink: Sink, source: Source | None = None) -> Loop:
-    """The loop of a trial; `sink` takes (topic, tick, bytes) of every message, `source` is of hardware's readings."""
+    """The loop of a trial; `sink` takes every message, `source` is of hardware's readings."""
     return _StandaloneLoop(trial, sink) if trial.experiment.standalone else LoopOfHands(trial, sink, source)
 
 
@@ -75,7 +76,7 @@ def simulate(
 
     Args:
         trial: what to run.
-        sink: takes (topic, tick, bytes) of every message.
+        sink: takes every message.
         progress: called with the number of ticks done every 64 ticks.
         stop: asked every 64 ticks; True ends the trial early.
 
@@ -108,85 +109,105 @@ class LoopOfHands:
             self._surveys = _Surveys(surroundings, local_model, experiment, sink)
         else:
             tool_side = trial.tool_side()
-        self._tool_side = tool_side
-        self.hands = [HandLoop(name, each, sink, None if name else source) for name, each in trial.hands.items()]
+        self._tool_side, self._sink = tool_side, sink
+        self._made: dict[str, bytes] = {}  # messages of the tick
+        self.hands = [HandLoop(name, each, None if name else source) for name, each in trial.hands.items()]
         first, *others = self.hands
         self.events = first.driver.events
         first.tool_command, first.tool_state = ToolCommand(), tool_side.tool_state()
         for hand, held in zip(others, tool_side.hands, strict=True):
             hand.tool_command, hand.tool_state = held.command, held.state
-        self._worlds = _world_states(tool_side, experiment, sink)
+        self._worlds = _world_states(tool_side, experiment, self._show)
         self.tool_state = first.tool_state
-        for hand in self.hands:
-            hand.put("tool_state", -1, hand.tool_state)
+        sink(-1, {hand.topics["tool_state"]: hand.tool_state.to_bytes() for hand in self.hands})
+
+    def _show(self, state: WorldState) -> None:
+        self._made["world_state"] = state.to_bytes()
 
     def step(self) -> None:
         """Advance by a tick."""
-        tick, first = self.ticks, self.hands[0]
-        for hand in self.hands:
-            hand.ask(tick)
-        if self._surveys is not None:
-            self._surveys.before(tick, first.tool_state)
-        self._tool_side.step(first.tool_command, first.tool_state)
-        for hand in self.hands:
-            hand.follow(tick)
-        self._worlds.conclude(first.tool_state)
-        self.ticks = tick + 1
+        tick, hands = self.ticks, self.hands
+        first = hands[0]
+        made: dict[str, bytes] = {}
+        self._made = made
+        try:
+            for hand in hands:
+                hand.ask(tick, made)
+            if self._surveys is not None:
+                self._surveys.before(tick, first.tool_state)
+            self._tool_side.step(first.tool_command, first.tool_state)
+            for hand in hands:
+                hand.follow(made)
+            self._worlds.conclude(first.tool_state)
+            self.ticks = tick + 1
+        finally:  # what was made of a tick that cannot be ended is kept, too
+            self._sink(tick, made)
 
     def conclude(self) -> None:
         """Give the sink what comes after the last tick."""
-        for hand in self.hands:
-            hand.sense(self.ticks)
+        made: dict[str, bytes] = {}
+        try:
+            for hand in self.hands:
+                hand.sense(self.ticks, made)
+        finally:
+            self._sink(self.ticks, made)
 
 
 class HandLoop:
-    """Driver and controller of a hand; its messages, on topics of its name, with the values of the last tick."""
+    """Driver and controller of a hand; its messages, with the values of the last tick.
+
+    What it does in a tick adds the bytes of the messages to those that were `made` in the tick, by topic.
+
+    Attributes:
+        topics: the names of its topics, by the names of those of the first hand.
+    """
 
     tool_command: ToolCommand
     tool_state: ToolState
     device_state: DeviceState
     device_command: DeviceCommand
 
-    def __init__(self, name: str, trial: Trial, sink: Sink, source: Source | None = None):
+    def __init__(self, name: str, trial: Trial, source: Source | None = None):
         experiment = trial.experiment
-        self._sink = sink
-        self._topics = {topic: topic_of(name, topic) for topic in TOPICS}
+        self.topics = topics = {topic: topic_of(name, topic) for topic in TOPICS}
+        self._of_state, self._of_answer = topics["device_state"], topics["tool_state"]
+        self._of_commands = topics["tool_command"], topics["device_command"]
         self.driver = trial.driver(source)
         self._reads = source is not None
         self._controller = experiment.controller.build(experiment.rate)
         self.device_state, self.device_command = DeviceState(), DeviceCommand()
-        self._relay = _Relay(trial, sink) if experiment.relayed else None
+        self._relay = _Relay(trial) if experiment.relayed else None
 
-    def put(self, topic: str, tick: int, message: Message) -> None:
-        """Give a message to the sink."""
-        self._sink(self._topics[topic], tick, message.to_bytes())
-
-    def sense(self, tick: int) -> None:
+    def sense(self, tick: int, made: dict[str, bytes]) -> None:
         """The device at the beginning of a tick."""
-        self.driver.sense(tick, self.device_state)
-        if (event := self.driver.event(tick)) is not None:
-            event.stamp(tick, self.device_state.nanoseconds)
-            self.put("operator_events", tick, event)
-        self.put("device_state", tick, self.device_state)
+        driver, state = self.driver, self.device_state
+        driver.sense(tick, state)
+        if driver.events is not None and (event := driver.event(tick)) is not None:
+            event.stamp(tick, state.nanoseconds)
+            made[self.topics["operator_events"]] = event.to_bytes()
+        made[self._of_state] = state.to_bytes()
         if self._reads:
-            self.put("device_reading", tick, self.driver.reading)
+            made[self.topics["device_reading"]] = driver.reading.to_bytes()
 
-    def ask(self, tick: int) -> None:
+    def ask(self, tick: int, made: dict[str, bytes]) -> None:
         """Begin a tick: find the command to the tool."""
-        self.sense(tick)
+        self.sense(tick, made)
         if self.driver.fault:
             raise DeviceError(self.driver.fault)
-        arrived = self.device_state if self._relay is None else self._relay.forward(self.device_state)
-        self._controller.coordinate(arrived, self.tool_state, self.tool_command)
-        self.tool_command.set_hand(arrived)
-        self.put("tool_command", tick, self.tool_command)
+        arrived = self.device_state if self._relay is None else self._relay.forward(self.device_state, made)
+        command = self.tool_command
+        self._controller.coordinate(arrived, self.tool_state, command)
+        command.set_hand(arrived)
+        made[self._of_commands[0]] = command.to_bytes()
 
-    def follow(self, tick: int) -> None:
+    def follow(self, made: dict[str, bytes]) -> None:
         """End a tick with the tool's answer."""
-        self.put("tool_state", tick, self.tool_state)
-        self._controller.command(self.tool_state, self.device_command)
-        self.put("device_command", tick, self.device_command)
-        command = self.device_command if self._relay is None else self._relay.back(self.device_command)
+        answer, command = self.tool_state, self.device_command
+        made[self._of_answer] = answer.to_bytes()
+        self._controller.command(answer, command)
+        made[self._of_commands[1]] = command.to_bytes()
+        if self._relay is not None:
+            command = self._relay.back(command, made)
         if self._reads:  # hardware has the clock of the world: a command after a gap begins softly
             self.driver.follow(command)
         else:
@@ -205,19 +226,28 @@ class _StandaloneLoop:
             experiment.operator, trial.table, experiment.seed, experiment.rate, trial.start, environment
         )
         self.tool_state, self.events = self._operator.state, self._operator.events
-        self._worlds = _world_states(environment, experiment, sink)
-        sink("tool_state", -1, self.tool_state.to_bytes())
+        self._made: dict[str, bytes] = {}  # messages of the tick
+        self._worlds = _world_states(environment, experiment, self._show)
+        sink(-1, {"tool_state": self.tool_state.to_bytes()})
+
+    def _show(self, state: WorldState) -> None:
+        self._made["world_state"] = state.to_bytes()
 
     def step(self) -> None:
         """Advance by a tick."""
-        tick, sink, command, state = self.ticks, self._sink, self._operator.command, self.tool_state
-        if (event := self._operator.begin(tick, tick_time(tick, self._rate))) is not None:
-            sink("operator_events", tick, event.to_bytes())
-        sink("tool_command", tick, command.to_bytes())
-        self._environment.step(command, state)
-        sink("tool_state", tick, state.to_bytes())
-        self._worlds.conclude(state)
-        self.ticks = tick + 1
+        tick, command, state = self.ticks, self._operator.command, self.tool_state
+        made: dict[str, bytes] = {}
+        self._made = made
+        try:
+            if (event := self._operator.begin(tick, tick_time(tick, self._rate))) is not None:
+                made["operator_events"] = event.to_bytes()
+            made["tool_command"] = command.to_bytes()
+            self._environment.step(command, state)
+            made["tool_state"] = state.to_bytes()
+            self._worlds.conclude(state)
+            self.ticks = tick + 1
+        finally:  # what was made of a tick that cannot be ended is kept, too
+            self._sink(tick, made)
 
     def conclude(self) -> None:
         """Give the sink what comes after the last tick."""
@@ -226,37 +256,35 @@ class _StandaloneLoop:
 class _Relay:
     """Both ends of a relay."""
 
-    def __init__(self, trial: Trial, sink: Sink):
-        experiment, self._sink = trial.experiment, sink
+    def __init__(self, trial: Trial):
+        experiment = trial.experiment
         arguments = experiment.relay, experiment.relay_guard, experiment.rate
         self._device_end = DeviceEnd(*arguments, trial.coupled_inertias)
         self._world_end = WorldEnd(*arguments, trial.hand.pose)
         self._forward, self._backward = ForwardPacket(), BackwardPacket()
         self._state, self._command = DeviceState(), DeviceCommand()
 
-    def forward(self, state: DeviceState) -> DeviceState:
+    def forward(self, state: DeviceState, made: dict[str, bytes]) -> DeviceState:
         """What the controller gets of a device's state."""
         self._device_end.forward(state, self._forward)
-        self._sink("relay_forward", state.tick, self._forward.to_bytes())
+        made["relay_forward"] = self._forward.to_bytes()
         self._world_end.state(self._forward, self._state)
-        self._sink("relayed_device_state", state.tick, self._state.to_bytes())
+        made["relayed_device_state"] = self._state.to_bytes()
         return self._state
 
-    def back(self, command: DeviceCommand) -> DeviceCommand:
+    def back(self, command: DeviceCommand, made: dict[str, bytes]) -> DeviceCommand:
         """What the driver gets of a device's command."""
         self._world_end.backward(command, self._backward)
-        self._sink("relay_backward", command.tick, self._backward.to_bytes())
+        made["relay_backward"] = self._backward.to_bytes()
         self._device_end.command(self._backward, self._command)
-        self._sink("relayed_device_command", command.tick, self._command.to_bytes())
+        made["relayed_device_command"] = self._command.to_bytes()
         return self._command
 
 
-def _world_states(tool_side: ToolSide, experiment: Experiment, sink: Sink) -> WorldStates:
-    """The world states of a trial, into the sink."""
+def _world_states(tool_side: ToolSide, experiment: Experiment, send: Callable[[WorldState], object]) -> WorldStates:
+    """The world states of a trial."""
     every = experiment.environment.publish_every(experiment.rate)
-    return WorldStates(
-        tool_side.observer, every, experiment.rate, lambda state: sink("world_state", state.tick, state.to_bytes())
-    )
+    return WorldStates(tool_side.observer, every, experiment.rate, send)
 
 
 class _Surveys:
@@ -278,6 +306,6 @@ class _Surveys:
         due = self._schedule.due(tick)
         if due is not None:
             data = self._known.pop(due)
-            self._sink("local_geometry", due, data)
+            self._sink(due, {"local_geometry": data})
             self._geometry.load(data)
             self._local_model.update(self._geometry, tick)

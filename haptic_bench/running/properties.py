@@ -126,7 +126,7 @@ def _of_trial(trial: Trial, rebuilt: Trial) -> Iterator[Finding]:
 def _digest(trial: Trial) -> bytes:
     """Of all messages of a trial offline."""
     found = hashlib.sha256()
-    simulate(trial, lambda topic, tick, data: found.update(data))
+    simulate(trial, lambda tick, messages: found.update(b"".join(messages.values())))
     return found.digest()
 
 
@@ -213,8 +213,7 @@ def _controller_steps(trial: Trial) -> Step:
 def _tool_state(trial: Trial) -> Any:
     """The state of the tool in the first tick of a trial."""
     found: list[bytes] = []
-    shorter = trial.with_ticks(2)
-    simulate(shorter, lambda topic, tick, data: found.append(data) if topic == "tool_state" and not found else None)
+    simulate(trial.with_ticks(2), lambda tick, messages: found.append(messages.get("tool_state", b"")))
     state = trial.tool_sizes.tool_state()
     state.load(found[0])
     return state

@@ -74,7 +74,7 @@ def check_real_time() -> Iterator[Finding]:
             "warn",
             f"not permitted (rtprio limit {resource.getrlimit(resource.RLIMIT_RTPRIO)[0]}): a busy machine makes the "
             "servo miss ticks",
-            "add 'YOUR_USER - rtprio 99' to /etc/security/limits.conf and log in again, or run with CAP_SYS_NICE",
+            "haptics doctor --write DIR writes a file for /etc/security/limits.d; or run with CAP_SYS_NICE",
         )
     limit = resource.getrlimit(resource.RLIMIT_MEMLOCK)[0]
     unlimited = limit == resource.RLIM_INFINITY

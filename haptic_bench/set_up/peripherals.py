@@ -85,8 +85,7 @@ def check_usb() -> Iterator[Finding]:
         if os.access(node, os.R_OK | os.W_OK):
             yield Finding(AREA, "USB", "ok", found)
         else:
-            rule = f'SUBSYSTEM=="usb", ATTR{{idVendor}}=="{vendor}", MODE="0666"'
-            remedy = f"put {rule} into /etc/udev/rules.d/99-haptic.rules and plug it in again"
+            remedy = "haptics doctor --write DIR writes a udev rule; put it into /etc/udev/rules.d and plug it in again"
             yield Finding(AREA, "USB", "warn", f"{found}: you may not open it", remedy)
 
 

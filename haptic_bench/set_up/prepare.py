@@ -219,8 +219,9 @@ class Preparation:
         return Path(done.stdout.strip())
 
     def pins(self):
-        """The lines of the lock file that name a package."""
-        return [line for line in (self.root / "requirements.lock").read_text().splitlines() if "==" in line]
+        """The packages that the lock file names, each with its version and marker, without its hashes."""
+        lines = (self.root / "requirements.lock").read_text().splitlines()
+        return [line.removesuffix("\\").rstrip() for line in lines if "==" in line]
 
     def _check_machine(self):
         """Raises PreparationError, before anything is made, if the machine lacks what is needed."""
@@ -237,13 +238,17 @@ class Preparation:
 
     def _install_packages(self):
         """The virtual environment; its CMake files are corrected for this machine."""
+        import re
+
         self._run("venv", [self.interpreter(), "-m", "venv", self.venv])
-        uv = [pin for pin in self.pins() if pin.startswith("uv==")]
-        self._run("installation of uv", [self.python, "-m", "pip", "install", "--no-input", "--no-deps", *uv])
+        lock = self.root / "requirements.lock"
+        uv = self.home / "uv.txt"  # pip and uv both refuse a file whose hash the lock does not have
+        uv.write_text("".join(re.findall(r"^uv==(?:.*\\\n)*.*\n", lock.read_text(), re.MULTILINE)))
+        self._run("installation of uv", [self.python, "-m", "pip", "install", "--no-input", "--no-deps", "-r", uv])
         # Bytecode is made of what is imported, a tenth of all; of all it would take 20 s of a core. The preparation's
         # programs import what a trial does, and keep its bytecode, where later programs may not.
         install = [self.python, "-m", "uv", "pip", "install", "--no-deps"]
-        self._run("installation", [*install, "--python", self.python, "-r", self.root / "requirements.lock"])
+        self._run("installation", [*install, "--python", self.python, "-r", lock])
         correct_cmake_files(self.venv / "share", self._include(), site_packages(self.venv))
 
     def _build_messages(self):

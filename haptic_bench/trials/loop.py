@@ -232,5 +232,5 @@ class _Pushing:
         out[:] = given
 
 
-def _discard(topic: str, tick: int, data: bytes) -> None:
+def _discard(tick: int, messages: Mapping[str, bytes]) -> None:
     """Messages that nobody takes."""

@@ -10,12 +10,12 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from haptic_bench.analysis.base import analysis_of
 from haptic_bench.experiment import Trial, write_resolved
-from haptic_bench.recording.samples import Samples
+from haptic_bench.recording.samples import MessageStore, Samples
 from haptic_bench.running.offline import HandLoop, build_loop
 from haptic_bench.running.runner import Outcome
 from haptic_bench.trials.trial import close, open_bag
@@ -53,7 +53,7 @@ class PacedTrial:
             raise ParameterError([f"{experiment.name}: has parts that do not run in this process"])
         if len(experiment.hardware_hands) > (source is not None):
             raise ParameterError([f"{experiment.name}: has hardware that is not open, or at more than one hand"])
-        self._messages: list[tuple[str, int, bytes]] = []
+        self._messages: list[tuple[int, Mapping[str, bytes]]] = []
         self.latest: dict[str, bytes] = {}
         self._loop = build_loop(self.trial, self._keep, source)
         self._watch = Stopwatch(experiment.last_tick + 1, experiment.rate)
@@ -61,9 +61,9 @@ class PacedTrial:
         self.begun = self.ended = 0
         self.problem = ""
 
-    def _keep(self, topic: str, tick: int, data: bytes) -> None:
-        self._messages.append((topic, tick, data))
-        self.latest[topic] = data
+    def _keep(self, tick: int, messages: Mapping[str, bytes]) -> None:
+        self._messages.append((tick, messages))
+        self.latest.update(messages)
 
     @property
     def ticks(self) -> int:
@@ -144,8 +144,8 @@ class PacedTrial:
         namespace = trial.experiment.namespace
         book = open_bag(trial.experiment, directory, namespace)
         try:
-            for message in self._messages:
-                book.add(*message)
+            for tick, made in self._messages:
+                book.add_tick(tick, made)
         finally:
             book.close("interrupted" if self.problem else "finished", book.complete)
         lost = {"lost_messages": 0, "unsent_messages": 0, "foreign_messages": 0}
@@ -158,15 +158,15 @@ class PacedTrial:
 
     def samples(self) -> Samples:
         """Its samples, with the columns of its analysis."""
-        messages: dict[str, list[bytes]] = {}
-        for topic, _, data in self._messages:
-            messages.setdefault(topic, []).append(data)
-        return analysis_of(self.trial.experiment).samples(self.trial, messages)
+        store = MessageStore()
+        for tick, made in self._messages:
+            store(tick, made)
+        return analysis_of(self.trial.experiment).samples(self.trial, store.messages)
 
 
 def warm_up(trial: Trial) -> None:
     """Load all kernels that a trial needs, in this process; hardware stands still meanwhile."""
-    loop = build_loop(trial.in_mode("realtime"), lambda topic, tick, data: None)
+    loop = build_loop(trial.in_mode("realtime"), lambda tick, messages: None)
     for _ in range(WARM):
         loop.step()
 

@@ -27,7 +27,7 @@ from haptic_bench.recording.samples import Samples, complete_ticks
 from haptic_bench.recording.summary import write_summary
 from haptic_bench.recording.trial_bag import TrialBag, cannot_record, digest, read_messages, read_ticks, versions
 from haptic_bench.report import pages
-from haptic_bench.running import namespaces, runner
+from haptic_bench.running import forks, namespaces, runner
 from haptic_bench.running.graph import node_specs
 from haptic_bench.running.runner import Interruption, Outcome
 from haptic_bench.running.viewing import Viewer, Viewing
@@ -39,6 +39,7 @@ from haptic_drivers.events import recorded_events, write_events
 from haptic_sim import inputs
 from haptic_sim.dynamics.energy import UnstableError
 from haptic_sim.parameters import ParameterError
+from haptic_view.figures import import_matplotlib
 
 MODES = ("offline", "lockstep", "realtime")
 
@@ -116,24 +117,25 @@ def run_trial(
                 "offline they come from a file, as operator.events=DIR/events.csv of a recorded trial"
             ]
         )
-    try:
-        if mode == "offline":
-            outcome = run_offline(trial, directory, interruption, show, namespace=namespace)
-        else:
-            outcome = run_graph(
-                trial,
-                mode,
-                directory,
-                interruption,
-                show,
-                composed=composed,
-                namespace=namespace,
-                side=side,
-                viewing=viewing,
-            )
-    except OSError as error:  # a full disk, or a directory that may not be written
-        outcome = Outcome("failed", cannot_record(error, directory))
-    return conclude(trial, mode, directory, outcome, interruption)
+    with analysis_of(trial.experiment).beginning(trial) if mode == "offline" else contextlib.nullcontext():
+        try:
+            if mode == "offline":
+                outcome = run_offline(trial, directory, interruption, show, namespace=namespace)
+            else:
+                outcome = run_graph(
+                    trial,
+                    mode,
+                    directory,
+                    interruption,
+                    show,
+                    composed=composed,
+                    namespace=namespace,
+                    side=side,
+                    viewing=viewing,
+                )
+        except OSError as error:  # a full disk, or a directory that may not be written
+            outcome = Outcome("failed", cannot_record(error, directory))
+        return conclude(trial, mode, directory, outcome, interruption)
 
 
 def run_graph(
@@ -214,7 +216,7 @@ def run_offline(
     finished, reason = False, ""
     try:
         try:
-            done = analysis.simulate(trial, book.add, show, lambda: bool(interruption))
+            done = analysis.simulate(trial, book.add_tick, show, lambda: bool(interruption))
             finished = done > analysis.last_tick(experiment)
         finally:
             book.close("finished" if finished else "interrupted", book.complete)
@@ -332,7 +334,8 @@ def complete(trial: Trial, directory: Path, closed: Mapping[str, Any]) -> dict[s
     timing = dict(closed["timing"])
     missed = Missed.of(trial.experiment.health, timing, len(samples))
     undecided = missed is not None and missed.undecides
-    judged = judge(trial, samples, closed["status"], closed.get("reason", ""), undecided=undecided)
+    with forks.meanwhile(import_matplotlib):
+        judged = judge(trial, samples, closed["status"], closed.get("reason", ""), undecided=undecided)
     findings, finite = judged.findings, samples.finite()
     summary = {
         **{key: value for key, value in closed.items() if key != "complete"},
@@ -491,5 +494,8 @@ def progress_bar(total: int, title: str, quiet: bool, unit: str = "ticks") -> It
         return
     from tqdm import tqdm
 
-    with tqdm(total=total, desc=title, unit=f" {unit}", leave=False, dynamic_ncols=True) as bar:
+    class Bar(tqdm):
+        monitor_interval = 0  # no thread of its own: beside one, nothing could be shared out among forks
+
+    with Bar(total=total, desc=title, unit=f" {unit}", leave=False, dynamic_ncols=True) as bar:
         yield lambda done: bar.update(min(done, total) - bar.n)

@@ -97,7 +97,7 @@ class ControllerNode(ServoNode):
             else:
                 self.send("tool_command", self._tool_command)
             return
-        if tick <= last and self.config.endless:  # of a driver that is new, and learns from this how late it is
+        if tick <= last and self.endless:  # of a driver that is new, and learns from this how late it is
             self._device_command.tick = last
             self.send("device_command", self._device_command)
             return
@@ -118,7 +118,7 @@ class ControllerNode(ServoNode):
         tick, last = tool.tick, self._tool_tick
         if tick == last or (tick < last and not self.realtime):
             return  # an answer that was sent again, for whoever may have lost it
-        if self.config.endless and (last < -1 or tool.command_tick < 0):
+        if self.endless and (last < -1 or tool.command_tick < 0):
             self._adopt(tool)
             return
         if not last < tick <= self._device_tick:

@@ -144,7 +144,7 @@ class DeviceRelayNode(RelayNode):
     def _begin_tick(self, topic: str, data: bytes | Message) -> None:
         """Pass on what a tick begins with; in a trial on the wall clock the world may not be silent for ever."""
         super()._begin_tick(topic, data)
-        if self.realtime and not self.config.endless:
+        if self.realtime and not self.endless:
             answered = self._directions[0][2]["relayed_device_command"].device_tick
             if self._begun - answered > self.config.patience * self.config.rate:
                 raise ServoError(f"the world's side was silent for {self.config.patience:g} s, after tick {answered}")

@@ -1,6 +1,7 @@
-"""Start of ROS 2 in a process.
+"""Start and end of ROS 2 in a process.
 
-Superfluous when Fast DDS does not wait for a process that has ended (fast_dds.py).
+`initialise` is superfluous when Fast DDS does not wait for a process that has ended (fast_dds.py), `taken_away` when an
+executor of rclpy that shuts down waits for its last callback.
 """
 
 from __future__ import annotations
@@ -8,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import rclpy
+from rclpy.impl.implementation_singleton import rclpy_implementation as _rclpy
 from rclpy.signals import SignalHandlerOptions
 
 from haptic_ros.middleware import fast_dds
@@ -20,3 +22,8 @@ def initialise(args: Sequence[str]) -> None:
     """
     fast_dds.remove_unfinished_ports()
     rclpy.init(args=list(args), signal_handler_options=SignalHandlerOptions.NO)
+
+
+def taken_away(error: BaseException | None) -> bool:
+    """Whether this is what a callback raises that ends when rclpy's shutdown has destroyed what it was to wake."""
+    return isinstance(error, _rclpy.InvalidHandle)

@@ -31,9 +31,9 @@ Taken = tuple[bytes, "int | None", bytes]
 """A serialised message, its number among its publisher's (None: not numbered), and the publisher's GID (or none)."""
 
 
-def raw_publish(publisher: Any) -> Callable[[bytes], None]:
+def raw_publish(publisher: Any) -> Callable[[bytes | bytearray], None]:
     """What publishes serialised messages of a publisher, as long as that exists; without its checks."""
-    publish: Callable[[bytes], None] = publisher.handle.publish_raw
+    publish: Callable[[bytes | bytearray], None] = publisher.handle.publish_raw
     return publish
 
 
