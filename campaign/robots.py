@@ -35,6 +35,7 @@ from setproctitle import getproctitle
 
 from campaign.cases import Fork, Outcome, adopt, faults_of, finish, left_over, processes, summary_of
 from haptic_bench.commands import command_line
+from haptic_bench.running.runner import comings_and_goings
 from haptic_robot.adapters import Place, Quantity, Topic
 from haptic_robot.following import FollowingParameters
 from haptic_robot.nodes.topics import Reader
@@ -199,6 +200,7 @@ def case(number: int, folder: Path) -> Outcome:
     kind = signal.SIGSTOP if turn % STOPS == STOPS - 1 else signal.SIGKILL
     delay = rng.uniform(0.0, INSTANT)
     settings = [part for one in SETTINGS for part in ("--set", one)]
+    os.environ.update(comings_and_goings())  # as in a system that moves an arm
     arm = Fork(folder, "haptic_robot.nodes.arm", "crtk", "--wall", f"{WALL:g}", "--stiffness", "4000", output="arm.txt")
     run = ("run", "robot_wall", "--mode", "realtime", "--duration", "90", "--quiet", *settings, "--out", "trial")
     program = Fork(folder, "haptic_bench", *run)

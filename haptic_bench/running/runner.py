@@ -23,7 +23,7 @@ import sys
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -438,10 +438,18 @@ def keep(
     return Outcome(status, reason, namespace=namespace)
 
 
-def comings_and_goings() -> dict[str, str]:
-    """Variables with which the middleware knows in 2 s that a node was killed; none if the user has a profile."""
-    name = "FASTRTPS_DEFAULT_PROFILES_FILE"
-    return {} if name in os.environ else {name: str(config_folder() / "fastdds.xml")}
+def comings_and_goings(variables: Mapping[str, str] = os.environ) -> dict[str, str]:
+    """Variables with which the middleware outlives nodes that are killed (config/fastdds.xml); none with a user's profile.
+
+    With LOCALHOST, ROS 2 takes shared memory whatever a profile says. So where nodes find this machine alone, the
+    profile says that.
+    """
+    name, reach = "FASTRTPS_DEFAULT_PROFILES_FILE", "ROS_AUTOMATIC_DISCOVERY_RANGE"
+    if name in variables:
+        return {}
+    if variables.get(reach) == "LOCALHOST" and not variables.get("ROS_STATIC_PEERS"):
+        return {name: str(config_folder() / "fastdds_loopback.xml"), reach: "SUBNET"}
+    return {name: str(config_folder() / "fastdds.xml")}
 
 
 def _watch(processes: list[Process], interruption: Interruption) -> tuple[str, str]:
