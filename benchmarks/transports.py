@@ -10,6 +10,7 @@ other, again and again; of each, the least and the median of its medians are pri
  - ros: rclpy on the rmw that is installed, raw messages and one wait set, as in the nodes;
  - ros_shared_memory, ros_data_sharing: the same with a profile of Fast DDS that has shared memory alone, or asks for
    data sharing;
+ - ros_loopback: the same over UDP on the loopback alone (config/fastdds_loopback.xml), as in systems without an end;
  - cyclonedds, zenoh, iceoryx2: the Python bindings of these alone, without ROS 2, where they are installed;
  - ring: a slot for each message in shared memory, and an eventfd that wakes its reader: the least that a process must
    do for another one to see a message, without discovery, without other readers, and without a check.
@@ -31,6 +32,8 @@ import time
 import uuid
 from pathlib import Path
 from typing import Any, Protocol
+
+from haptic_bench.running.runner import comings_and_goings
 
 SIZES = {"device_state": 300, "tool_command": 100, "tool_state": 764, "device_command": 252}  # [B]
 HOPS = {  # role: what it hears, and what it answers
@@ -229,6 +232,7 @@ TRANSPORTS: dict[str, Any] = {
     "ros": Ros,
     "ros_shared_memory": Ros,
     "ros_data_sharing": Ros,
+    "ros_loopback": Ros,
     "cyclonedds": Cyclone,
     "zenoh": Zenoh,
     "iceoryx2": Iceoryx,
@@ -299,6 +303,8 @@ def measure(kind: str, seconds: float) -> str:
     """
     with tempfile.NamedTemporaryFile("w", suffix=".xml") as profile:
         variables = dict(os.environ)
+        if kind == "ros_loopback":
+            variables |= comings_and_goings({"ROS_AUTOMATIC_DISCOVERY_RANGE": "LOCALHOST"})
         if kind in PROFILES:
             profile.write(f'<dds xmlns="http://www.eprosima.com"><profiles>{PROFILES[kind]}</profiles></dds>')
             profile.flush()

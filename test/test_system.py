@@ -34,7 +34,9 @@ from visualization_msgs.msg import MarkerArray  # noqa: E402
 from haptic_bench import experiment  # noqa: E402
 from haptic_bench.experiment import system  # noqa: E402
 from haptic_bench.running.views import write_views  # noqa: E402
+from haptic_bench.running.runner import comings_and_goings  # noqa: E402
 from haptic_ros import standard_topics  # noqa: E402
+from haptic_ros.middleware import fast_dds  # noqa: E402
 from haptic_sim.messages import DeviceState, WorldState, columns  # noqa: E402
 from haptic_sim.nodes.tool import world_topics  # noqa: E402
 from haptic_sim.parameters import ParameterError  # noqa: E402
@@ -149,6 +151,28 @@ def one_message(node: Any, kind: type, topic: str, qos: QoSProfile) -> Any:
     return got[0]
 
 
+@pytest.mark.parametrize(
+    ("variables", "profile", "reach"),
+    [
+        ({"ROS_AUTOMATIC_DISCOVERY_RANGE": "LOCALHOST"}, "fastdds_loopback.xml", "SUBNET"),
+        ({"ROS_AUTOMATIC_DISCOVERY_RANGE": "LOCALHOST", "ROS_STATIC_PEERS": "10.0.0.2"}, "fastdds.xml", None),
+        ({"ROS_AUTOMATIC_DISCOVERY_RANGE": "SUBNET"}, "fastdds.xml", None),
+        ({}, "fastdds.xml", None),
+        ({"FASTRTPS_DEFAULT_PROFILES_FILE": "own.xml"}, None, None),
+    ],
+)
+def test_the_middleware_reaches_no_farther_than_the_user_says(
+    variables: dict[str, str], profile: str | None, reach: str | None
+) -> None:
+    found = comings_and_goings(variables)
+    assert found.get("ROS_AUTOMATIC_DISCOVERY_RANGE") == reach
+    path = found.get("FASTRTPS_DEFAULT_PROFILES_FILE")
+    assert (Path(path).name if path else None) == profile
+    if reach is not None:  # then the profile keeps them on this machine
+        addresses = [one.text for one in ElementTree.parse(str(path)).iter() if one.tag.endswith("}address")]
+        assert addresses == ["127.0.0.1", "127.0.0.1"]
+
+
 def change(node: Any, name: str, transition: int) -> None:
     """Of the lifecycle of a node."""
     request = ChangeState.Request(transition=Transition(id=transition))
@@ -160,6 +184,8 @@ def test_nodes_go_and_come_back(haptics: Callable[..., Haptics], tmp_path: Path)
     """Deactivated and activated, then killed; meanwhile standard topics are there."""
     out = tmp_path / "out"
     with running(haptics, out, *settings(*ASYNCHRONOUS)) as (run, node, states):
+        for name in NODES:  # what a killed one shares with others it may leave locked
+            assert not fast_dds.segments(str(process_of(out, name)))
         check_device_topics(node)
         check_world_topics(node)
         for name in NODES:
