@@ -403,7 +403,7 @@ def test_a_client_of_a_hardware_device_sees_it_pushes_it_loses_it_and_gets_it_ba
     out, push = tmp_path / "out", (0.6, -0.3)
     with board() as fake, graph.observer() as node:
         # a stalled machine may keep a thread from its device for long: that is not what is tested here
-        keys = {"device.connection.port": fake.port, "device.watchdog": 0.5, "device.reading_watchdog": 0.2}
+        keys = {"device.connection.port": fake.port, "device.watchdog": 1.0, "device.reading_watchdog": 1.0}
         keys |= {"device.soft_start": 0, "device.wall": [0, 0], "guard.type": "none", "rate": 250}
         settings = [part for key, value in keys.items() for part in ("--set", f"{key}={value}")]
         arguments = ("--device", "haply_2diy", "--namespace", "arm", "--out", str(out), *settings)
