@@ -23,9 +23,11 @@ import sys
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from types import FrameType
+from typing import TypeVar
 
 from haptic_bench.catalogue import config_folder
 from haptic_bench.running.graph import NodeSpec, write_parameters
@@ -44,6 +46,8 @@ PAUSE = 0.5  # [s] until a node that has ended is started again
 _LOGGED = re.compile(r"\[[A-Z]+\] \[[\d.]+\] \[")  # the first line of what a node's logger said
 _ERROR = re.compile(r"\[(ERROR|FATAL)\] \[[\d.]+\] \[[^\]]+\]: (.+)")  # of a node's logger
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+Done = TypeVar("Done")
 
 
 @dataclass(frozen=True)
@@ -91,28 +95,34 @@ class Interruption:
     def __bool__(self) -> bool:
         return self.count > 0
 
-    @contextlib.contextmanager
-    def leaving(self, offer: str) -> Iterator[None]:
-        """What is done while this is open can be left: by the next signal, but not by the first of all.
+    def do(self, work: Callable[[], Done], offer: str) -> Done | None:
+        """Do in the main thread what can be left: by the next signal, but not by the first of all.
 
-        It is left by an exception in the main thread, which ends here; so it must not matter how far it came.
+        It is left by an exception, which ends here; so it must not matter how far it came.
 
         Args:
+            work: what is done.
             offer: that it can be left, said at once if there was a signal, or else at the first.
+
+        Returns:
+            What `work` returned, None if it was left.
         """
+        trace = sys.gettrace()  # of a debugger, or what counts the lines that tests execute
         if self.count:
             self._notify(offer)
         self._offer, self._leave_after = offer, max(1, self.count)
         try:
-            yield
+            return work()
         except BaseException:
             if self.count <= self._leave_after:
                 raise
-            # It was left; what catches any exception on its way may have made another one of it.
+            return None  # it was left; what catches any exception on its way may have made another one of it
         finally:
             self._leave_after = None
+            if sys.gettrace() is not trace:
+                sys.settrace(trace)
 
-    def _note(self, number: int, frame: object) -> None:
+    def _note(self, number: int, frame: FrameType | None) -> None:
         if not self.count:
             self.status = 128 + number
         self.count += 1
@@ -120,8 +130,31 @@ class Interruption:
         if self._leave_after is None:
             return
         if self.count > self._leave_after:
-            raise _Left
-        self._notify(self._offer)
+            self._leave(frame)
+        else:
+            self._notify(self._offer)
+
+    def _leave(self, frame: FrameType | None) -> None:
+        """Let the next line of haptics' own code raise _Left, as a debugger ends a program.
+
+        It is not raised here: in a library that was called back from C (llvmlite, while it loads a kernel) nobody
+        takes an exception, and what the library then uses was never set.
+        """
+
+        def leave(frame: FrameType, event: str, argument: object) -> None:
+            if self._leave_after is not None and _is_ours(frame):
+                raise _Left
+
+        while frame is not None and frame.f_globals is not globals():  # that of `do` is left by nothing
+            if _is_ours(frame):
+                frame.f_trace = leave
+            frame = frame.f_back
+        sys.settrace(leave)
+
+
+def _is_ours(frame: FrameType) -> bool:
+    """Whether a frame executes a module of haptics, other than this one."""
+    return frame.f_globals is not globals() and str(frame.f_globals.get("__name__")).startswith("haptic_")
 
 
 def _notify(text: str) -> None:
