@@ -26,9 +26,11 @@ from haptic_ros.composition import Composition
 from haptic_ros.middleware.context import initialise
 from haptic_ros.middleware.process import die_with_parent, leave
 from haptic_ros.servo import ServoNode, find_modules
+from haptic_ros.signal_event import SignalEvent, wait_for_any
 
 GRACE = 10  # [s] for a process to end after a signal
 TEARDOWN = 2  # [s] of that for the middleware
+LOOK = 0.2  # [s] between two looks whether it is to end, where nothing wakes it
 STARTING = 1.0  # [s] for the start to be over first; kernels may be compiled in it for minutes
 
 
@@ -42,9 +44,9 @@ def run(*kinds: type[ServoNode]) -> NoReturn:
     nodes = [kind(kind.NAME) for kind in kinds]
     first = nodes[0]
     threading.excepthook = partial(_fail, first)
-    received: list[int] = []  # signals; their handler must not touch an event that this thread may hold the lock of
+    received = SignalEvent()
     for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, lambda number, _: received.append(number))
+        signal.signal(number, lambda *_: received.set())
     executor = SingleThreadedExecutor()
     for node in nodes:
         executor.add_node(node)
@@ -55,7 +57,7 @@ def run(*kinds: type[ServoNode]) -> NoReturn:
         if first.get_parameter("autostart").value:
             starter.start()
         # The kernel may give a signal to another thread; Python handles it in this one, when this one wakes.
-        while not received and not first.finished.wait(0.2):
+        while not wait_for_any(received, first.finished, timeout=LOOK):
             pass
     except BaseException as error:
         _report(first, error)

@@ -374,6 +374,24 @@ def test_what_a_failed_thread_leads_to_does_not_hide_it(monkeypatch: pytest.Monk
     assert process.describe(short=True) == "driver has ended (exit status 1): the thread 'x' has failed"
 
 
+def test_a_process_has_its_status_when_its_end_is_noticed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Of a large one that is killed, the kernel closes the files a while before that."""
+
+    def fade(module: str, arguments: Any, writing: int, output: int) -> NoReturn:
+        os.closerange(3, 1024)
+        os.closerange(0, 3)
+        time.sleep(0.2)
+        os._exit(3)
+
+    monkeypatch.setattr(runner, "_become", fade)
+    changed = threading.Event()
+    process = runner.Process(runner.NodeSpec("driver", {"driver": {}}), (), tmp_path / "log", changed, lambda text: False)
+    process.watch()
+    assert changed.wait(30.0)
+    assert process.status == 3
+    process.finish()
+
+
 def hold_python(folder: Path) -> None:
     """In a process: a call that keeps Python's lock does not return, as soon as the file `hold` is there.
 

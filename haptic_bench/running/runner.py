@@ -15,7 +15,6 @@ import contextlib
 import gc
 import importlib
 import multiprocessing
-import multiprocessing.connection
 import os
 import re
 import signal
@@ -42,6 +41,7 @@ STOP_ALL = 1.7  # [s] after which what still runs is killed; both together stay 
 SOON = 10.0  # [s] after its start in which a node that ends counts as one that cannot run
 MOST_ENDS = 3  # of such a node, after which the graph is given up
 PAUSE = 0.5  # [s] until a node that has ended is started again
+LOOK = 0.1  # [s] between two looks at the nodes, where nothing wakes the program
 
 _LOGGED = re.compile(r"\[[A-Z]+\] \[[\d.]+\] \[")  # the first line of what a node's logger said
 _ERROR = re.compile(r"\[(ERROR|FATAL)\] \[[\d.]+\] \[[^\]]+\]: (.+)")  # of a node's logger
@@ -215,6 +215,17 @@ class Process:
         self._process.join(max(0.0, deadline - time.monotonic()))
         return self.status is not None
 
+    def let_die(self) -> None:
+        """Let all threads of a killed process end: only then has it a status.
+
+        Those of the middleware share a core with servo threads, which come before them and may leave them no time.
+        """
+        folder = Path(f"/proc/{self._process.pid}")
+        with contextlib.suppress(OSError):  # it has ended
+            if (folder / "stat").read_text().rpartition(") ")[2].startswith("Z"):  # its main thread has
+                for thread in (folder / "task").iterdir():
+                    os.sched_setaffinity(int(thread.name), os.sched_getaffinity(0))
+
     def note_shared_memory(self) -> None:
         """Remember its segments of shared memory while it runs: it removes them itself unless it is killed."""
         if not self._segments and self.status is None and self._process.pid is not None:
@@ -259,7 +270,9 @@ class Process:
                     if file is not None:
                         with contextlib.suppress(OSError):
                             file.write(f"{text}\n".encode())
-        multiprocessing.connection.wait([self._process.sentinel])  # only one thread may ask for its status
+        # Its files are closed before it has a status, which only one thread may ask for.
+        with contextlib.suppress(ChildProcessError):  # who was asked already
+            os.waitid(os.P_PID, self._process.pid or 0, os.WEXITED | os.WNOWAIT)
         changed.set()
 
 
@@ -448,6 +461,7 @@ def keep(
             now = time.monotonic()
             for i, process in enumerate(processes):
                 process.note_shared_memory()
+                process.let_die()
                 if process.status is None:
                     continue
                 if i not in due:
@@ -462,8 +476,8 @@ def keep(
                     del due[i]
                     processes[i] = launch(i)
                     processes[i].watch()
-            wait = min(due.values(), default=now + 0.5) - now
-            interruption.event.wait(min(max(wait, 0.01), 0.5))
+            wait = min(due.values(), default=now + LOOK) - now
+            interruption.event.wait(min(max(wait, 0.01), LOOK))
             if not interruption:
                 interruption.event.clear()
     finally:
@@ -485,6 +499,7 @@ def _watch(processes: list[Process], interruption: Interruption) -> tuple[str, s
             return "interrupted", ""
         for process in processes:
             process.note_shared_memory()
+            process.let_die()
         for process in processes[1:]:
             if process.status is not None and leader.status != 0:
                 return "failed", _reason(process)
@@ -492,7 +507,7 @@ def _watch(processes: list[Process], interruption: Interruption) -> tuple[str, s
             if leader.status == 0:
                 return "done", ""
             return "failed", _reason(leader)
-        interruption.event.wait(0.5)
+        interruption.event.wait(LOOK)
         if not interruption:
             interruption.event.clear()
 
