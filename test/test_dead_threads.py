@@ -385,7 +385,9 @@ def test_a_process_has_its_status_when_its_end_is_noticed(monkeypatch: pytest.Mo
 
     monkeypatch.setattr(runner, "_become", fade)
     changed = threading.Event()
-    process = runner.Process(runner.NodeSpec("driver", {"driver": {}}), (), tmp_path / "log", changed, lambda text: False)
+    process = runner.Process(
+        runner.NodeSpec("driver", {"driver": {}}), (), tmp_path / "log", changed, lambda text: False
+    )
     process.watch()
     assert changed.wait(30.0)
     assert process.status == 3
