@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import itertools
 import signal
 import sys
+import textwrap
 import threading
 import traceback
 from collections.abc import Sequence
 from functools import partial
+from pathlib import Path
 from typing import NoReturn
 
 import rclpy
@@ -34,11 +37,27 @@ LOOK = 0.2  # [s] between two looks whether it is to end, where nothing wakes it
 STARTING = 1.0  # [s] for the start to be over first; kernels may be compiled in it for minutes
 
 
+HELP = """\
+usage: {} --ros-args -r __ns:=/NAMESPACE --params-file DIRECTORY/parameters.yaml
+
+{}
+`haptics run` and `haptics start` start the nodes, after they have written that file into DIRECTORY.
+"""
+
+
+def answer_help(usage: str, about: str | None) -> None:
+    """If the arguments before those of ROS 2 ask for help, print what a program is, and end it."""
+    if {"-h", "--help"}.intersection(itertools.takewhile(lambda one: one != "--ros-args", sys.argv[1:])):
+        print(HELP.format(usage, textwrap.dedent(about or "")), end="")
+        sys.exit(0)
+
+
 def run(*kinds: type[ServoNode]) -> NoReturn:
     """Run a node, or several as a composition, until the first ends or a signal comes (SIGINT, SIGTERM), then exit.
 
     A thread that fails, whichever it is, ends the process with status 1 and the reason, after zero force.
     """
+    answer_help(Path(sys.argv[0]).stem, sys.modules[kinds[0].__module__].__doc__)
     die_with_parent()
     initialise(sys.argv)
     nodes = [kind(kind.NAME) for kind in kinds]
