@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import os
+import platform
 import signal
 import threading
 import time
@@ -392,6 +393,53 @@ def test_a_process_has_its_status_when_its_end_is_noticed(monkeypatch: pytest.Mo
     assert changed.wait(30.0)
     assert process.status == 3
     process.finish()
+
+
+EXIT = {"x86_64": 60, "aarch64": 93}.get(platform.machine(), 0)  # number of the call that ends one thread
+
+
+@pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="there is no other core")
+@pytest.mark.skipif(EXIT == 0, reason="the number of the call is not known")
+def test_a_thread_that_outlives_the_main_one_of_a_killed_process_is_moved(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """As the middleware's do, beneath a servo thread that takes their core; here the process is not killed at all."""
+    own, *others = sorted(os.sched_getaffinity(0))
+
+    def linger(module: str, arguments: Any, writing: int, output: int) -> NoReturn:
+        pinned = threading.Event()
+
+        def stay() -> None:
+            os.sched_setaffinity(0, {own})
+            (tmp_path / "thread").write_text(str(threading.get_native_id()))
+            pinned.set()
+            time.sleep(60.0)
+
+        threading.Thread(target=stay).start()
+        pinned.wait()
+        ctypes.CDLL(None).syscall(EXIT, 0)
+        raise AssertionError("the thread goes on")
+
+    monkeypatch.setattr(runner, "_become", linger)
+    process = runner.Process(
+        runner.NodeSpec("driver", {"driver": {}}), (), tmp_path / "log", threading.Event(), lambda text: False
+    )
+    process.let_die()  # of one that lives nothing is moved
+    wait_until((tmp_path / "thread").exists, "the thread")
+    wait_until(lambda: (tmp_path / "thread").read_text(), "its number")
+    thread = int((tmp_path / "thread").read_text())
+    assert os.sched_getaffinity(thread) == {own}
+
+    def is_moved() -> bool:
+        process.let_die()
+        return os.sched_getaffinity(thread) == set(others)
+
+    try:
+        wait_until(is_moved, "another core")
+        assert process.status is None
+    finally:
+        process.send(signal.SIGKILL)
+    assert process.wait(time.monotonic() + 30.0)
 
 
 def hold_python(folder: Path) -> None:
