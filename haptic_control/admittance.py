@@ -26,7 +26,16 @@ from typing import ClassVar, Literal
 import numpy as np
 
 from haptic_control.parameters import ControllerParameters
-from haptic_control.stability import TOLERANCE, CoupledInertias, diverges, growth, largest, rounded_down, settings
+from haptic_control.stability import (
+    TOLERANCE,
+    CoupledInertias,
+    Search,
+    diverges,
+    growth,
+    largest,
+    rounded_down,
+    settings,
+)
 from haptic_sim.kernels import kernel
 from haptic_sim.messages import MOTION, DeviceCommand, DeviceState, ToolCommand, ToolSizes, ToolState, time_between
 from haptic_sim.parameters import Gains, quantity, six
@@ -71,9 +80,9 @@ class AdmittanceParameters(ControllerParameters):
         """The controller, at the servo rate [Hz]."""
         return Admittance(self, rate)
 
-    def loop_problem(self, inertias: CoupledInertias, rate: float) -> str:
-        """As `stability_problem`, of a device whose inertia is known; empty too where nobody has analysed the loop."""
-        return admittance_problem(self, inertias, rate)
+    def loop_problem(self, inertias: CoupledInertias, rate: float, search: Search = largest) -> str:
+        """As `stability_problem`, of a device whose inertia is known; `search` finds the gains that would do."""
+        return admittance_problem(self, inertias, rate, search)
 
 
 class Admittance:
@@ -182,12 +191,14 @@ def admittance_loop(
     return loop[np.ix_(kept, kept)]
 
 
-def admittance_problem(parameters: AdmittanceParameters, inertias: CoupledInertias, rate: float) -> str:
+def admittance_problem(
+    parameters: AdmittanceParameters, inertias: CoupledInertias, rate: float, search: Search = largest
+) -> str:
     """Why errors of a device that is moved at `rate` [Hz] would grow, and what would do; empty if they would not.
 
     Of a direction that diverges, all three gains are made slower together: c Kd, c^2 Kp, c^3 Ki have the same course in
     a time 1/c as long; where the integral would make it diverge at any rate (Ki >= Kp Kd), the integral is made less.
-    A direction without gains has no loop.
+    A direction without gains has no loop. `search` finds what would do.
     """
     scale = parameters.force_scale
     given = (parameters.proportional, parameters.integral, parameters.derivative)
@@ -201,7 +212,7 @@ def admittance_problem(parameters: AdmittanceParameters, inertias: CoupledInerti
         found = factor_of(k, gains[:, k])
         if not found <= 1.0 + TOLERANCE:
             factor = max(factor, found)
-            suggested[:, k] = _slower(gains[:, k], lambda some, k=k: factor_of(k, some) > 1.0 + TOLERANCE)  # type: ignore[misc]
+            suggested[:, k] = _slower(gains[:, k], lambda some, k=k: factor_of(k, some) > 1.0 + TOLERANCE, search)  # type: ignore[misc]
             if not suggested[:, k].any():
                 hopeless = "; the device compensates for more friction than it has: lower device.friction_error"
     if factor > 1.0:
@@ -213,7 +224,7 @@ def admittance_problem(parameters: AdmittanceParameters, inertias: CoupledInerti
         )
     if not any(inertias.felt) or not diverges(admittance_loop(gains, scale, inertias, rate)):
         return ""
-    part = largest(lambda c: diverges(admittance_loop(gains, c * scale, inertias, rate)))
+    part = search(lambda c: diverges(admittance_loop(gains, c * scale, inertias, rate)))
     return (
         f"controller.force_scale = {scale:g}: what the force sensor adds to the operator's wrench "
         f"(device.handle_error) would move a tool as light as this one ever faster; the largest that would do: "
@@ -221,14 +232,14 @@ def admittance_problem(parameters: AdmittanceParameters, inertias: CoupledInerti
     )
 
 
-def _slower(gains: np.ndarray, diverging: Callable[[np.ndarray], bool]) -> np.ndarray:
+def _slower(gains: np.ndarray, diverging: Callable[[np.ndarray], bool], search: Search) -> np.ndarray:
     """The largest gains of a direction (3,) that do not diverge: see `admittance_problem`."""
     Kp, Ki, Kd = gains
     if Ki >= Kp * Kd:
         if not diverging(np.array([Kp, 0.0, Kd])):
-            return np.array([Kp, Ki * largest(lambda c: diverging(np.array([Kp, c * Ki, Kd]))), Kd])
+            return np.array([Kp, Ki * search(lambda c: diverging(np.array([Kp, c * Ki, Kd]))), Kd])
         Ki = 0.5 * Kp * Kd
-    c = largest(lambda c: diverging(np.array([c**2 * Kp, c**3 * Ki, c * Kd])))
+    c = search(lambda c: diverging(np.array([c**2 * Kp, c**3 * Ki, c * Kd])))
     return np.array([c**2 * Kp, c**3 * Ki, c * Kd])
 
 

@@ -52,7 +52,7 @@ from pydantic import AfterValidator, model_validator
 from haptic_control.coupled_loop import coupling_problem
 from haptic_control.operator_wrench import OperatorWrench, OperatorWrenchParameters
 from haptic_control.parameters import ControllerParameters, KnownDevice
-from haptic_control.stability import CoupledInertias, no_search
+from haptic_control.stability import CoupledInertias, Search, largest
 from haptic_sim.hand.rendering import pose_difference
 from haptic_sim.kernels import bind, kernel
 from haptic_sim.messages import FORCE, DeviceCommand, DeviceState, ToolCommand, ToolSizes, ToolState, time_between
@@ -189,13 +189,9 @@ class FourChannelParameters(OperatorWrenchParameters):
             return completed.model_copy(update={"reference": pose})
         return completed
 
-    def loop_problem(self, inertias: CoupledInertias, rate: float) -> str:
-        """As `stability_problem`, of a device whose inertia is known; empty too where nobody has analysed the loop."""
-        return coupling_problem(self, inertias, rate)
-
-    def is_stable(self, inertias: CoupledInertias, rate: float) -> bool:
-        """Whether `stability_problem` is empty; it also searches for gains that would do, which takes longer."""
-        return inertias.device is None or not coupling_problem(self, inertias, rate, no_search)
+    def loop_problem(self, inertias: CoupledInertias, rate: float, search: Search = largest) -> str:
+        """As `stability_problem`, of a device whose inertia is known; `search` finds the gains that would do."""
+        return coupling_problem(self, inertias, rate, search)
 
 
 def as_four_channel(parameters: Any) -> FourChannelParameters:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import inspect
 from typing import Annotated, Any, ClassVar, Literal, NamedTuple, Protocol
 
-from haptic_control.stability import CoupledInertias
+from haptic_control.stability import CoupledInertias, Search, largest, no_search
 from haptic_sim.messages import FORCE, DeviceCommand, DeviceState, ToolCommand, ToolSizes, ToolState
 from haptic_sim.parameters import quantity
 from haptic_sim.parts import Kind, Part
@@ -105,11 +106,19 @@ class ControllerParameters(Part):
         return self.loop_problem(inertias, rate) if inertias.device is not None else ""
 
     def is_stable(self, inertias: CoupledInertias, rate: float) -> bool:
-        """Whether `stability_problem` is empty; it also searches for gains that would do, which takes longer."""
-        return not self.stability_problem(inertias, rate)
+        """Whether `stability_problem` is empty; without its search for gains that would do, which takes longer."""
+        if inertias.device is None:
+            return True
+        if "search" in inspect.signature(self.loop_problem).parameters:
+            return not self.loop_problem(inertias, rate, no_search)
+        return not self.loop_problem(inertias, rate)
 
-    def loop_problem(self, inertias: CoupledInertias, rate: float) -> str:
-        """As `stability_problem`, of a device whose inertia is known; empty too where nobody has analysed the loop."""
+    def loop_problem(self, inertias: CoupledInertias, rate: float, search: Search = largest) -> str:
+        """As `stability_problem`, of a device whose inertia is known; empty too where nobody has analysed the loop.
+
+        A controller whose analysis searches for gains that would do calls `search` for that; others may leave that
+        argument out.
+        """
         return ""
 
 

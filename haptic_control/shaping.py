@@ -28,7 +28,6 @@ from haptic_control.stability import (
     diverges,
     largest,
     linear_map,
-    no_search,
     rounded_down,
     settings,
     spring_loop,
@@ -115,13 +114,9 @@ class ShapingParameters(OperatorWrenchParameters):
         """The controller, at the servo rate [Hz]."""
         return ImpedanceShaping(self, rate)
 
-    def loop_problem(self, inertias: CoupledInertias, rate: float) -> str:
-        """As `stability_problem`, of a device whose inertia is known; empty too where nobody has analysed the loop."""
-        return shaping_problem(self, inertias, rate)
-
-    def is_stable(self, inertias: CoupledInertias, rate: float) -> bool:
-        """Whether `stability_problem` is empty; it also searches for gains that would do, which takes longer."""
-        return inertias.device is None or not shaping_problem(self, inertias, rate, no_search)
+    def loop_problem(self, inertias: CoupledInertias, rate: float, search: Search = largest) -> str:
+        """As `stability_problem`, of a device whose inertia is known; `search` finds the gains that would do."""
+        return shaping_problem(self, inertias, rate, search)
 
 
 @record

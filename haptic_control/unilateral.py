@@ -21,7 +21,7 @@ from typing import ClassVar, Literal
 from haptic_control.coupled_loop import coupling_problem
 from haptic_control.four_channel import FourChannel, as_four_channel, force_scale_quantity
 from haptic_control.operator_wrench import OperatorWrenchParameters
-from haptic_control.stability import CoupledInertias, no_search
+from haptic_control.stability import CoupledInertias, Search, largest
 from haptic_sim.messages import FREE, DeviceCommand, ToolState
 from haptic_sim.parameters import Gains, quantity
 
@@ -45,13 +45,9 @@ class UnilateralParameters(OperatorWrenchParameters):
         """The controller, at the servo rate [Hz]."""
         return UnilateralCoupling(self, rate)
 
-    def loop_problem(self, inertias: CoupledInertias, rate: float) -> str:
-        """As `stability_problem`, of a device whose inertia is known; empty too where nobody has analysed the loop."""
-        return coupling_problem(as_four_channel(self), inertias, rate)
-
-    def is_stable(self, inertias: CoupledInertias, rate: float) -> bool:
-        """Whether `stability_problem` is empty; it also searches for gains that would do, which takes longer."""
-        return inertias.device is None or not coupling_problem(as_four_channel(self), inertias, rate, no_search)
+    def loop_problem(self, inertias: CoupledInertias, rate: float, search: Search = largest) -> str:
+        """As `stability_problem`, of a device whose inertia is known; `search` finds the gains that would do."""
+        return coupling_problem(as_four_channel(self), inertias, rate, search)
 
 
 class UnilateralCoupling(FourChannel):

@@ -42,7 +42,6 @@ from haptic_control.stability import (
     Search,
     diverges,
     largest,
-    no_search,
     rounded_down,
     spring_loop,
     worst,
@@ -80,13 +79,9 @@ class VirtualCouplingParameters(AnalysedControllerParameters):
         """The controller, at the servo rate [Hz]."""
         return VirtualCoupling(self)
 
-    def loop_problem(self, inertias: CoupledInertias, rate: float) -> str:
-        """As `stability_problem`, of a device whose inertia is known; empty too where nobody has analysed the loop."""
-        return virtual_coupling_problem(self, inertias, rate)
-
-    def is_stable(self, inertias: CoupledInertias, rate: float) -> bool:
-        """Whether `stability_problem` is empty; it also searches for gains that would do, which takes longer."""
-        return inertias.device is None or not virtual_coupling_problem(self, inertias, rate, no_search)
+    def loop_problem(self, inertias: CoupledInertias, rate: float, search: Search = largest) -> str:
+        """As `stability_problem`, of a device whose inertia is known; `search` finds the gains that would do."""
+        return virtual_coupling_problem(self, inertias, rate, search)
 
 
 class VirtualCoupling:

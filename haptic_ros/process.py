@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import itertools
 import signal
 import sys
+import textwrap
 import threading
 import traceback
 from collections.abc import Sequence
 from functools import partial
+from pathlib import Path
 from typing import NoReturn
 
 import rclpy
@@ -26,10 +29,27 @@ from haptic_ros.composition import Composition
 from haptic_ros.middleware.context import initialise
 from haptic_ros.middleware.process import die_with_parent, leave
 from haptic_ros.servo import ServoNode, find_modules
+from haptic_ros.signal_event import SignalEvent, wait_for_any
 
 GRACE = 10  # [s] for a process to end after a signal
 TEARDOWN = 2  # [s] of that for the middleware
+LOOK = 0.2  # [s] between two looks whether it is to end, where nothing wakes it
 STARTING = 1.0  # [s] for the start to be over first; kernels may be compiled in it for minutes
+
+
+HELP = """\
+usage: {} --ros-args -r __ns:=/NAMESPACE --params-file DIRECTORY/parameters.yaml
+
+{}
+`haptics run` and `haptics start` start the nodes, after they have written that file into DIRECTORY.
+"""
+
+
+def answer_help(usage: str, about: str | None) -> None:
+    """If the arguments before those of ROS 2 ask for help, print what a program is, and end it."""
+    if {"-h", "--help"}.intersection(itertools.takewhile(lambda one: one != "--ros-args", sys.argv[1:])):
+        print(HELP.format(usage, textwrap.dedent(about or "")), end="")
+        sys.exit(0)
 
 
 def run(*kinds: type[ServoNode]) -> NoReturn:
@@ -37,14 +57,15 @@ def run(*kinds: type[ServoNode]) -> NoReturn:
 
     A thread that fails, whichever it is, ends the process with status 1 and the reason, after zero force.
     """
+    answer_help(Path(sys.argv[0]).stem, sys.modules[kinds[0].__module__].__doc__)
     die_with_parent()
     initialise(sys.argv)
     nodes = [kind(kind.NAME) for kind in kinds]
     first = nodes[0]
     threading.excepthook = partial(_fail, first)
-    received: list[int] = []  # signals; their handler must not touch an event that this thread may hold the lock of
+    received = SignalEvent()
     for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, lambda number, _: received.append(number))
+        signal.signal(number, lambda *_: received.set())
     executor = SingleThreadedExecutor()
     for node in nodes:
         executor.add_node(node)
@@ -55,7 +76,7 @@ def run(*kinds: type[ServoNode]) -> NoReturn:
         if first.get_parameter("autostart").value:
             starter.start()
         # The kernel may give a signal to another thread; Python handles it in this one, when this one wakes.
-        while not received and not first.finished.wait(0.2):
+        while not wait_for_any(received, first.finished, timeout=LOOK):
             pass
     except BaseException as error:
         _report(first, error)

@@ -32,6 +32,7 @@ from haptic_ros.live_parameters import LiveParameters
 from haptic_ros.middleware.reception import raw_time
 from haptic_ros.realtime import prioritise, share_core, without_collector
 from haptic_ros.ros_parameters import TRIAL
+from haptic_ros.signal_event import SignalEvent
 from haptic_ros.standard_topics import StandardTopics
 from haptic_ros.transport import Barrier, Transport
 from haptic_ros.trial import COMPILING, DEACTIVATED, POLL, QUIET, ServoError, TrialParameters
@@ -82,7 +83,7 @@ class ServoNode(LifecycleNode):
             True,
             ParameterDescriptor(description="Configure and activate at once", read_only=True),
         )
-        self.finished = threading.Event()
+        self.finished = SignalEvent()
         self.exit_code = 0
         self._stopping = False
         self._thread: threading.Thread | None = None

@@ -46,14 +46,24 @@ class SignalEvent(threading.Event):
 
     def wait(self, timeout: float | None = None) -> bool:
         """Wait until it is set, or for `timeout` [s]; returns whether it is set."""
+        return wait_for_any(self, timeout=timeout)
+
+    def fileno(self) -> int:
+        """Number of the file that can be read as long as it is set."""
         if self._process != os.getpid():
             self._open()
-        end = None if timeout is None else time.monotonic() + timeout
-        poll = select.poll()
-        poll.register(self._counter, select.POLLIN)
-        while not self._is_set:
-            left = None if end is None else end - time.monotonic()
-            if left is not None and left <= 0.0:
-                break
-            poll.poll(None if left is None else 1e3 * left)
-        return self._is_set
+        return self._counter
+
+
+def wait_for_any(*events: SignalEvent, timeout: float | None = None) -> bool:
+    """Wait until one of several events is set, or for `timeout` [s]; returns whether one is."""
+    end = None if timeout is None else time.monotonic() + timeout
+    poll = select.poll()
+    for one in events:
+        poll.register(one, select.POLLIN)
+    while not (found := any(one.is_set() for one in events)):
+        left = None if end is None else end - time.monotonic()
+        if left is not None and left <= 0.0:
+            break
+        poll.poll(None if left is None else 1e3 * left)
+    return found

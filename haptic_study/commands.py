@@ -16,6 +16,7 @@ from haptic_bench.commands.command_line import DONE, FAILED
 from haptic_bench.commands.options import whole
 from haptic_bench.running import forks
 from haptic_bench.running.runner import Interruption
+from haptic_bench.set_up import failures
 from haptic_bench.trials import workers
 from haptic_bench.trials.trial import new_directory
 from haptic_sim import inputs
@@ -258,20 +259,24 @@ def _simulate(dataset: Dataset, wanted: dict[str, Any], jobs: int = 0, scheduler
     else:
         _prepare(dataset.study, ObserverParameters.model_validate(wanted["observer"]))
     participants = wanted["participants"]
+
+    def notify(participant: str) -> None:
+        """Whoever waits sees each session end."""
+        failures.notify(f"participant {participant} has been simulated, {len(participants)} in all")
+
     if jobs > 1 or scheduler:
         with Interruption() as interruption:
             sharing.run_sessions(
-                dataset, participants, by, wanted["record"], interruption, jobs=jobs, scheduler=scheduler
+                dataset, participants, by, wanted["record"], interruption, jobs=jobs, scheduler=scheduler, notify=notify
             )
             if interruption:
                 raise KeyboardInterrupt
     else:
 
         def simulate(participant: str) -> None:
-            """In a fork, where there are several cores: whoever waits sees each session end."""
+            """In a fork, where there are several cores."""
             run_session(dataset, participant, by, wanted["record"], lambda: False)
-            sys.stderr.write(f"haptics: participant {participant} has been simulated, {len(participants)} in all\n")
-            sys.stderr.flush()
+            notify(participant)
 
         if jobs == 1:
             for participant in participants:

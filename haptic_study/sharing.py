@@ -7,7 +7,7 @@ back; a session that has begun already is continued by the program that asks.
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -54,8 +54,11 @@ def run_sessions(
     *,
     jobs: int,
     scheduler: str,
+    notify: Callable[[str], object],
 ) -> None:
     """Run the sessions of simulated participants on workers; those that have begun are continued here.
+
+    `notify` takes each participant whose session has ended.
 
     Raises:
         ParameterError: a worker cannot do it.
@@ -67,6 +70,8 @@ def run_sessions(
     for participant in participants:
         if participant not in new and not interruption:
             run_session(dataset, participant, by, record, interruption.__bool__)
+            if not interruption:
+                notify(participant)
     results = workers.share_out(run_on_worker, new, dataset.directory, interruption, jobs=jobs, scheduler=scheduler)
     for participant, result in results:
         if result is None:
@@ -76,3 +81,4 @@ def run_sessions(
             target = dataset.folder(participant, 1)
             target.mkdir(parents=True)
             workers.unpack(result, target)
+        notify(participant)

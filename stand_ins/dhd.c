@@ -24,7 +24,7 @@ typedef struct {
   int has_thread;
 } Device;
 
-static Device devices[DEVICES];
+static Device own[DEVICES], *devices = own;
 static double period = 0.00025; /* [s] of the USB: a position blocks until that has passed, as the real one does */
 static double trip = 1.0;       /* factor of the watchdog's time: a machine with other work is no misuse */
 static double homing = 0.02;    /* [s] that it takes */
@@ -342,7 +342,7 @@ int drdStop(bool force, char id) {
 
 void fake_reset(int devices_now, double period_now, double trip_now) {
   int i, j;
-  memset(devices, 0, sizeof devices);
+  memset(devices, 0, sizeof own);
   count = devices_now;
   period = period_now;
   trip = trip_now;
@@ -368,6 +368,8 @@ void fake_kind(int id, int wrist, int active, int homed) {
   devices[id].homed = homed;
   devices[id].active_wrist = active;
 }
+
+void fake_share(const char *path) { devices = share(path, sizeof own); }
 
 void fake_homing(double seconds) { homing = seconds; }
 

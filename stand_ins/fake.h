@@ -4,14 +4,18 @@
  * that are declared here without a body.
  */
 #define _GNU_SOURCE
+#include <fcntl.h>
 #include <math.h>
 #include <pthread.h>
 #include <stdarg.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <time.h>
+#include <unistd.h>
 
 #define DEVICES 2
 #define LARGEST_FORCE 50 /* [N] more than any device gives: another unit is meant */
@@ -56,6 +60,15 @@ static void keep(const char *format, va_list arguments) {
   pthread_mutex_lock(&lock);
   if (!misuse[0]) vsnprintf(misuse, sizeof misuse, format, arguments);
   pthread_mutex_unlock(&lock);
+}
+
+/* Devices in a file that processes share: what a device was told is known when the process that told it has ended. */
+static void *share(const char *path, size_t size) {
+  const int file = open(path, O_RDWR | O_CREAT, 0600);
+  void *shared = ftruncate(file, size) ? MAP_FAILED : mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+  if (shared == MAP_FAILED) perror(path), abort();
+  close(file);
+  return shared;
 }
 
 static int same(const double *a, const double *b) { /* 0 and -0 are */

@@ -39,6 +39,7 @@ class Service:
         old: whether the messages are those of 3.4: no session_id, `mode` for `control_mode`, no `status` of grips.
 
     Attributes:
+        idle: see there.
         port, events_port: of the two channels on this machine.
         misuse: the first, empty as long as there is none.
     """
@@ -46,7 +47,7 @@ class Service:
     def __init__(
         self, devices: int = 1, spellings: tuple[str, ...] = ("vector", "values"), idle: float = 0.1, old: bool = False
     ):
-        self._spellings, self._idle, self._old = spellings, idle, old
+        self._spellings, self.idle, self._old = spellings, idle, old
         self.devices = [_Inverse3(f"{0x049D + index:04X}", f"{61548 + index}") for index in range(devices)]
         self.misuse, self.port, self.events_port = "", 0, 0
         self._session, self._listening, self._cut = 0, set[ServerConnection](), False
@@ -188,10 +189,10 @@ class Service:
         """Devices without a message are idle."""
         now = time.monotonic()
         for device in self.devices:
-            if any(device.force) and now - device.heard > self._idle:
+            if any(device.force) and now - device.heard > self.idle:
                 device.silences += 1
                 device.force_to(0.0, 0.0, 0.0)
-            elif now - device.heard > self._idle:
+            elif now - device.heard > self.idle:
                 device.mode = "idle"
         self._loop.call_later(0.005, self._watch)
 

@@ -25,7 +25,7 @@ typedef struct {
   double framed[7];                               /* set in the frame [N, mN m], and nothing */
 } Device;
 
-static Device devices[DEVICES];
+static Device own[DEVICES], *devices = own;
 static Callback callbacks[DEVICES + 1];
 static void *data_of[DEVICES + 1];
 static int running, scheduled;
@@ -306,7 +306,7 @@ void fake_reset(int devices_now, double period_now, double unused) {
   int i, j;
   (void)unused;
   hdStopScheduler();
-  memset(devices, 0, sizeof devices);
+  memset(devices, 0, sizeof own);
   memset(callbacks, 0, sizeof callbacks);
   count = devices_now;
   rate = period_now > 0 ? (unsigned)(1 / period_now + 0.5) : 1000;
@@ -335,6 +335,8 @@ void fake_kind(int id, int knows, int torques, int calibrated) {
   devices[id].torques = torques;
   devices[id].calibrated = calibrated;
 }
+
+void fake_share(const char *path) { devices = share(path, sizeof own); }
 
 static void tell(int id, double *told) {
   (void)id;

@@ -57,13 +57,16 @@ class Library:
         devices: how many there are, 1 or 2.
         period: of the device [s]: a reading of dhd blocks so long, the scheduler of hd calls so often.
         trip: factor of the watchdog's time of dhd.
+        memory: file of the devices, if processes that give the same one share them.
 
     Attributes:
         path: see there.
         library: its functions.
     """
 
-    def __init__(self, path: Path, devices: int = 1, period: float = 1e-3, trip: float = 1.0):
+    def __init__(
+        self, path: Path, devices: int = 1, period: float = 1e-3, trip: float = 1.0, memory: Path | None = None
+    ):
         self.path = path
         self.library = library = ctypes.CDLL(str(path))
         library.fake_misuse.restype = ctypes.c_char_p
@@ -75,6 +78,8 @@ class Library:
         library.fake_reset.argtypes = [ctypes.c_int, ctypes.c_double, ctypes.c_double]
         if hasattr(library, "fake_homing"):
             library.fake_homing.argtypes = [ctypes.c_double]
+        if memory is not None:
+            library.fake_share(str(memory).encode())
         self.reset(devices, period, trip)
 
     def reset(self, devices: int = 1, period: float = 1e-3, trip: float = 1.0) -> None:

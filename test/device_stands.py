@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ PACE = 2.0 * np.pi  # [rad/s] of a hand that swings
 HALF_A_TURN = 0.5  # [s], after which it is on the other side
 ALONG = np.array([0.6, 0.0, 0.8])  # the direction, in the base
 VALUES = (np.nan, np.inf, 1e30, 1e300)
+FIRMWARE = 0.02  # [s] of the watchdog of dhd's devices, as their data have it
 
 
 class Stand(ABC):
@@ -29,6 +31,7 @@ class Stand(ABC):
         home: where the hand is when it is put to zero (3,) [m].
         jump: of `Fault.JUMP`, further than the device moves; fastest: its speed [m/s].
         sway: amplitude of the hand that swings [m]; middle: about which (3,) [m].
+        load: what a process does first in which a driver uses the stand-in; it can be pickled.
     """
 
     axes: np.ndarray
@@ -58,8 +61,12 @@ class Stand(ABC):
     def force(self) -> np.ndarray:
         """On the hand (3,) [N]."""
 
+    def end_after(self, silence: float) -> None:  # noqa: B027 - most devices cannot
+        """Let the device itself end the force of a driver that has said nothing for so long [s], if it does that."""
+
     fault: Callable[..., object]
     back: Callable[[int], None]
+    load: Callable[[], object] = int
 
 
 class HaplyStand(Stand):
@@ -133,16 +140,26 @@ class HaplyStand(Stand):
         found["a message of brackets"] = lambda: self._service.garble("[" * 100_000)
         return found
 
+    def end_after(self, silence: float) -> None:
+        """See Stand."""
+        self._service.idle = silence
+
     def close(self) -> None:
         self._service.close()
         assert self._service.misuse == ""
 
 
 class LibraryStand(Stand):
-    """Of Force Dimension (x to the user, y right, z up; m) or OpenHaptics (x right, y up, z to the user; mm)."""
+    """Of Force Dimension (x to the user, y right, z up; m) or OpenHaptics (x right, y up, z to the user; mm).
 
-    def __init__(self, kind: str, path: Path):
-        self._library = Library(path, period=0.5e-3, trip=1e6)
+    Args:
+        kind, path: of the library.
+        memory: file of what it is told, if the driver is in another process.
+    """
+
+    def __init__(self, kind: str, path: Path, memory: Path | None = None):
+        self.load = partial(Library, path, period=0.5e-3, trip=1e6, memory=memory)
+        self._library = self.load()
         self.connection = {"library": str(path)}
         self.fault, self.back = self._library.fault, self._library.back
         of_dhd = kind == "dhd"
@@ -158,6 +175,10 @@ class LibraryStand(Stand):
     def swing(self, pace: float) -> None:
         """See Stand."""
         self._library.swing(0, self._unit * (self.axes @ (self.sway * ALONG)), 1.5, pace)
+
+    def end_after(self, silence: float) -> None:
+        """See Stand. What ends it is this process, which is not the driver's."""
+        self._library.reset(trip=silence / FIRMWARE)
 
     def messages(self) -> tuple[int, int]:
         """See Stand."""

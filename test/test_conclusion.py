@@ -6,6 +6,7 @@ import json
 import os
 import shutil
 import signal
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -114,21 +115,71 @@ def test_the_first_signal_of_all_only_says_what_the_next_would_do(
 
 
 def test_another_exception_is_not_taken_for_leaving() -> None:
-    with pytest.raises(OSError, match="full"), Interruption() as interruption, interruption.leaving(""):
+    def fail() -> None:
         raise OSError("full")
+
+    with pytest.raises(OSError, match="full"), Interruption() as interruption:
+        interruption.do(fail, "")
 
 
 def test_what_was_left_may_have_raised_anything() -> None:
     """A library may make another exception of the one that came up in it."""
+
+    def work() -> None:
+        os.kill(os.getpid(), signal.SIGINT)
+        try:
+            experiment.load("corner_peg")
+        except BaseException as error:
+            raise ImportError("broken") from error
+        pytest.fail("the signal was not heeded")
+
+    trace = sys.gettrace()
     with Interruption(lambda text: None) as interruption:
         os.kill(os.getpid(), signal.SIGINT)
-        with interruption.leaving(""):
-            try:
-                os.kill(os.getpid(), signal.SIGINT)
-            except BaseException as error:
-                raise ImportError("broken") from error
+        assert interruption.do(work, "") is None
+        assert sys.gettrace() is trace
         os.kill(os.getpid(), signal.SIGINT)  # is only counted again
+        assert interruption.do(lambda: len(experiment.load("corner_peg")), "") == 1
     assert interruption.count == 3
+
+
+# A command that is interrupted twice, first while samples are read, and then while LLVM asks for the code of a kernel.
+TWICE = """
+import os, signal, sys
+import numba
+from numba.core.registry import cpu_target
+from haptic_bench.commands import command_line
+from haptic_bench.trials import trial
+
+engine, read_samples = cpu_target.target_context.codegen()._engine._ee, trial.read_samples
+answer = engine._object_cache_getbuffer
+
+def interrupted_answer(*given):
+    os.kill(os.getpid(), signal.SIGINT)
+    print("called back")
+    return answer(*given)
+
+def read(*given):
+    os.kill(os.getpid(), signal.SIGINT)
+    engine._object_cache_getbuffer = interrupted_answer
+    print("kernel:", numba.njit(lambda x: x + 1)(1))
+    return read_samples(*given)
+
+trial.read_samples = read
+sys.exit(command_line.main(sys.argv[1:]))
+"""
+
+
+def test_the_second_signal_may_come_while_a_kernel_is_loaded(tmp_path: Path) -> None:
+    """An exception in what LLVM calls back would leave it without the code that it goes on with."""
+    run = ("run", "corner_peg", "--mode", "offline", "--duration", "0.1", "--out", "out")
+    done = python("-c", TWICE, *run, cwd=tmp_path)
+    assert done.status == 130, done.err
+    said = done.out.splitlines()
+    assert said[:2] == ["called back", "kernel: 2"] and "samples and page were left to" in said[-1]
+    assert done.err.count("haptics: trial closed: done, ") == done.err.count("\n") == 1
+    summary = read(tmp_path / "out")
+    assert not is_complete(summary) and summary["bag"] == trial_bag.digest(tmp_path / "out")
 
 
 @pytest.mark.parametrize("place", ["bodies.csv", "summary.json"])

@@ -7,14 +7,15 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
-import json
 import os
+import platform
 import signal
 import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cache, partial
+from itertools import product
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -44,19 +45,17 @@ from haptic_bench.running.graph import node_specs, write_parameters  # noqa: E40
 from haptic_drivers.devices import link  # noqa: E402
 from haptic_drivers.devices.haply_2diy import Haply2diy  # noqa: E402
 from haptic_drivers.devices.life import Request  # noqa: E402
-from haptic_ros import process  # noqa: E402
 from haptic_ros.callbacks import CallbackThread  # noqa: E402
 from haptic_ros.live_parameters import LiveParameters  # noqa: E402
 from haptic_sim.messages import FAULT, DeviceCommand, DeviceState, Reason  # noqa: E402
 from stand_ins import Fault  # noqa: E402
-from stand_ins.libraries import Library  # noqa: E402
 
 SPACE = "/dead"
 SERVO = QoSProfile(depth=1, reliability=ReliabilityPolicy.BEST_EFFORT)
 RELIABLE, EFFORT = ReliabilityPolicy.RELIABLE, ReliabilityPolicy.BEST_EFFORT
 KEPT, VOLATILE = DurabilityPolicy.TRANSIENT_LOCAL, DurabilityPolicy.VOLATILE
 LATCHED = QoSProfile(depth=1, reliability=RELIABLE, durability=KEPT)
-
+PATIENT_DEVICE = 1e4  # [s] of silence, after which no device ends the force of a driver that shall end it itself
 
 # Threads of a driver's process that Python knows: of each, and of each device. OpenHaptics has one of its own.
 OF_NODE = {"MainThread", "executor", "servo", "diagnosis", "requests", "device watchdog"}
@@ -91,18 +90,6 @@ def raise_in_threads(folder: Path) -> None:
             runs._executor.wake()  # it waits in the middleware, where nothing is raised
 
     threading.Thread(target=work, daemon=True).start()
-
-
-def raise_and_note(folder: Path, path: str) -> None:
-    """In a process: as raise_in_threads; and when it ends, write what its stand-in at `path` was told last."""
-    raise_in_threads(folder)
-    vendor, leave = Library(Path(path), period=0.5e-3, trip=1e6), process.leave
-
-    def note(status: int) -> NoReturn:
-        (folder / "told").write_text(json.dumps(vendor.told(0).wrench.tolist()))
-        leave(status)
-
-    process.leave = note
 
 
 def hang_in_parameters() -> None:
@@ -144,9 +131,8 @@ class Driven:
         self._commands.publish(self._command.to_bytes())
 
     def pushes(self) -> bool:
-        """Whether the motors have a force; a library that is loaded in the driver's process tells nobody else."""
-        of_library = isinstance(self.stand, LibraryStand)
-        return bool((self.state.rendered_wrench if of_library else self.stand.force()).any())
+        """Whether the motors have a force."""
+        return bool(self.stand.force().any())
 
     def is_stopped(self) -> bool:
         return self.state.reason == Reason.STOPPED and not self.pushes()
@@ -166,14 +152,24 @@ def stands(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[str],
                 stack.callback(service.close)
                 return service
             kind = "dhd" if name == "sigma7" else "hd"
-            return LibraryStand(kind, library(kind, tmp_path_factory.getbasetemp()))
+            folder = tmp_path_factory.getbasetemp()
+            return LibraryStand(kind, library(kind, folder), folder / f"dead_threads.{kind}")
 
         yield stand
 
 
+def call_all(*each: Callable[[], object]) -> None:
+    """In a process: what is to be done there."""
+    for one in each:
+        one()
+
+
 @contextmanager
-def driven(folder: Path, before: Callable[[], object], stand: Stand) -> Iterator[Driven]:
-    """A driver that renders a force; `before` is called in its process."""
+def driven(
+    folder: Path, before: Callable[[], object], stand: Stand, silence: float = PATIENT_DEVICE
+) -> Iterator[Driven]:
+    """A driver that renders a force; `before` is called in its process, `silence` see Stand.end_after."""
+    stand.end_after(silence)
     file = folder / "plane.yaml"
     (folder / "o").mkdir()
     keys = {"type": "hardware", "name": stand.name, "soft_start": 0.0, "connection": stand.connection}
@@ -186,7 +182,7 @@ def driven(folder: Path, before: Callable[[], object], stand: Stand) -> Iterator
     spec.nodes["driver"]["nodes"] = ["driver", "controller"]
     write_parameters([spec], folder / "parameters.yaml")
     names = ["-r", f"__ns:={SPACE}", "-r", "__node:=driver", "--params-file", str(folder / "parameters.yaml")]
-    program = Python("-m", spec.module, "--ros-args", *names, cwd=folder, before=before)
+    program = Python("-m", spec.module, "--ros-args", *names, cwd=folder, before=partial(call_all, stand.load, before))
     try:
         with graph.observer("controller", SPACE) as node:
             yield Driven(node, program, stand)
@@ -198,14 +194,12 @@ def driven(folder: Path, before: Callable[[], object], stand: Stand) -> Iterator
 
 def kill(folder: Path, stand: Stand, name: str) -> None:
     """The force and the process end with a thread, which is named; all threads are known."""
-    of_library = isinstance(stand, LibraryStand)
-    before = partial(raise_and_note, folder, stand.connection["library"]) if of_library else None
-    with driven(folder, before or partial(raise_in_threads, folder), stand) as one:
+    with driven(folder, partial(raise_in_threads, folder), stand) as one:
         one.wait_for_force()
         assert one.pushes(), one.process.err
         (folder / "victim").write_text(name)
         assert one.process.wait() == 1
-    assert not any(json.loads((folder / "told").read_text()) if of_library else stand.force())
+    assert not stand.force().any()
     check_said(one.process, name)
     assert set((folder / "threads").read_text().splitlines()) == OF_NODE | OF_DEVICE[stand.name]
 
@@ -249,7 +243,7 @@ def test_the_loop_of_force_dimension_outlives_an_exception_in_its_thread(
 ) -> None:
     """It is compiled, and heeds the end of its commands: nothing raises in it before it is left, with zero force."""
     stand = stands("sigma7")
-    with driven(tmp_path, partial(raise_and_note, tmp_path, stand.connection["library"]), stand) as one:
+    with driven(tmp_path, partial(raise_in_threads, tmp_path), stand) as one:
         one.wait_for_force()
         assert one.pushes(), one.process.err
         (tmp_path / "victim").write_text("Force Dimension")
@@ -259,7 +253,7 @@ def test_the_loop_of_force_dimension_outlives_an_exception_in_its_thread(
         assert one.pushes() and one.state.reading_age < 0.2
         one.process.interrupt()
         assert one.process.wait() == 1
-    assert not any(json.loads((tmp_path / "told").read_text()))
+    assert not stand.force().any()
     check_said(one.process, "Force Dimension")
     assert set((tmp_path / "threads").read_text().splitlines()) == OF_NODE | OF_DEVICE["sigma7"]
 
@@ -381,6 +375,73 @@ def test_what_a_failed_thread_leads_to_does_not_hide_it(monkeypatch: pytest.Monk
     assert process.describe(short=True) == "driver has ended (exit status 1): the thread 'x' has failed"
 
 
+def test_a_process_has_its_status_when_its_end_is_noticed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Of a large one that is killed, the kernel closes the files a while before that."""
+
+    def fade(module: str, arguments: Any, writing: int, output: int) -> NoReturn:
+        os.closerange(3, 1024)
+        os.closerange(0, 3)
+        time.sleep(0.2)
+        os._exit(3)
+
+    monkeypatch.setattr(runner, "_become", fade)
+    changed = threading.Event()
+    process = runner.Process(
+        runner.NodeSpec("driver", {"driver": {}}), (), tmp_path / "log", changed, lambda text: False
+    )
+    process.watch()
+    assert changed.wait(30.0)
+    assert process.status == 3
+    process.finish()
+
+
+EXIT = {"x86_64": 60, "aarch64": 93}.get(platform.machine(), 0)  # number of the call that ends one thread
+
+
+@pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="there is no other core")
+@pytest.mark.skipif(EXIT == 0, reason="the number of the call is not known")
+def test_a_thread_that_outlives_the_main_one_of_a_killed_process_is_moved(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """As the middleware's do, beneath a servo thread that takes their core; here the process is not killed at all."""
+    own, *others = sorted(os.sched_getaffinity(0))
+
+    def linger(module: str, arguments: Any, writing: int, output: int) -> NoReturn:
+        pinned = threading.Event()
+
+        def stay() -> None:
+            os.sched_setaffinity(0, {own})
+            (tmp_path / "thread").write_text(str(threading.get_native_id()))
+            pinned.set()
+            time.sleep(60.0)
+
+        threading.Thread(target=stay).start()
+        pinned.wait()
+        ctypes.CDLL(None).syscall(EXIT, 0)
+        raise AssertionError("the thread goes on")
+
+    monkeypatch.setattr(runner, "_become", linger)
+    process = runner.Process(
+        runner.NodeSpec("driver", {"driver": {}}), (), tmp_path / "log", threading.Event(), lambda text: False
+    )
+    process.let_die()  # of one that lives nothing is moved
+    wait_until((tmp_path / "thread").exists, "the thread")
+    wait_until(lambda: (tmp_path / "thread").read_text(), "its number")
+    thread = int((tmp_path / "thread").read_text())
+    assert os.sched_getaffinity(thread) == {own}
+
+    def is_moved() -> bool:
+        process.let_die()
+        return os.sched_getaffinity(thread) == set(others)
+
+    try:
+        wait_until(is_moved, "another core")
+        assert process.status is None
+    finally:
+        process.send(signal.SIGKILL)
+    assert process.wait(time.monotonic() + 30.0)
+
+
 def hold_python(folder: Path) -> None:
     """In a process: a call that keeps Python's lock does not return, as soon as the file `hold` is there.
 
@@ -395,12 +456,24 @@ def hold_python(folder: Path) -> None:
     threading.Thread(target=hold, daemon=True).start()
 
 
-@pytest.mark.parametrize("how", ["killed", pytest.param("stopped", marks=pytest.mark.exhaustive), "held"])
-def test_a_board_without_a_watchdog_has_no_force_when_nothing_of_its_driver_runs(
-    tmp_path: Path, stands: Callable[[str], Stand], how: str
+# What a Touch does when its library runs no more its vendor does not document.
+ENDS = ("killed", "stopped", "held")
+IN_ORDINARY_TESTS = {("haply_2diy", "killed"), ("haply_2diy", "held"), ("inverse3", "held"), ("touch", "held")}
+
+
+@pytest.mark.parametrize(
+    ("name", "how"),
+    [
+        pytest.param(*case, marks=() if case in IN_ORDINARY_TESTS else pytest.mark.exhaustive)
+        for case in [("touch", "held"), *product(("haply_2diy", "inverse3", "sigma7"), ENDS)]
+    ],
+)
+def test_there_is_no_force_when_no_python_of_a_driver_runs(
+    tmp_path: Path, stands: Callable[[str], Stand], name: str, how: str
 ) -> None:
-    stand = stands("haply_2diy")
-    with driven(tmp_path, partial(hold_python, tmp_path), stand) as one:
+    """A process guards the board, which has no watchdog; the others' service, firmware or compiled loop ends it."""
+    stand = stands(name)
+    with driven(tmp_path, partial(hold_python, tmp_path), stand, silence=0.5) as one:
         one.wait_for_force()
         assert one.pushes(), one.process.err
         if how == "held":
@@ -408,8 +481,11 @@ def test_a_board_without_a_watchdog_has_no_force_when_nothing_of_its_driver_runs
         else:
             os.kill(one.process.process.pid, signal.SIGKILL if how == "killed" else signal.SIGSTOP)
         wait_until(lambda: not stand.force().any(), "the end of the force")
+        told, _ = stand.messages()
         time.sleep(0.1)
         assert not stand.force().any()
+        if how == "held" and isinstance(stand, LibraryStand):  # the loop is compiled: it goes on, with zero force
+            wait_until(lambda: stand.messages()[0] > told, "messages to the device")
 
 
 def hang_in_library(folder: Path) -> None:

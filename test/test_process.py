@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import inspect
 import signal
 import subprocess
@@ -9,7 +10,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from conftest import DEADLINE
+from conftest import DEADLINE, python
 
 SLOW = """
 import time
@@ -47,6 +48,35 @@ def test_a_node_that_compiles_says_so_and_ends_when_it_is_told_to(tmp_path: Path
             assert "Traceback" not in process.stderr.read()
         finally:
             process.kill()
+
+
+@pytest.mark.parametrize(
+    ("module", "usage"),
+    [
+        ("haptic_drivers.nodes.driver", "driver"),
+        ("haptic_control.nodes.relay", "relay device|world"),
+        ("haptic_bench.nodes.composed", "composed NODE..."),
+        *(
+            pytest.param(module, module.rpartition(".")[2], marks=pytest.mark.exhaustive)
+            for module in (
+                "haptic_control.nodes.controller",
+                "haptic_control.nodes.crtk",
+                "haptic_sim.nodes.local_model",
+                "haptic_sim.nodes.environment",
+                "haptic_bench.nodes.recorder",
+                "haptic_bench.nodes.standalone",
+            )
+        ),
+    ],
+)
+def test_a_node_says_what_it_is_and_how_it_is_started(tmp_path: Path, module: str, usage: str) -> None:
+    done = python("-m", module, "--help", cwd=tmp_path)
+    assert done.status == 0, done.err
+    assert done.out.startswith(
+        f"usage: {usage} --ros-args -r __ns:=/NAMESPACE --params-file DIRECTORY/parameters.yaml\n"
+    )
+    about = importlib.import_module(module).__doc__ or ""
+    assert about.splitlines()[0] in done.out
 
 
 def test_what_is_prepared_before_nodes_are_forked_is_not_done_again_in_each(monkeypatch: pytest.MonkeyPatch) -> None:

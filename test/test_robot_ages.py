@@ -70,14 +70,21 @@ class Clocked:
         self.side, self.state, self.command = side(**given)
         self.now, self.looked, self.says = 100.0, 100.0, True
         self.sent: list[np.ndarray] = []
-        self.side.clock, self.side.listen = lambda: self.now, self._listen
-        self.side.send = lambda sent: self.sent.append(sent.values.copy())
+        self.side.clock, self.side.listen, self.side.send = lambda: self.now, self._listen, self.take
 
     def _listen(self) -> None:
         if self.says:
-            self.side.receive("measured_cp", "", POSE, self.looked)
-            self.side.receive("measured_cf", "", FORCE, self.looked)
+            self.say()
         self.looked = self.now
+
+    def say(self) -> None:
+        """Send feedback, of the time `looked`."""
+        self.side.receive("measured_cp", "", POSE, self.looked)
+        self.side.receive("measured_cf", "", FORCE, self.looked)
+
+    def take(self, sent: Any) -> None:
+        """Take a command."""
+        self.sent.append(sent.values.copy())
 
     def tick(self, elapsed: float = T, commanded: bool = True) -> Following:
         """A tick so much later than the last; with the next command of the controller, or with the last one."""

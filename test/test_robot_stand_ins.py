@@ -23,13 +23,16 @@ from conftest import Python
 from geometry_msgs.msg import PoseStamped, TwistStamped, WrenchStamped
 from rclpy.executors import SingleThreadedExecutor
 from rclpy.node import Node
+from rclpy.qos import DurabilityPolicy, QoSProfile
 from scipy.spatial.transform import Rotation
+from std_msgs.msg import String
 from test_robot_engine import side
 from test_robot_files import urdf
 
 from haptic_robot.following import Following
 from haptic_robot.models import ARMS, READY, serial_arm
 from haptic_robot.nodes.link import RobotLink
+from stand_ins.robots.program import COUNTED
 
 pytestmark = [pytest.mark.graph, pytest.mark.exhaustive]
 
@@ -145,6 +148,14 @@ def graph(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Graph]:
     made = Graph(tmp_path)
     yield made
     made.close()
+
+
+def counted_by(node: Node) -> Callable[[str], bool]:
+    """Whether the only stand-in has counted something."""
+    names: list[str] = []
+    kept = QoSProfile(depth=1, durability=DurabilityPolicy.TRANSIENT_LOCAL)
+    node.create_subscription(String, COUNTED, lambda message: names.extend(json.loads(message.data)), kept)
+    return names.__contains__
 
 
 class Lead:
@@ -451,11 +462,13 @@ def test_a_stand_in_refuses_what_its_source_refuses(graph: Graph, case: str) -> 
     robot, node = graph.robot(module, **parameters), graph.node("client")
     publisher = node.create_publisher(type(make(node)), topic, 1)
     graph.until(lambda: publisher.get_subscription_count() > 0, "nobody subscribes")
-    end = time.monotonic() + 0.5
-    while time.monotonic() < end:
+    has_counted = counted_by(node)
+
+    def refused() -> bool:
         publisher.publish(make(node))
-        graph.until(lambda: True, "")
-        time.sleep(0.02)
+        return has_counted(counted)
+
+    graph.until(refused, counted)
     found = robot.end()
     assert found["counts"].get(counted, 0) > 0, found
     np.testing.assert_allclose(found["position"], START, atol=1e-12)
@@ -466,11 +479,14 @@ def test_a_unitless_twist_is_scaled_and_one_in_the_tool_is_turned(graph: Graph) 
     robot, node = graph.robot("moveit_servo", command_type=1), graph.node("client")
     publisher = node.create_publisher(TwistStamped, "/servo_node/delta_twist_cmds", 1)
     graph.until(lambda: publisher.get_subscription_count() > 0, "nobody subscribes")
-    begun = time.monotonic()
-    while time.monotonic() < begun + 0.4:
+    has_counted, begun = counted_by(node), time.monotonic()
+
+    def accepted() -> bool:
         publisher.publish(_twist("tool0", node, 0.1))
-        time.sleep(0.01)
-    time.sleep(0.5)
+        return has_counted("delta_twist_cmds")
+
+    graph.until(accepted, "no twist is accepted")
+    graph.until(lambda: has_counted("stale"), "the last twist holds for ever")
     lasted = time.monotonic() - begun
     found = robot.end()
     moved = Rotation.from_rotvec(TURNED).inv().apply(np.array(found["position"]) - START)

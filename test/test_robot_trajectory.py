@@ -10,7 +10,7 @@ import pinocchio as pin
 import pytest
 from geometry_msgs.msg import PoseStamped
 from rclpy.serialization import deserialize_message
-from test_robot_ages import T
+from test_robot_ages import FORCE, Clocked, T
 from test_robot_bad_input import Warned
 from test_robot_engine import run, side
 from test_robot_topics import ros
@@ -28,7 +28,6 @@ from haptic_sim.messages import ABSENT, HELD, RELEASED, MessageError
 from haptic_sim.parameters import ParameterError
 
 __all__ = ["ros"]
-FORCE = np.array([-4.0, 0.0, 0.0, 0.0, 0.0, 0.0])
 NAMES = tuple(f"joint_{i}" for i in range(1, 7))
 HOME = np.array(READY["six_axes"])
 ARM = serial_arm(ARMS["six_axes"])
@@ -42,37 +41,24 @@ def place(q: np.ndarray) -> pin.SE3:
     return pin.updateFramePlacement(ARM.model, DATA, ARM.tool).copy()
 
 
-class Arm:
+class Arm(Clocked):
     """A side whose arm takes its joints at once, with a clock of the test."""
 
     def __init__(self, adapter: dict[str, Any] | None = None, **engine: Any):
-        given = {"type": "ros_robot", "damping": [20.0, 0.1], "adapter": {"type": "joint_trajectory"} | (adapter or {})}
-        self.side, self.state, self.command = side(**given | engine)
-        self.now = self.looked = 100.0
-        self.q, self.force, self.held, self.says = HOME.copy(), FORCE.copy(), False, True
-        self.sent: list[np.ndarray] = []
-        self.side.clock, self.side.listen, self.side.send = lambda: self.now, self._listen, self._take
+        super().__init__(**{"adapter": {"type": "joint_trajectory"} | (adapter or {})} | engine)
+        self.q, self.force, self.held = HOME.copy(), FORCE.copy(), False
 
-    def _listen(self) -> None:
-        if self.says:
-            self.side.receive(
-                "joint_states", "", np.concatenate([[self.now], self.q, np.full(12, np.nan)]), self.looked
-            )
-            self.side.receive("force_torque_sensor_broadcaster/wrench", "sensor_link", self.force, self.looked)
-        self.looked = self.now
+    def say(self) -> None:
+        """See Clocked."""
+        self.side.receive("joint_states", "", np.concatenate([[self.now], self.q, np.full(12, np.nan)]), self.looked)
+        self.side.receive("force_torque_sensor_broadcaster/wrench", "sensor_link", self.force, self.looked)
 
-    def _take(self, sent: Any) -> None:
+    def take(self, sent: Any) -> None:
+        """See Clocked."""
         assert (sent.topic, sent.values[0]) == (TOPIC, 0.002)
         self.sent.append(sent.values[1:].copy())
         if not self.held:
             self.q[:] = self.sent[-1]
-
-    def tick(self, elapsed: float = T, commanded: bool = True) -> Following:
-        self.now += elapsed
-        if commanded:
-            self.command.stamp(self.state.tick + 1, 0)
-        self.side.step(self.command, self.state)
-        return self.side.following
 
     def ticks(self, count: int) -> Following:
         for _ in range(count):

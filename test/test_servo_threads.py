@@ -17,6 +17,7 @@ pytest.importorskip("haptics.msg", reason="needs the built messages")
 
 from graph_checks import destroy  # noqa: E402
 from haptics import msg  # noqa: E402
+from rclpy.event_handler import PublisherEventCallbacks  # noqa: E402
 from rclpy.qos import DurabilityPolicy, QoSProfile, ReliabilityPolicy  # noqa: E402
 
 from haptic_ros.inbox import Inbox, ServoGroup, subscribe  # noqa: E402
@@ -42,9 +43,16 @@ def test_a_publisher_of_another_quality_does_not_end_waits(nodes: list[Any]) -> 
     listener, other = nodes
     inbox = Inbox(listener.context, {"text": subscribe(listener, msg.TrialEvent, "text", KEPT, ServoGroup())})
     try:
-        other.create_publisher(msg.TrialEvent, "text", EFFORT)
+        compared: list[Any] = []
+        callbacks = PublisherEventCallbacks(incompatible_qos=compared.append)
+        other.create_publisher(msg.TrialEvent, "text", EFFORT, event_callbacks=callbacks)
+
+        def has_compared() -> bool:
+            rclpy.spin_once(other, timeout_sec=0.01)
+            return bool(compared)
+
+        wait_until(has_compared, "the qualities to be compared")
         wait_until(lambda: listener.count_publishers("text"), "the publisher")
-        time.sleep(0.2)  # for the middleware to compare the qualities, after the names
         for _ in range(5):
             begun = time.monotonic()
             assert not list(inbox.wait(0.05))

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from conftest import python
 
-from haptic_ros.signal_event import SignalEvent
+from haptic_ros.signal_event import SignalEvent, wait_for_any
 
 # a signal every millisecond or so, at any instant of the waits and of the handler's return
 STORM = """
@@ -54,6 +54,14 @@ def test_a_wait_ends_when_another_thread_sets_it() -> None:
     event.set()
     event.set()
     assert event.wait(0.0)
+
+
+def test_several_events_are_waited_for_together() -> None:
+    first, second = SignalEvent(), SignalEvent()
+    assert not wait_for_any(first, second, timeout=0.01)
+    threading.Timer(0.05, second.set).start()
+    assert wait_for_any(first, second, timeout=60.0)
+    assert second.is_set() and not first.is_set()
 
 
 def test_a_fork_has_an_event_of_its_own() -> None:

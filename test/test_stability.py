@@ -20,6 +20,7 @@ from haptic_control import stability
 from haptic_control.admittance import AdmittanceParameters, admittance_loop, admittance_problem
 from haptic_control.coupled_loop import coupling_problem, inverse_inertia
 from haptic_control.four_channel import FourChannelParameters
+from haptic_control.parameters import ControllerParameters
 from haptic_control.shaping import ShapingParameters, shaping_problem
 from haptic_control.stability import LIMIT, CoupledInertias, diverges, growth, spring_loop
 from haptic_control.unilateral import UnilateralParameters
@@ -156,6 +157,19 @@ def test_whether_a_loop_is_stable_is_found_without_a_search(kind: Any, loops: li
             assert len(loops) < 10
             assert found[-1] == (gains.stability_problem(coupled, RATE) == "")
     assert set(found) == {True, False}
+
+
+@pytest.mark.parametrize("base", [ControllerParameters, VirtualCouplingParameters])
+def test_a_part_of_others_that_does_not_search_says_itself_what_is_stable(base: Any) -> None:
+    class Loop(base):  # type: ignore[misc]
+        def loop_problem(self, inertias: CoupledInertias, rate: float) -> str:
+            return "" if rate > 500.0 else "controller.stiffness: diverges"
+
+    coupled = free(0.5, 5e-3, (2.0, 5e-3))
+    for device, rate, stable in (((2.0, 5e-3), 1000.0, True), ((2.0, 5e-3), 100.0, False), (None, 100.0, True)):
+        loop = Loop.model_construct()
+        inertias = coupled.model_copy(update={"device": device})
+        assert loop.is_stable(inertias, rate) == (loop.stability_problem(inertias, rate) == "") == stable
 
 
 def test_gains_for_which_no_others_would_do_are_refused_soon(loops: list[int]) -> None:

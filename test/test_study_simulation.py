@@ -9,6 +9,7 @@ import math
 import sys
 import typing
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -20,7 +21,7 @@ from study_sessions import BY, document, run, small
 
 from haptic_bench.recording.samples import Samples
 from haptic_sim.parameters import ParameterError
-from haptic_study import commands, load_study, simulation
+from haptic_study import commands, load_study, sharing, simulation
 from haptic_study.analysis import data_of, detectable_effect, fit_of, power_of_t, true_jnd
 from haptic_study.dataset import Dataset
 from haptic_study.design import stable
@@ -164,12 +165,19 @@ def recorded(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder / "out"
 
 
-def test_who_waits_sees_each_session_end(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    monkeypatch.setattr(commands, "run_session", lambda *_: None)
+@pytest.mark.parametrize("jobs", [1, 2])
+def test_who_waits_sees_each_session_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], jobs: int
+) -> None:
+    """Also one that had begun, and is continued here, while workers do the others."""
+    for place in (commands, sharing):
+        monkeypatch.setattr(place, "run_session", lambda *_: None)
     monkeypatch.setattr(commands, "_conclude", lambda _: 0)
-    dataset: Any = None  # of which nothing is asked then
+    monkeypatch.setattr(sharing.workers, "share_out", lambda function, items, *_, **__: ((one, "") for one in items))
+    study = SimpleNamespace(document={}, folder=tmp_path)
+    dataset: Any = SimpleNamespace(sessions=lambda: [("01", 1)], directory=tmp_path, study=study)
     wanted = {"observer": {}, "seed": 0, "device": False, "participants": ["01", "02"], "record": False}
-    assert commands._simulate(dataset, wanted, jobs=1) == 0
+    assert commands._simulate(dataset, wanted, jobs) == 0
     said = [f"haptics: participant {code} has been simulated, 2 in all" for code in ("01", "02")]
     assert capsys.readouterr().err.splitlines() == said
 

@@ -13,7 +13,7 @@ import pkgutil
 import sys
 
 from haptic_ros.graph import ROLES
-from haptic_ros.process import run
+from haptic_ros.process import answer_help, run
 from haptic_ros.servo import ServoNode
 
 KINDS: dict[str, type[ServoNode]] = {
@@ -23,6 +23,7 @@ KINDS: dict[str, type[ServoNode]] = {
 
 def main() -> None:
     """Entry point of the process."""
+    answer_help("composed NODE...", __doc__)
     names = list(itertools.takewhile(lambda argument: not argument.startswith("-"), sys.argv[1:]))
     if not names or not set(names) <= set(KINDS):
         sys.exit(f"composed: {' '.join(names) or 'nothing'}: must be of {', '.join(KINDS)}")

@@ -15,7 +15,6 @@ import contextlib
 import gc
 import importlib
 import multiprocessing
-import multiprocessing.connection
 import os
 import re
 import signal
@@ -23,9 +22,11 @@ import sys
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from types import FrameType
+from typing import TypeVar
 
 from haptic_bench.catalogue import config_folder
 from haptic_bench.running.graph import NodeSpec, write_parameters
@@ -40,10 +41,13 @@ STOP_ALL = 1.7  # [s] after which what still runs is killed; both together stay 
 SOON = 10.0  # [s] after its start in which a node that ends counts as one that cannot run
 MOST_ENDS = 3  # of such a node, after which the graph is given up
 PAUSE = 0.5  # [s] until a node that has ended is started again
+LOOK = 0.05  # [s] between two looks at the nodes, where nothing wakes the program
 
 _LOGGED = re.compile(r"\[[A-Z]+\] \[[\d.]+\] \[")  # the first line of what a node's logger said
 _ERROR = re.compile(r"\[(ERROR|FATAL)\] \[[\d.]+\] \[[^\]]+\]: (.+)")  # of a node's logger
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+Done = TypeVar("Done")
 
 
 @dataclass(frozen=True)
@@ -91,28 +95,34 @@ class Interruption:
     def __bool__(self) -> bool:
         return self.count > 0
 
-    @contextlib.contextmanager
-    def leaving(self, offer: str) -> Iterator[None]:
-        """What is done while this is open can be left: by the next signal, but not by the first of all.
+    def do(self, work: Callable[[], Done], offer: str) -> Done | None:
+        """Do in the main thread what can be left: by the next signal, but not by the first of all.
 
-        It is left by an exception in the main thread, which ends here; so it must not matter how far it came.
+        It is left by an exception, which ends here; so it must not matter how far it came.
 
         Args:
+            work: what is done.
             offer: that it can be left, said at once if there was a signal, or else at the first.
+
+        Returns:
+            What `work` returned, None if it was left.
         """
+        trace = sys.gettrace()  # of a debugger, or what counts the lines that tests execute
         if self.count:
             self._notify(offer)
         self._offer, self._leave_after = offer, max(1, self.count)
         try:
-            yield
+            return work()
         except BaseException:
             if self.count <= self._leave_after:
                 raise
-            # It was left; what catches any exception on its way may have made another one of it.
+            return None  # it was left; what catches any exception on its way may have made another one of it
         finally:
             self._leave_after = None
+            if sys.gettrace() is not trace:
+                sys.settrace(trace)
 
-    def _note(self, number: int, frame: object) -> None:
+    def _note(self, number: int, frame: FrameType | None) -> None:
         if not self.count:
             self.status = 128 + number
         self.count += 1
@@ -120,8 +130,31 @@ class Interruption:
         if self._leave_after is None:
             return
         if self.count > self._leave_after:
-            raise _Left
-        self._notify(self._offer)
+            self._leave(frame)
+        else:
+            self._notify(self._offer)
+
+    def _leave(self, frame: FrameType | None) -> None:
+        """Let the next line of haptics' own code raise _Left, as a debugger ends a program.
+
+        It is not raised here: in a library that was called back from C (llvmlite, while it loads a kernel) nobody
+        takes an exception, and what the library then uses was never set.
+        """
+
+        def leave(frame: FrameType, event: str, argument: object) -> None:
+            if self._leave_after is not None and _is_ours(frame):
+                raise _Left
+
+        while frame is not None and frame.f_globals is not globals():  # that of `do` is left by nothing
+            if _is_ours(frame):
+                frame.f_trace = leave
+            frame = frame.f_back
+        sys.settrace(leave)
+
+
+def _is_ours(frame: FrameType) -> bool:
+    """Whether a frame executes a module of haptics, other than this one."""
+    return frame.f_globals is not globals() and str(frame.f_globals.get("__name__")).startswith("haptic_")
 
 
 def _notify(text: str) -> None:
@@ -182,6 +215,19 @@ class Process:
         self._process.join(max(0.0, deadline - time.monotonic()))
         return self.status is not None
 
+    def let_die(self) -> None:
+        """Let all threads of a killed process end: only then has it a status.
+
+        Those of the middleware share a core with servo threads, which come before them and may leave them no time: of a
+        killed recorder up to 20 s were seen. They are moved to the other cores.
+        """
+        folder = Path(f"/proc/{self._process.pid}")
+        with contextlib.suppress(OSError):  # it has ended
+            if (folder / "stat").read_text().rpartition(") ")[2].startswith("Z"):  # its main thread has
+                cores = os.sched_getaffinity(0)
+                for thread in map(int, os.listdir(folder / "task")):
+                    os.sched_setaffinity(thread, (cores - os.sched_getaffinity(thread)) or cores)
+
     def note_shared_memory(self) -> None:
         """Remember its segments of shared memory while it runs: it removes them itself unless it is killed."""
         if not self._segments and self.status is None and self._process.pid is not None:
@@ -226,7 +272,9 @@ class Process:
                     if file is not None:
                         with contextlib.suppress(OSError):
                             file.write(f"{text}\n".encode())
-        multiprocessing.connection.wait([self._process.sentinel])  # only one thread may ask for its status
+        # Its files are closed before it has a status, which only one thread may ask for.
+        with contextlib.suppress(ChildProcessError):  # who was asked already
+            os.waitid(os.P_PID, self._process.pid or 0, os.WEXITED | os.WNOWAIT)
         changed.set()
 
 
@@ -415,6 +463,7 @@ def keep(
             now = time.monotonic()
             for i, process in enumerate(processes):
                 process.note_shared_memory()
+                process.let_die()
                 if process.status is None:
                     continue
                 if i not in due:
@@ -429,8 +478,8 @@ def keep(
                     del due[i]
                     processes[i] = launch(i)
                     processes[i].watch()
-            wait = min(due.values(), default=now + 0.5) - now
-            interruption.event.wait(min(max(wait, 0.01), 0.5))
+            wait = min(due.values(), default=now + LOOK) - now
+            interruption.event.wait(min(max(wait, 0.01), LOOK))
             if not interruption:
                 interruption.event.clear()
     finally:
@@ -460,6 +509,7 @@ def _watch(processes: list[Process], interruption: Interruption) -> tuple[str, s
             return "interrupted", ""
         for process in processes:
             process.note_shared_memory()
+            process.let_die()
         for process in processes[1:]:
             if process.status is not None and leader.status != 0:
                 return "failed", _reason(process)
@@ -467,7 +517,7 @@ def _watch(processes: list[Process], interruption: Interruption) -> tuple[str, s
             if leader.status == 0:
                 return "done", ""
             return "failed", _reason(leader)
-        interruption.event.wait(0.5)
+        interruption.event.wait(LOOK)
         if not interruption:
             interruption.event.clear()
 

@@ -88,8 +88,7 @@ def run_all(
             count.ended(label)
             _write(directory, trials, mode, summaries, "interrupted")
     offer = f"{directory}: writing the page of the sweep (Ctrl-C again to leave that to `./haptics report {directory}`)"
-    with interruption.leaving(offer):
-        write_report(directory, trials, mode, summaries)
+    interruption.do(lambda: write_report(directory, trials, mode, summaries), offer)
     return [summaries[one.label] for one in trials if one.label in summaries]
 
 

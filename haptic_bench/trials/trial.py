@@ -269,9 +269,7 @@ def conclude(
         return complete(trial, directory, summary)
     what = f"trial closed: {summary['status']}, {summary['ticks']} ticks; writing samples and page"
     offer = f"{what} (Ctrl-C again to leave that to `{command} {directory}`)"
-    with interruption.leaving(offer):
-        summary = complete(trial, directory, summary)
-    return summary
+    return interruption.do(lambda: complete(trial, directory, summary), offer) or summary
 
 
 def close(trial: Trial, mode: str, directory: Path, outcome: Outcome) -> dict[str, Any]:

@@ -22,7 +22,7 @@ from haptic_control.relay.ends import DeviceEnd, Guard, WorldEnd
 from haptic_control.relay.parameters import RelayParameters
 from haptic_control.stability import CoupledInertias
 from haptic_ros.graph import EVENTS
-from haptic_ros.process import run
+from haptic_ros.process import answer_help, run
 from haptic_ros.servo import ServoNode
 from haptic_ros.trial import ServoError, TrialParameters
 from haptic_sim.messages import BackwardPacket, DeviceCommand, DeviceState, ForwardPacket, Message, MessageError
@@ -205,6 +205,7 @@ ENDS: dict[str, type[RelayNode]] = {"device": DeviceRelayNode, "world": WorldRel
 
 def main() -> None:
     """Entry point of the process."""
+    answer_help(f"relay {'|'.join(ENDS)}", __doc__)
     name = sys.argv[1] if len(sys.argv) > 1 else ""
     if name not in ENDS:
         sys.exit(f"relay: {name or 'nothing'}: must be one of {', '.join(ENDS)}")

@@ -16,12 +16,14 @@ import rclpy
 from geometry_msgs.msg import PoseStamped, TwistStamped, WrenchStamped
 from rclpy.executors import SingleThreadedExecutor
 from rclpy.node import Node
-from rclpy.qos import qos_profile_system_default
+from rclpy.qos import DurabilityPolicy, QoSProfile, qos_profile_system_default
 from rclpy.signals import SignalHandlerOptions
+from std_msgs.msg import String
 
 from stand_ins.robots.body import Body, quaternion_of, rotation_of, rotation_of_quaternion
 
 SYSTEM_DEFAULTS = qos_profile_system_default
+COUNTED = "stand_in/counted"  # topic of the names of all counts, which no published controller has
 MOST_CYCLES = 50  # after which a robot that was stopped goes on, without making up for it
 
 
@@ -48,7 +50,9 @@ class Arm(Node, ABC):
         self.active = bool(self.parameter("robot.active", True))
         self.period = 1.0 / self.parameter("robot.rate", rate)
         self.f = self.body.wall_force()
-        self._stepped = time.monotonic()
+        self._stepped, self._counted = time.monotonic(), 0
+        kept = QoSProfile(depth=1, durability=DurabilityPolicy.TRANSIENT_LOCAL)
+        self._counts = self.create_publisher(String, COUNTED, kept)
         self.create_timer(1.0 / self.parameter("robot.publish_rate", 125.0), self._step)
 
     def parameter(self, name: str, default: Any) -> Any:
@@ -77,6 +81,9 @@ class Arm(Node, ABC):
                 self.control()
         if cycles:
             self.publish()
+        if len(self.counts) > self._counted:
+            self._counted = len(self.counts)
+            self._counts.publish(String(data=json.dumps(list(self.counts))))
 
     def close(self) -> None:
         """Print what was counted, where the body is and the force of the wall on it, in the base, as a line of JSON."""
