@@ -82,7 +82,7 @@ class FollowingParameters(Parameters):
         description="Where the tool has to be at first, in the arm's base, to `deviation`; null: anywhere",
     )
     feedback_watchdog: float = quantity(
-        0.05, unit="s", description="Age beyond which nothing that the arm has sent counts", gt=0.0, le=1.0
+        0.04, unit="s", description="Age beyond which nothing that the arm has sent counts", gt=0.0, le=1.0
     )
     hand_watchdog: float = quantity(
         0.05, unit="s", description="Age beyond which the arm does not follow a hand", gt=0.0, le=1.0

@@ -23,11 +23,11 @@ FORCE = np.array([-4.0, 0.0, 0.0, 0.0, 0.0, 0.0])
 def test_feedback_is_stale_in_the_tick_that_comes_too_late_for_it() -> None:
     one = running()
     for _ in range(4):
-        assert one.step(Hand(AT_HAND), 0.012) == Following.FOLLOWING  # 48 ms
+        assert one.step(Hand(AT_HAND), 0.0095) == Following.FOLLOWING  # 38 ms
     assert one.step(Hand(AT_HAND), 0.003) == Following.STALE
-    one.feed(AT_ARM, 0.0501)  # taken now, but as old as that
+    one.feed(AT_ARM, 0.0401)  # taken now, but as old as that
     assert one.step(Hand(AT_HAND), T) == Following.STALE
-    one.feed(AT_ARM, 0.049)
+    one.feed(AT_ARM, 0.039)
     assert one.step(Hand(AT_HAND), 0.06) == Following.FOLLOWING  # its age is of now
     assert one.step(Hand(AT_HAND), 0.0015) == Following.STALE
 
@@ -102,8 +102,8 @@ def test_what_came_during_a_stall_is_as_old_as_the_stall_until_more_comes() -> N
         one.tick()
     assert one.side.following == Following.FOLLOWING
     assert one.state.wrench[0] == pytest.approx(FORCE[0])
-    assert one.tick(0.045) == Following.FOLLOWING
-    assert one.tick(0.055) == Following.STALE and not one.state.wrench.any()
+    assert one.tick(0.035) == Following.FOLLOWING
+    assert one.tick(0.045) == Following.STALE and not one.state.wrench.any()
     assert one.tick() == Following.FOLLOWING
     assert abs(one.state.wrench[0]) <= abs(FORCE[0]) * T / 0.2 + 1e-12  # it begins from zero
 
@@ -114,7 +114,7 @@ def test_an_arm_that_falls_silent_is_held_in_the_first_tick_after_the_watchdog_h
         one.tick()
     one.says = False
     states = [one.tick(0.02) for _ in range(4)]
-    assert states == [Following.FOLLOWING] * 2 + [Following.STALE] * 2  # 21, 41 and 61 ms after it was looked for
+    assert states == [Following.FOLLOWING] + [Following.STALE] * 3  # 21, 41 and 61 ms after it was looked for
 
 
 def test_a_hand_whose_command_acts_for_longer_than_the_watchdog_leads_no_arm() -> None:
@@ -171,7 +171,7 @@ def test_without_a_clock_ages_are_periods() -> None:
     built, state, command = side(damping=[20.0, 0.1])
     run(built, state, command, 10)
     built.receive = lambda *message: None  # type: ignore[method-assign]
-    run(built, state, command, 49)
+    run(built, state, command, 39)
     assert built.following == Following.FOLLOWING
     run(built, state, command, 2)
     assert built.following == Following.STALE

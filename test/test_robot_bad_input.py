@@ -183,11 +183,11 @@ def test_clocks_an_hour_apart_are_named_and_ages_are_counted_from_arrival(ros: S
     bench.says(AT, shift=shift)
     assert bench.named(f"s {'ahead of' if shift > 0 else 'behind'} this clock") and not bench.sent
     assert "3.6e+03 s" in bench.logger.lines[0]
-    for _ in range(50):
+    for _ in range(40):
         assert bench.tick() == Following.FOLLOWING
     for _ in range(2):
         state = bench.tick()
-    assert state == Following.STALE  # after 50 ms without a message
+    assert state == Following.STALE  # after 40 ms without a message
     bench.link.close()
 
 
