@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Annotated, Any, ClassVar, Literal, NamedTuple, Protocol
 
+import numpy as np
+
 from haptic_control.stability import CoupledInertias
 from haptic_sim.messages import FORCE, DeviceCommand, DeviceState, ToolCommand, ToolSizes, ToolState
 from haptic_sim.parameters import quantity
@@ -107,6 +109,11 @@ class ControllerParameters(Part):
     def is_stable(self, inertias: CoupledInertias, rate: float) -> bool:
         """Whether `stability_problem` is empty; it also searches for gains that would do, which takes longer."""
         return not self.stability_problem(inertias, rate)
+
+    @property
+    def spring_and_damper(self) -> tuple[np.ndarray, np.ndarray] | None:
+        """Stiffness and damping (6, 6), where they are all that acts between device and tool; None: there is more."""
+        return None
 
     def loop_problem(self, inertias: CoupledInertias, rate: float) -> str:
         """As `stability_problem`, of a device whose inertia is known; empty too where nobody has analysed the loop."""

@@ -101,7 +101,7 @@ def test_solids_that_touch_along_an_edge() -> None:
 
 def test_coarse_pieces_name_what_is_finer(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(meshes, "COARSE", -1.0)
-    taken = take(l_shape())
+    taken = take(l_shape(), "pieces")
     assert taken.chosen == "pieces"
     assert re.search(r"this is \S+ % of its diagonal: as: field is finer, and so are pieces with", taken.summary)
 
