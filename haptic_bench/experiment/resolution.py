@@ -464,15 +464,15 @@ def _loosely_held(experiment: Experiment, inertias: CoupledInertias) -> Iterator
     if "stiffness" not in controller.GAINS or len(stiffness) != 6 or inertias.planar:
         return
     default = in_space(type(controller).model_fields["stiffness"].default)
-    for first, motion, unit, inverse in ((0, "translation", "N/m", "kg"), (3, "rotation", "N m/rad", "kg m^2")):
+    for first, motion, unit, kind in ((0, "translation", "N/m", "kg"), (3, "rotation", "N m/rad", "kg m^2")):
         k = max(range(first, first + 3), key=lambda k: inertias.tool[7 * k])
         now = stiffness[k]
         halvings = math.log2(default[k] / now) if now > 0.0 else 0.0
         if halvings >= SOFT_HALVINGS and halvings == int(halvings) and inertias.tool[7 * k] > 0.0:  # see `_with_gains`
             yield (
-                f"controller.stiffness = {now:g} {unit} in {motion}: 1/{2 ** int(halvings)} of the default, as the tool "
-                f"has only {1.0 / inertias.tool[7 * k]:.2g} {inverse} there; a larger inertia of its body, or a higher "
-                "rate, allows more"
+                f"controller.stiffness = {now:g} {unit} in {motion}: 1/{2 ** int(halvings)} of the default, as the "
+                f"tool has only {1.0 / inertias.tool[7 * k]:.2g} {kind} there; a larger inertia of its body, or a "
+                "higher rate, allows more"
             )
 
 

@@ -241,7 +241,9 @@ def _decomposed(mesh: trimesh.Trimesh, error: float | None) -> Taken:
     mass = _mass_of(mesh)
     if crossing := int(found["crossing"]):
         mass = sum_of_masses([hull_mass(piece) for piece in pieces])
-        pairs = "1 pair of its triangles intersects" if crossing == 1 else f"{crossing} pairs of its triangles intersect"
+        pairs = (
+            "1 pair of its triangles intersects" if crossing == 1 else f"{crossing} pairs of its triangles intersect"
+        )
         notes = (*notes, f"{pairs}: its mass is that of the pieces")
     return Taken(
         "pieces",
