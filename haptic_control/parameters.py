@@ -5,6 +5,8 @@ from __future__ import annotations
 import inspect
 from typing import Annotated, Any, ClassVar, Literal, NamedTuple, Protocol
 
+import numpy as np
+
 from haptic_control.stability import CoupledInertias, Search, largest, no_search
 from haptic_sim.messages import FORCE, DeviceCommand, DeviceState, ToolCommand, ToolSizes, ToolState
 from haptic_sim.parameters import quantity
@@ -112,6 +114,11 @@ class ControllerParameters(Part):
         if "search" in inspect.signature(self.loop_problem).parameters:
             return not self.loop_problem(inertias, rate, no_search)
         return not self.loop_problem(inertias, rate)
+
+    @property
+    def spring_and_damper(self) -> tuple[np.ndarray, np.ndarray] | None:
+        """Stiffness and damping (6, 6), where they are all that acts between device and tool; None: there is more."""
+        return None
 
     def loop_problem(self, inertias: CoupledInertias, rate: float, search: Search = largest) -> str:
         """As `stability_problem`, of a device whose inertia is known; empty too where nobody has analysed the loop.

@@ -79,6 +79,11 @@ class VirtualCouplingParameters(AnalysedControllerParameters):
         """The controller, at the servo rate [Hz]."""
         return VirtualCoupling(self)
 
+    @property
+    def spring_and_damper(self) -> tuple[np.ndarray, np.ndarray]:
+        """Stiffness and damping (6, 6), which are all that acts between device and tool."""
+        return matrix_of(self.stiffness), matrix_of(self.damping)
+
     def loop_problem(self, inertias: CoupledInertias, rate: float, search: Search = largest) -> str:
         """As `stability_problem`, of a device whose inertia is known; `search` finds the gains that would do."""
         return virtual_coupling_problem(self, inertias, rate, search)

@@ -77,6 +77,11 @@ class OperatorParameters(Part):
         """The operator, which neither trembles nor lets go."""
         raise NotImplementedError
 
+    @property
+    def spring_and_damper(self) -> tuple[tuple[float, float], tuple[float, float]] | None:
+        """Stiffness and damping, each in translation and in rotation, by which it holds the device; None: by none."""
+        return None
+
     def check(self, experiment: Any) -> list[str]:
         """Why it does not fit the other sections of an experiment."""
         if self.EVENTS and experiment.device.HARDWARE:
@@ -197,6 +202,12 @@ class ArmParameters(OperatorParameters):
     grip_damping: float = quantity(
         10.0, unit="N s/m", description="Damping of the grip of a hand with a mass", ge=0.0, le=1e4
     )
+
+    @property
+    def spring_and_damper(self) -> tuple[tuple[float, float], tuple[float, float]]:
+        """As above; a hand with a mass is between arm and device, and only the rotation is held by the arm itself."""
+        held = float(self.mass == 0.0)
+        return (held * self.stiffness, self.turn_stiffness), (held * self.damping, self.turn_damping)
 
     def build(self, context: OperatorContext) -> Operator:
         """The operator, which neither trembles nor lets go."""

@@ -12,6 +12,7 @@ from test_shapes import l_shape
 
 from haptic_sim.geometry import decomposition, meshes, soundness
 from haptic_sim.geometry.decomposition import surface_error
+from haptic_sim.geometry.fields.distances import FieldError
 from haptic_sim.geometry.mesh_files import MeshError
 from haptic_sim.geometry.meshes import take
 
@@ -101,9 +102,27 @@ def test_solids_that_touch_along_an_edge() -> None:
 
 def test_coarse_pieces_name_what_is_finer(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(meshes, "COARSE", -1.0)
-    taken = take(l_shape())
+    taken = take(l_shape(), "pieces")
     assert taken.chosen == "pieces"
     assert re.search(r"this is \S+ % of its diagonal: as: field is finer, and so are pieces with", taken.summary)
+
+
+def test_a_mesh_whose_pieces_are_coarse_has_a_field(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(meshes, "COARSE", -1.0)
+    taken = take(turned(l_shape()))
+    assert taken.chosen == "field" and taken.field is not None
+    assert re.search(
+        r"it was inside out, and is turned; \d+ convex pieces?, as: pieces, would have an error of", taken.summary
+    )
+    assert taken.mass[0] == pytest.approx(3.0)
+    assert take(l_shape(), error=0.1).chosen == "pieces"  # an error that is asked for, and met
+
+    def refuse(*_: object, **__: object) -> None:
+        raise FieldError("needs too much")
+
+    monkeypatch.setattr(meshes, "build_field", refuse)
+    monkeypatch.setattr(meshes, "kept", lambda _, __, build: (build(), False))
+    assert take(l_shape()).chosen == "pieces"
 
 
 def test_a_slot_without_width() -> None:

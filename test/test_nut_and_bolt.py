@@ -70,6 +70,19 @@ def test_it_needs_nut_and_bolt() -> None:
 
 
 @pytest.mark.exhaustive
+def test_what_tangent_planes_miss_grows_with_the_period_of_updates() -> None:
+    """At 500 Hz it is more than the 1 % that is allowed without a local model, and what was derived for it."""
+    late = Run("nut_and_bolt", "environment.rate=500", "local_model.type=full")
+    energy = next(claim for claim in late.analysis.analyse(late.trial, late.samples).claims if claim.name == "energy")
+    assert energy.holds
+    found, given, planes = (energy.measured[name] for name in ("numerical", "given", "planes"))
+    assert found > nut_and_bolt.NUMERICAL * given
+    assert found == pytest.approx(planes, rel=0.1)
+    more = late.samples.with_columns({"energy_numerical": 2.0 * late.samples["energy_numerical"]})
+    assert late.holds(more)["energy"] is False
+
+
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("inertia", [1e-5, 1e-4])
 def test_random_torques_are_passive_on_a_light_device(tmp_path: Path, inertia: float) -> None:
     """Impedance shaping renders (J_device / J_nut - 1) times the torque of the hand, a period late.

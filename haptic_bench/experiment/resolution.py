@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import hashlib
 import itertools
+import math
+from collections.abc import Iterator
 from dataclasses import InitVar, dataclass, field, replace
 from typing import Any
 
@@ -15,6 +17,7 @@ import numpy as np
 from haptic_bench.experiment.model import Experiment, FurtherHandParameters
 from haptic_bench.experiment.unused import unused_keys
 from haptic_control.activation import may_act, not_analysed, passivity_problem
+from haptic_control.held_loop import arm_problem
 from haptic_control.parameters import ControllerParameters
 from haptic_control.stability import CoupledInertias
 from haptic_drivers.devices.link import Source
@@ -47,6 +50,7 @@ from haptic_sim.worlds.isolated import isolate_tool
 from haptic_sim.worlds.loads import carry, explain_carrying
 
 HALVINGS = 20  # of default gains
+SOFT_HALVINGS = 3  # of a default stiffness from which on it is reported
 LIGHTER = (
     1.25  # mobility of a tool in other configurations, in terms of that at the start, that default gains allow for
 )
@@ -116,8 +120,10 @@ class Trial:
         )
         checked = ((place, one.device.unchecked() if one.controller.GAINS else "") for place, one in hands.items())
         unused += tuple(f"{place}{line}" for place, line in checked if line)
-        if left_out := not_analysed(experiment.controller, self.coupled_inertias):
+        inertias = self.coupled_inertias
+        if left_out := not_analysed(experiment.controller, inertias):
             unused += (left_out,)
+        unused += tuple(_loosely_held(experiment, inertias))
         unused += tuple(
             f"{_external_key(name)} = external: the trial begins when a node {name} of yours is ready in its namespace"
             for name in experiment.external
@@ -438,8 +444,44 @@ def check_controller(experiment: Experiment, start: Start) -> None:
                 *([problem] if problem else []),
             ]
         )
+    problem = problem or _arm_problem(experiment, inertias)
     if problem:
         raise ParameterError([problem])
+
+
+def _loosely_held(experiment: Experiment, inertias: CoupledInertias) -> Iterator[str]:
+    """Why a tool in space may turn, or give way, more than its operator expects: of keys that were left out."""
+    operator, controller = experiment.operator, experiment.controller
+    turns = not inertias.planar and any(inertias.tool[7 * k] > 0.0 for k in range(3, 6))
+    if turns and "turn_stiffness" not in operator.model_fields_set and not experiment.device.HARDWARE:
+        arm = operator.spring_and_damper
+        if arm is not None and not any(gains[1] for gains in arm):
+            yield (
+                "operator.turn_stiffness = 0 N m/rad: the arm does not keep the tool from turning, which contacts do; "
+                "give operator.turn_stiffness and operator.turn_damping"
+            )
+    stiffness: tuple[float, ...] = getattr(controller, "stiffness", ())
+    if "stiffness" not in controller.GAINS or len(stiffness) != 6 or inertias.planar:
+        return
+    default = in_space(type(controller).model_fields["stiffness"].default)
+    for first, motion, unit, kind in ((0, "translation", "N/m", "kg"), (3, "rotation", "N m/rad", "kg m^2")):
+        k = max(range(first, first + 3), key=lambda k: inertias.tool[7 * k])
+        now = stiffness[k]
+        halvings = math.log2(default[k] / now) if now > 0.0 else 0.0
+        if halvings >= SOFT_HALVINGS and halvings == int(halvings) and inertias.tool[7 * k] > 0.0:  # see `_with_gains`
+            yield (
+                f"controller.stiffness = {now:g} {unit} in {motion}: 1/{2 ** int(halvings)} of the default, as the "
+                f"tool has only {1.0 / inertias.tool[7 * k]:.2g} {kind} there; a larger inertia of its body, or a "
+                "higher rate, allows more"
+            )
+
+
+def _arm_problem(experiment: Experiment, inertias: CoupledInertias) -> str:
+    """Why the arm of a simulated operator diverges with its device; empty if not, or where the loop is not analysed."""
+    arm, coupling = experiment.operator.spring_and_damper, experiment.controller.spring_and_damper
+    if arm is None or coupling is None or experiment.device.HARDWARE or experiment.device.COMMANDS != FORCE:
+        return ""
+    return arm_problem(*arm, coupling, inertias, experiment.rate)
 
 
 def _planar_gains(controller: Any) -> list[str]:

@@ -17,6 +17,7 @@ import coal
 import numpy as np
 
 from haptic_sim.geometry import decomposition, soundness
+from haptic_sim.geometry.fields.distances import FieldError
 from haptic_sim.geometry.fields.field import FORMAT as FIELD_FORMAT
 from haptic_sim.geometry.fields.field import SolidField, arrays_of, build_field, field_of, triangle_mesh
 from haptic_sim.geometry.fields.triangles import close_holes
@@ -34,7 +35,7 @@ FLAT = 1e-9  # of the cube of the diagonal: less volume is none
 
 MOST_CORNERS = 500  # of a convex shape: contacts look at all of them in each step
 MOST_NEIGHBOURS = 200  # of a corner; coal counts to 255
-COARSE = 0.01  # of the diagonal: from this error of convex pieces on, finer shapes are named
+COARSE = 0.01  # of the diagonal: convex pieces with more error than this are replaced by a field, or that is named
 LARGE = 10.0  # [m]; of a mesh that is larger it is asked whether it is in millimetres
 
 As = Literal["automatic", "hull", "pieces", "field"]
@@ -118,9 +119,10 @@ def take(
     Args:
         mesh: with merged vertices.
         how: automatic: a field where the mesh has more than MOST_TRIANGLES triangles, as no decomposition takes so
-            many; else itself where it is convex, or its connected pieces where these are, else pieces; hull: its convex
-            hull, whatever it is like; pieces: as automatic, but never a field; connected: as automatic, but never a
-            decomposition nor a field; field: a signed distance field, whatever it is like.
+            many; else itself where it is convex, or its connected pieces where these are, else pieces, or a field where
+            no error is given and the pieces have more than COARSE; hull: its convex hull, whatever it is like; pieces:
+            as automatic, but never a field; connected: as automatic, but never a decomposition nor a field; field: a
+            signed distance field, whatever it is like.
         error: that is wanted [m]; None: whatever the hull has, that of the coarsest pieces, or 1/1000 of the diagonal
             for a field.
         points: of a field: all over the surface, or sharp: only where those of another solid do not find all contacts
@@ -146,6 +148,8 @@ def take(
         if how == "connected":
             raise
         found = _decomposed(sound, error)
+        if how == "automatic" and error is None:
+            found = _finer(sound, found)
         return replace(found, notes=(*notes, *found.notes))
     return Taken(
         "itself" if len(pieces) == 1 else "connected pieces",
@@ -154,6 +158,21 @@ def take(
         *_arrays(sound),
         notes=notes,
     )
+
+
+def _finer(mesh: trimesh.Trimesh, pieces: Taken) -> Taken:
+    """The field of a closed mesh whose pieces are coarse; else these, and where the field would be too large."""
+    assert pieces.error is not None
+    if not pieces.error > COARSE * _diagonal(pieces.vertices):
+        return pieces
+    try:
+        field = _with_field(mesh, None, "all")
+    except FieldError:
+        return pieces
+    count = len(pieces.corners)
+    why = f"{count} convex piece{'s' * (count > 1)}, as: pieces, would have an error of {pieces.error:.2g} m"
+    crossing = pieces.notes[1:]  # after that about the error: where triangles intersect, the mass is that of the pieces
+    return replace(field, notes=(why, *crossing), mass=pieces.mass if crossing else field.mass)
 
 
 class NotConvexError(MeshError):
@@ -222,7 +241,10 @@ def _decomposed(mesh: trimesh.Trimesh, error: float | None) -> Taken:
     mass = _mass_of(mesh)
     if crossing := int(found["crossing"]):
         mass = sum_of_masses([hull_mass(piece) for piece in pieces])
-        notes = (*notes, f"{crossing} pairs of its triangles intersect: its mass is that of the pieces")
+        pairs = (
+            "1 pair of its triangles intersects" if crossing == 1 else f"{crossing} pairs of its triangles intersect"
+        )
+        notes = (*notes, f"{pairs}: its mass is that of the pieces")
     return Taken(
         "pieces",
         tuple(pieces),

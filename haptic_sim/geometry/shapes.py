@@ -166,8 +166,9 @@ _AS: dict[str, Any] = {
         quantity(
             "automatic",
             description="What the mesh collides as. automatic: a field where it has more than 50,000 triangles, else "
-            "itself where it is convex, its connected pieces where these are, else pieces; pieces: a decomposition "
-            "into convex pieces; hull: its convex hull; field: a signed distance field, which any shape can have",
+            "itself where it is convex, its connected pieces where these are, else pieces, or without `error` a field "
+            "where these are off by more than 1 % of the diagonal; pieces: a decomposition into convex pieces; hull: "
+            "its convex hull; field: a signed distance field, which any shape can have",
         ),
     )
 }
