@@ -16,6 +16,7 @@ from rclpy.clock import ROSClock
 from rclpy.lifecycle import LifecycleState, TransitionCallbackReturn
 from rclpy.serialization import deserialize_message
 
+from haptic_ros import diagnosis
 from haptic_ros.realtime import Deadlines, Stopwatch
 from haptic_ros.servo import ServoNode
 from haptic_ros.trial import DEACTIVATED, POLL, READY_TIMEOUT, ServoError, TrialParameters
@@ -91,7 +92,7 @@ class LeaderNode(ServoNode):
         self._first = 0  # tick of this activation
         self.reached = -1  # the last tick that others have received, which a driver that comes back goes on from
         self._broken = ""  # why the trial cannot go on
-        self._reported_tick = self._missed = 0  # ticks in /diagnostics so far, and how many of them were missed
+        self._counted = self._missed = 0  # ticks that were looked at so far, and how many of them were missed
         self._ready: set[str] = set()
         self._running = False  # between the first tick and the last
         self._reported: set[str] = set()  # of foreign publishers
@@ -243,7 +244,7 @@ class LeaderNode(ServoNode):
         watch = self._watch
         for values in (watch.begun, watch.round_trip, watch.command_age):
             values.fill(-1)
-        self._watched = self._reported_tick = self._done = tick
+        self._watched = self._counted = self._done = tick
         return 0
 
     def _pause(self, begin: int) -> None:
@@ -283,11 +284,9 @@ class LeaderNode(ServoNode):
         trouble, values = super().health()
         done = self._done
         if self.realtime and done > 1:
-            watch = self._watch
-            reported, now = max(self._reported_tick - self._watched, 0), done - self._watched
-            p50, p99 = watch.periods(reported, now)  # since the last time: this holds the interpreter's lock
-            self._missed += watch.missed(reported, now)
-            self._reported_tick = done
+            watch, now = self._watch, done - self._watched
+            # of the last second: this holds the interpreter's lock
+            p50, p99 = watch.periods(max(now - round(self.config.rate), 0), now)
             values |= {"achieved rate [Hz]": round(1.0 / p50, 1) if p50 else None, "period p99 [s]": p99}
             values |= {"missed ticks": self._missed, "skipped periods": watch.skipped}
             values["age of the last command [ticks]"] = done - self.answered()
@@ -337,13 +336,21 @@ class LeaderNode(ServoNode):
         )
 
     def monitor(self) -> None:
-        """Say once of each foreign publisher that it has appeared in the course of the trial; called each second."""
-        if not self._running or all(self.count_publishers(topic) <= 1 for topic in self.config.graph.topics):
+        """Count ticks that were missed; say once of each foreign publisher that it has appeared in the trial."""
+        if self.realtime and (done := self._done) > 1:
+            self._missed += self._watch.missed(max(self._counted - self._watched, 0), done - self._watched)
+            self._counted = done
+        if not self._running or not any(map(self._is_shared, self.config.graph.topics)):
             return
         contested = self._contested()
         if contested and contested not in self._reported:
             self._reported.add(contested)
             self.notify(f"{contested}: while it is there, messages of this topic are refused")
+
+    def _is_shared(self, topic: str) -> bool:
+        """Whether a servo topic has several publishers; called beside the servo thread."""
+        diagnosis.pause()
+        return self.count_publishers(topic) > 1
 
     def notify(self, text: str) -> None:
         """Say something to the user: in the log, and to whoever reads the progress."""

@@ -514,6 +514,12 @@ class OperatorEvent(definitions.OperatorEvent, Message):
 RelayPacket: TypeAlias = ForwardPacket | BackwardPacket
 
 
+def pack(*messages: Message) -> None:
+    """Make `packed` of messages, which takes too long for the first tick that needs it."""
+    for message in messages:
+        _ = message.packed
+
+
 @kernel
 def _fill_hand(device, command):
     """Fill in what a ToolCommand says of the hand, from a DeviceState; both are packed."""

@@ -12,8 +12,10 @@ from conftest import wait_until
 rclpy = pytest.importorskip("rclpy", reason="needs ROS 2")
 pytest.importorskip("haptics.msg", reason="needs the built messages")
 
+from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus, KeyValue  # noqa: E402
 from rclpy.executors import SingleThreadedExecutor  # noqa: E402
 from rclpy.lifecycle import TransitionCallbackReturn  # noqa: E402
+from rclpy.serialization import deserialize_message, serialize_message  # noqa: E402
 from test_nodes import Bench, bench, configured  # noqa: E402, F401
 
 from haptic_ros import diagnosis  # noqa: E402
@@ -117,22 +119,49 @@ def test_what_diagnostics_raise_is_logged_and_the_next_are_published(
     monkeypatch: pytest.MonkeyPatch,
     capfd: pytest.CaptureFixture[str],
 ) -> None:
-    """And when the topics are closed, the thread that publishes them ends."""
+    """And when the topics are closed, the thread that publishes them ends. Nobody is asked before who wants to know."""
     monkeypatch.setattr(diagnosis, "PERIOD", 0.01)
-    node, asked = bench.node("controller"), []
+    node, asked, turns = bench.node("controller"), [], []
 
     def health() -> tuple[str, dict[str, object]]:
         asked.append(threading.current_thread())
         raise ValueError(f"time {len(asked)}")
 
     monkeypatch.setattr(node, "health", health)
+    monkeypatch.setattr(node, "monitor", lambda: turns.append(None))
     configured(node)
+    wait_until(lambda: len(turns) > 2, "the next turn")
+    assert not asked
+    node.create_subscription(DiagnosticArray, "/diagnostics", print, 1)
     wait_until(lambda: len(asked) > 2, "the next time")
     assert asked[0] is asked[-1] is not threading.current_thread()
     assert node.trigger_cleanup() == TransitionCallbackReturn.SUCCESS
     assert not asked[0].is_alive()
     said = capfd.readouterr().err
     assert "nothing is said on /diagnostics" in said and "ValueError: time 1" in said and "ValueError: time 2" in said
+
+
+VALUES: dict[str, object] = {
+    "refused messages": 3,
+    "scheduler": "SCHED_FIFO 52 on core 1",
+    "age [s]": 1e-3,
+    "fault": "",
+}
+
+
+@pytest.mark.parametrize("trouble", ["", "3 messages were refused", "schief: 20 °"])
+@pytest.mark.parametrize("count", range(5))
+@pytest.mark.parametrize("name", ["/driver", "/peg/left/driver", "/n"])
+def test_the_bytes_of_diagnostics_are_those_of_the_message(trouble: str, count: int, name: str) -> None:
+    values = dict(list(VALUES.items())[:count])
+    level = DiagnosticStatus.WARN if trouble else DiagnosticStatus.OK
+    pairs = [KeyValue(key=key, value=str(value)) for key, value in values.items()]
+    status = DiagnosticStatus(level=level, name=name, message=trouble or "OK", hardware_id=name[-1], values=pairs)
+    message = DiagnosticArray(status=[status])
+    message.header.stamp.sec, message.header.stamp.nanosec = 1_700_000_000, 999_999_999
+    written = diagnosis.serialise(1_700_000_000_999_999_999, name, trouble, name[-1], values)
+    assert len(written) == len(serialize_message(message))  # whose padding may be anything
+    assert deserialize_message(written, DiagnosticArray) == message
 
 
 def test_the_process_of_composed_nodes_ends_when_any_of_them_does(bench: Bench) -> None:  # noqa: F811

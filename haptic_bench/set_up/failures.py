@@ -43,6 +43,23 @@ def heeded() -> list[signal.Signals]:
     return [number for number in ENDING if not (ignored and number == signal.SIGHUP)]
 
 
+def leave(status: int) -> NoReturn:
+    """End this program when all is done, without Python's teardown of what was imported and compiled: 0.4 s of a run.
+
+    What is registered for the end is called. Python ends the program in its own way where that does more: it waits for
+    other threads, destroys what the middleware has open, and lets a profiler write its results.
+    """
+    import atexit
+    import threading
+
+    waits = any(not thread.daemon for thread in threading.enumerate() if thread is not threading.main_thread())
+    if waits or "rclpy" in sys.modules or sys.getprofile() is not None or sys.gettrace() is not None:
+        sys.exit(status)
+    atexit._run_exitfuncs()
+    unwritable()
+    os._exit(status)
+
+
 def hold_signals() -> None:
     """Let the ending signals wait until this program releases them, or the one that it becomes."""
     signal.pthread_sigmask(signal.SIG_BLOCK, ENDING)

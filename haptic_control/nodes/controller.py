@@ -17,7 +17,16 @@ from haptic_control.stability import CoupledInertias
 from haptic_ros.process import run
 from haptic_ros.servo import ServoNode
 from haptic_ros.trial import TrialParameters
-from haptic_sim.messages import DeviceCommand, DeviceState, Message, MessageError, ToolCommand, ToolSizes, ToolState
+from haptic_sim.messages import (
+    DeviceCommand,
+    DeviceState,
+    Message,
+    MessageError,
+    ToolCommand,
+    ToolSizes,
+    ToolState,
+    pack,
+)
 from haptic_sim.parameters import Gains, quantity
 
 
@@ -60,6 +69,8 @@ class ControllerNode(ServoNode):
         self._tool_command, self._device_command = ToolCommand(), DeviceCommand()
         self._device_tick = self._device_command.tick = -1
         self._tool_tick = -2  # no state yet
+        pack(self._received, self._tool, self._answered, self._tool_command, self._device_command)
+        self._tool_command.set_hand(self._received)  # loads its kernel
 
     def _build(self) -> Controller:
         config = self.config

@@ -34,6 +34,7 @@ from haptic_sim.messages import (
     Message,
     MessageError,
     OperatorEvent,
+    pack,
 )
 from haptic_sim.parameters import ParameterError, quantity
 from haptic_sim.worlds.scenes import AnyToolParameters
@@ -70,6 +71,7 @@ class DriverNode(LeaderNode):
         self._core = build_driver(*arguments, config.guard, self._link)
         self._core.clock = time.monotonic if config.realtime else None
         self._state, self._command, self._received = DeviceState(), DeviceCommand(), DeviceCommand()
+        pack(self._state, self._command, self._received)
         self._command.tick = self._sensed = self._commanded = -1  # ticks of the last state and of the last command
         self._event = OperatorEvent()  # as it was received
         self._leading, self._led = DeviceState(), -1  # the first driver's state, and its tick

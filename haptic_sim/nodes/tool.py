@@ -15,7 +15,7 @@ from haptic_ros.trial import ServoError, TrialParameters
 from haptic_sim.constraints.scenes import ConstraintParameters
 from haptic_sim.contact.response import ContactParameters, DeviceLimits
 from haptic_sim.fields.acting import switch_problems
-from haptic_sim.messages import HAND, Message, MessageError, ToolCommand
+from haptic_sim.messages import HAND, Message, MessageError, ToolCommand, pack
 from haptic_sim.parameters import quantity
 from haptic_sim.scenes import AnySceneParameters
 from haptic_sim.tool.local_model import AnyLocalModelParameters
@@ -95,6 +95,7 @@ class ToolNode(ServoNode):
         self.core = core = make()
         self._command = ToolCommand()
         self._state = core.tool_state()
+        pack(self._command, self._state)
         every = self.config.environment.publish_every(self.config.rate)
         self._worlds = WorldStates(core.observer, every, self.config.rate, partial(self.send, "world_state"))
         self._worlds.warm_up()
