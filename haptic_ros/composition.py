@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
 from haptic_ros.graph import EVENTS, Graph
+from haptic_ros.signal_event import SignalEvent
 from haptic_sim.messages import Message
 
 Taker = Callable[[str, "bytes | Message"], None]
@@ -17,7 +17,7 @@ class Member(Protocol):
     """A node, as a composition needs it."""
 
     transport: Any
-    finished: threading.Event
+    finished: SignalEvent
     exit_code: int
 
     def get_name(self) -> str: ...
