@@ -77,7 +77,7 @@ def arm_problem(
     def fails(*parts: np.ndarray) -> bool:
         """With such parts of the arm's stiffness and damping."""
         scaled = (part * gains for part, gains in zip(parts, given, strict=True))
-        return diverges(held_loop(tuple(scaled), between, inertias, rate))  # type: ignore[arg-type]
+        return diverges(held_loop(tuple(scaled), between, inertias, rate))
 
     present = np.zeros(axes.size)
     for kind in range(2):  # translation, then rotation beside it
