@@ -188,7 +188,7 @@ def test_friction_of_a_collision_is_booked_as_dissipated() -> None:
     bodies = random_drop(np.random.default_rng([20830, 4]), 1, (1.0, 10.0))
     contact = {**DEFAULT, "stiffness": 4000.0, "damping": 30.0}
     sim = Simulation(bodies, "frictional_impulses", 16000.0, contact, gravity=DOWN)
-    mass, collisions, bonded = float(sim.model.inertias[1].mass), 0, False
+    mass, collisions, bonded, speed = float(sim.model.inertias[1].mass), 0, False, 0.0
     for _ in range(3800):
         before, v, collided = sim.state.energy.copy(), sim.v("body0")[2], sim.state.contact_state == COLLIDING
         sim.step()  # the balance of the state before it
