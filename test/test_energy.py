@@ -7,8 +7,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+from conftest import sampled
 from test_worlds_in_motion import random_bodies, room
-from world_builder import METHODS, RIGID, G, Simulation, ball, box, plane
+from world_builder import DEFAULT, METHODS, RIGID, G, Simulation, ball, box, plane, random_drop
 
 from haptic_sim.dynamics.energy import (
     DAMPING,
@@ -24,7 +25,9 @@ from haptic_sim.dynamics.energy import (
     TERMS,
     EnergyBalance,
 )
+from haptic_sim.messages import COLLIDING
 
+PENALTIES = sorted(set(METHODS) - set(RIGID))
 T = 1e-3  # [s]
 DOWN = [0.0, 0.0, -G]
 
@@ -142,6 +145,61 @@ def test_with_passive_contacts_the_numerical_energy_is_what_held_wrenches_and_gr
         assert not balance.exceeded
     assert sim.touched > 50
     assert held > 1e-4
+
+
+@pytest.mark.parametrize(
+    ("method", "seed"),
+    sampled([(m, s) for m in PENALTIES for s in range(12)], ("penalty", 0), ("frictional_impulses", 5)),
+)
+def test_numerical_energy_of_penalties_is_half_a_step_of_stored_power_and_what_overlaps_are_given(
+    method: str, seed: int
+) -> None:
+    """T/2 (V'(T) - V'(0)) of the energy V of gravity, springs and bonds, and the energy spent on overlaps.
+
+    Where springs are not too stiff for the rate. A step from x, v to x' = x + T v' with a spring k and any other forces
+    has the numerical energy k x'^2 / 2 - k x^2 / 2 - T k x (v + v') / 2 = T/2 (k x' v' - k x v), which is summed up in
+    closed form; weight and bonds are the same. The rest is of contacts and bonds that begin and end, and vanishes with
+    the step.
+    """
+    bodies = random_drop(np.random.default_rng([20830, seed]), 1, (1.0, 10.0))
+    rests = []
+    for rate in (1000.0, 8000.0):
+        sim = Simulation(bodies, method, rate, {**DEFAULT, "stiffness": 4000.0, "damping": 30.0}, gravity=DOWN)
+        stored = []
+        for _ in range(int(0.8 * rate)):
+            returned = sim.tool.contact._method.springs.returned[0]
+            sim.step()
+            stored.append(sim.state.energy[[POTENTIAL, ELASTIC]].sum())
+        energy = sim.state.energy
+        released = energy[KINETIC] + energy[[DAMPING, FRICTION, IMPACT]].sum()
+        power = np.gradient(stored) / 2  # T/2 V'
+        rests.append(abs(energy[NUMERICAL] - (power[-1] - power[0]) - returned) / released)
+        assert sim.touched > 0.1 * rate
+        assert 0.0 <= returned <= 0.005 * released
+    assert rests[0] < 6e-3
+    assert rests[1] < 1.2e-3
+
+
+def test_friction_of_a_collision_is_booked_as_dissipated() -> None:
+    """A corner that strikes with friction where a bond begins, as the springs of other corners have energy for it.
+
+    In a step with a collision the numerical energy changes by T/2 m g (v' - v) and by less than the elastic energy.
+    """
+    bodies = random_drop(np.random.default_rng([20830, 4]), 1, (1.0, 10.0))
+    contact = {**DEFAULT, "stiffness": 4000.0, "damping": 30.0}
+    sim = Simulation(bodies, "frictional_impulses", 16000.0, contact, gravity=DOWN)
+    mass, collisions, bonded, speed = float(sim.model.inertias[1].mass), 0, False, 0.0
+    for _ in range(3800):
+        before, v, collided = sim.state.energy.copy(), sim.v("body0")[2], sim.state.contact_state == COLLIDING
+        sim.step()  # the balance of the state before it
+        if collided:
+            collisions += 1
+            change = sim.state.energy[NUMERICAL] - before[NUMERICAL] - 0.5 * sim.period * mass * G * (v - speed)
+            assert abs(change) < before[ELASTIC] + sim.state.energy[ELASTIC] + 1e-6
+        speed = v
+        bonded = bonded or (sim.state.contact_state == COLLIDING and bool(np.any(sim.tool.contact.impulses.bond[:2])))
+    assert collisions >= 3
+    assert bonded
 
 
 @pytest.mark.parametrize("rate", [250.0, 500.0, 1000.0])

@@ -10,9 +10,10 @@ import numpy as np
 import pinocchio as pin
 import pytest
 from collision_scenes import Scene, at
+from conftest import sampled
 from scipy.spatial.transform import Rotation
 from test_springs import check_energy, cylinder
-from world_builder import DEFAULT, METHODS, Body, G, Simulation
+from world_builder import DEFAULT, METHODS, Body, G, Simulation, box, plane
 
 from haptic_sim.contact.sleeping import _move_row
 from haptic_sim.contact_rows import ContactRows
@@ -253,3 +254,33 @@ def test_a_row_that_is_moved_keeps_its_weight() -> None:
     rows.arrays.weight[:2] = 1.0, 0.25
     _move_row(rows.arrays, 1, 0)
     assert rows.arrays.weight[0] == 0.25
+
+
+@pytest.mark.parametrize("method", sampled(METHODS, "penalty", "constraint"))
+def test_cylinders_at_rest_stay_and_gain_no_energy(method: str) -> None:
+    """Two that stand on each other on a box, beside one that lies on the floor, with rolling friction.
+
+    From 0.5 s on none moves by 0.1 mm in 1 s, and the energy does not rise by 1 uJ.
+    """
+    standing = {"joint": "free", "shapes": [{"type": "cylinder", "radius": 0.03, "length": 0.05}]}
+    lying = {"joint": "free", "shapes": [{"type": "cylinder", "radius": 0.02, "length": 0.05}]}
+    bodies = {
+        "floor": plane(),
+        "base": box((0, 0, 0.02501), (0.06, 0.06, 0.05), mass=1.0),
+        "low": {**standing, "mass": 0.7, "position": [0.002, -0.001, 0.07502], "rotation": [0, 0, 0.7]},
+        "high": {**standing, "mass": 0.5, "position": [-0.001, 0.002, 0.12503], "rotation": [0, 0, 2.0]},
+        "log": {**lying, "mass": 0.3, "position": [0.2, 0, 0.02001], "rotation": [0, 0.5 * np.pi, 0]},
+    }
+    names = list(bodies)[1:]
+    contact = {**DEFAULT, "friction": {"rolling": 1e-3}}
+    sim = Simulation(bodies, method, 1000.0, contact, carried=True, gravity=[0, 0, -G]).step(500)
+    start = {name: sim.q(name)[:3] for name in names}
+    least = np.inf
+    for _ in range(1000):
+        sim.step()
+        energy = sim.state.energy[:3].sum()
+        least = min(least, energy)
+        assert energy - least < 1e-6
+    for name in names:
+        assert np.linalg.norm(sim.q(name)[:3] - start[name]) < 1e-4
+        assert np.abs(sim.v(name)[:3]).max() < 1e-4

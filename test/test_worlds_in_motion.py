@@ -523,6 +523,39 @@ def test_the_order_of_bodies_does_not_matter(method: str) -> None:
         assert one.touched == other.touched > 2
 
 
+def test_the_order_of_bodies_changes_friction_by_the_separation_at_an_impact() -> None:
+    """The lever of friction ends at the second body's point: spins differ by about the separation over the radius.
+
+    The separation is at most T v, so that the mean difference over gaps vanishes with the step. Until the bodies meet,
+    all is the same bit by bit.
+    """
+    contact = {"friction": {"model": "coulomb", "static": 0.3, "kinetic": 0.3}}
+    means = []
+    for rate in (1000.0, 8000.0):
+        differences = []
+        for gap in np.linspace(0.0101, 0.0109, 8):
+            bodies = {
+                "one": ball((0, 0, 0), (0.3, 0.1, 0.5, 5, -3, 1), radius=0.05, mass=0.4),
+                "two": ball((0.03, 0.0, 0.0953 + gap), (0, 0, -0.5, 0, 2, -4), radius=0.05, mass=1.0),
+                "hand": ball((5.0, 0.0, 0.0)),
+            }
+            orders = [bodies, dict(reversed(bodies.items()))]
+            here, there = (Simulation(b, "frictional_impulses", rate, contact, tool="hand") for b in orders)
+            while not here.tool.contact.contacts:
+                before = here.spin("one")
+                for name in bodies:
+                    np.testing.assert_array_equal(there.q(name), here.q(name))
+                here.step()
+                there.step()
+            assert there.tool.contact.contacts == 1
+            change = np.linalg.norm(here.spin("one") - before)
+            assert change > 1.0
+            differences.append(np.linalg.norm(there.spin("one") - here.spin("one")) / change)
+        assert max(differences) < 2.5 / rate / 0.05
+        means.append(np.mean(differences))
+    assert 0.0 < means[1] < 0.25 * means[0]
+
+
 @pytest.mark.parametrize("method", METHODS)
 def test_groups_far_apart_do_not_feel_each_other(method: str) -> None:
     """One falls and strikes, the other rests and slides, as they do alone; to the compliance of Lemke's contacts."""

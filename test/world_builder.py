@@ -65,6 +65,40 @@ def make_world(bodies: dict[str, Body], material: ContactParameters | None = Non
     return build_world(None, WorldParameters.model_validate(description), material or thesis_material())  # type: ignore[arg-type]
 
 
+def random_drop(
+    rng: np.random.Generator, count: int, masses: tuple[float, float], kinds: tuple[str, ...] = (), spread: float = 0.2
+) -> dict[str, Body]:
+    """Bodies of random shapes of 3 to 20 cm, one above the other over a floor, which move and turn.
+
+    Args:
+        rng: what is drawn from.
+        count: number of bodies.
+        masses: of bodies, smallest and largest; their logarithm is uniform [kg].
+        kinds: of shapes that are drawn from: all of box, cylinder, capsule and sphere, if there are none.
+        spread: how far apart they are sideways, as a multiple of their size.
+    """
+    size = float(np.exp(rng.uniform(np.log(0.03), np.log(0.2))))
+    shapes: dict[str, tuple[dict[str, Any], float]] = {
+        "box": ({"type": "box", "size": [size, size, 0.6 * size]}, 0.77 * size),
+        "cylinder": ({"type": "cylinder", "radius": 0.5 * size, "length": 0.6 * size}, 0.6 * size),
+        "capsule": ({"type": "capsule", "radius": 0.4 * size, "length": 0.6 * size}, 0.7 * size),
+        "sphere": ({"type": "sphere", "radius": 0.5 * size}, 0.5 * size),
+    }
+    bodies, z = {"floor": plane()}, 0.0
+    for i in range(count):
+        shape, reach = shapes[str(rng.choice(kinds or tuple(shapes)))]
+        z += reach + float(rng.uniform(0.02, 0.3))
+        bodies[f"body{i}"] = _free(
+            [*(spread * size * rng.random(2)).tolist(), z],
+            [*rng.uniform(-1, 1, 3).tolist(), *rng.uniform(-5, 5, 3).tolist()],
+            mass=float(np.exp(rng.uniform(*np.log(masses)))),
+            rotation=rng.uniform(-3, 3, 3).tolist(),
+            shapes=[shape],
+        )
+        z += reach
+    return bodies
+
+
 class Simulation:
     """An environment at work.
 

@@ -698,6 +698,8 @@ def _apply_friction(packed, count, period):
         foreign_forces(law, count, a.rows.normal, a.rows.friction, period, bonds, r)
     else:
         friction_forces(law, count, a.rows.normal, a.rows.friction, period, bonds, r)
+    for i in range(count):  # of collisions
+        a.impulses.bond[i, 0], a.impulses.bond[i, 1] = p[i, 1], p[i, 2]
     counts[SLIDING] = _add_friction(count, a.rows.normal, a.tangent, r.force, bonds.sliding, r.normal_force, period, p)
     _loosen(count, bonds, r.slip, m.energy, period, a.impulses)
     damps = law.damping > 0.0 or law.model == COULOMB or law.model == FOREIGN
@@ -747,7 +749,7 @@ def _loosen(count, bonds, slip, energy, period, impulses):
     """Say which impulses are of bonds that stick, and what bonds lost besides; `energy` (C,): before the step [J].
 
     A bond that sticks was stretched by the slip, and lost what it had stored less what it held without that. One that
-    slides gives all that it does not store.
+    slides gives all that it does not store. `bond` of `impulses` has the tangential impulses of collisions.
     """
     strain, stiffness, sliding = bonds.strain, bonds.stiffness, bonds.sliding
     loosened, bond, p = impulses.loosened, impulses.bond, impulses.p
@@ -759,8 +761,7 @@ def _loosen(count, bonds, slip, energy, period, impulses):
             s += z * z
         lost = energy[i] - 0.5 * stiffness[i] * s
         loosened[i] = max(0.0, lost) if sticks else lost
-        if sticks:
-            bond[i, 0], bond[i, 1] = p[i, 1], p[i, 2]
+        bond[i, 0], bond[i, 1] = (p[i, 1] - bond[i, 0], p[i, 2] - bond[i, 1]) if sticks else (0.0, 0.0)
 
 
 @kernel

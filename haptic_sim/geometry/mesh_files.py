@@ -29,6 +29,7 @@ KINDS = {".stl": "STL", ".obj": "OBJ", ".ply": "PLY", ".off": "OFF", ".gltf": "g
 """Kinds of files by their endings."""
 MOST_TRIANGLES_READ = 2_000_000
 MOST_PARTS_READ = 10_000  # instances of meshes in a file, each of which takes a parser as long as hundreds of triangles
+MERGED = 1e-8  # [m] vertices that are as close are one, as trimesh merges them
 LARGEST_COORDINATE = 1000.0  # of an image; more is no coordinate, and loses digits
 _BEGINNINGS = {
     b"\x89PNG": "a PNG picture",
@@ -55,7 +56,7 @@ class MeshError(HapticsError, ValueError):
 
 
 def read_mesh(path: Path, scale: tuple[float, float, float] = (1.0, 1.0, 1.0)) -> trimesh.Trimesh:
-    """A triangle mesh, its equal vertices merged.
+    """A triangle mesh, its equal vertices merged, in an order that depends on the surface alone (`in_order`).
 
     Args:
         path: a file of one of KINDS.
@@ -67,7 +68,8 @@ def read_mesh(path: Path, scale: tuple[float, float, float] = (1.0, 1.0, 1.0)) -
     found, mesh = _parsed(path)
     check_count(len(mesh.faces))
     mirrored = np.prod(np.sign(scale)) < 0.0
-    return merged(mesh.vertices * (np.asarray(scale) * _unit(found)), mesh.faces[:, ::-1] if mirrored else mesh.faces)
+    triangles = mesh.faces[:, ::-1] if mirrored else mesh.faces
+    return in_order(merged(mesh.vertices * (np.asarray(scale) * _unit(found)), triangles))
 
 
 def read_coordinates(path: Path, scale: tuple[float, float, float] = (1.0, 1.0, 1.0)) -> tuple[np.ndarray, np.ndarray]:
@@ -170,6 +172,25 @@ def merged(vertices: np.ndarray, faces: np.ndarray) -> trimesh.Trimesh:
     mesh.merge_vertices(merge_tex=True, merge_norm=True)
     mesh.update_faces(mesh.nondegenerate_faces(height=0.0))
     return mesh
+
+
+def in_order(mesh: trimesh.Trimesh) -> trimesh.Trimesh:
+    """The same mesh, vertices in the order of x, y and z, triangles in that of their vertices, the least one first.
+
+    The vertices of an STL file are numbered as its triangles come, those of others as a program has written them.
+    Points of shells and convex pieces follow from the order.
+    """
+    import trimesh
+
+    # as coarse as vertices are merged: so that a decimal and a single-precision file mostly agree
+    x, y, z = np.round(mesh.vertices.T / MERGED)
+    order = np.lexsort((z, y, x))
+    number = np.empty(len(order), np.int64)
+    number[order] = np.arange(len(order))
+    faces = number[mesh.faces]
+    first = faces.argmin(axis=1)[:, None]
+    faces = np.take_along_axis(faces, (first + np.arange(3)) % 3, axis=1)
+    return trimesh.Trimesh(mesh.vertices[order], faces[np.lexsort(faces.T[::-1])], process=False)
 
 
 def check_count(triangles: int) -> None:
