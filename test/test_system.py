@@ -33,8 +33,8 @@ from visualization_msgs.msg import MarkerArray  # noqa: E402
 
 from haptic_bench import experiment  # noqa: E402
 from haptic_bench.experiment import system  # noqa: E402
-from haptic_bench.running.views import write_views  # noqa: E402
 from haptic_bench.running.runner import comings_and_goings  # noqa: E402
+from haptic_bench.running.views import write_views  # noqa: E402
 from haptic_ros import standard_topics  # noqa: E402
 from haptic_ros.middleware import fast_dds  # noqa: E402
 from haptic_sim.messages import DeviceState, WorldState, columns  # noqa: E402

@@ -488,7 +488,7 @@ def keep(
 
 
 def comings_and_goings(variables: Mapping[str, str] = os.environ) -> dict[str, str]:
-    """Variables with which the middleware outlives nodes that are killed (config/fastdds.xml); none with a user's profile.
+    """Variables with which the middleware outlives killed nodes (config/fastdds.xml); none with a profile of the user.
 
     With LOCALHOST, ROS 2 takes shared memory whatever a profile says. So where nodes find this machine alone, the
     profile says that.
