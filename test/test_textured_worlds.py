@@ -65,7 +65,7 @@ def check_conserves(scene: dict[str, Any]) -> np.ndarray:
         errors.append(float(np.abs(totals - totals[0]).max()))
     assert errors[0] < 0.02 * KINETIC
     assert errors[1] < 0.4 * errors[0]
-    assert np.abs(forces[:, 0]).max() > 0.04
+    assert np.abs(forces[:, 0]).max() > 0.05
     return forces
 
 
@@ -90,7 +90,7 @@ def test_a_texture_on_a_signed_distance_field_gives_no_energy(mesh: str, texture
     for rate in (2000.0, 8000.0):
         _, totals, forces = run(scene, rate)
         errors.append(float(np.abs(totals - totals[0]).max()))
-        assert np.abs(forces[:, 0]).max() > 0.05
+        assert np.abs(forces[:, 0]).max() > 0.04  # 0.023 without a texture
     assert errors[0] < 0.02 * KINETIC and errors[1] < 0.5 * errors[0]
 
 
