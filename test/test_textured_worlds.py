@@ -91,7 +91,8 @@ def test_a_texture_on_a_signed_distance_field_gives_no_energy(mesh: str, texture
         _, totals, forces = run(scene, rate)
         errors.append(float(np.abs(totals - totals[0]).max()))
         assert np.abs(forces[:, 0]).max() > 0.04  # 0.023 without a texture
-    assert errors[0] < 0.02 * KINETIC and errors[1] < 0.5 * errors[0]
+    # and what the spring of a row leaves out, whatever the step (docs/shapes.md, Limits)
+    assert errors[0] < 0.02 * KINETIC and errors[1] < 0.5 * errors[0] + 5e-4 * KINETIC
 
 
 def test_a_texture_that_is_too_steep_for_a_signed_distance_field_is_refused(mesh: str) -> None:
