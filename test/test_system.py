@@ -157,6 +157,11 @@ def one_message(node: Any, kind: type, topic: str, qos: QoSProfile) -> Any:
         ({"ROS_AUTOMATIC_DISCOVERY_RANGE": "LOCALHOST"}, "fastdds_loopback.xml", "SUBNET"),
         ({"ROS_AUTOMATIC_DISCOVERY_RANGE": "LOCALHOST", "ROS_STATIC_PEERS": "10.0.0.2"}, "fastdds.xml", None),
         ({"ROS_AUTOMATIC_DISCOVERY_RANGE": "SUBNET"}, "fastdds.xml", None),
+        (
+            {"ROS_AUTOMATIC_DISCOVERY_RANGE": "LOCALHOST", "RMW_IMPLEMENTATION": "rmw_cyclonedds_cpp"},
+            "fastdds.xml",
+            None,
+        ),
         ({}, "fastdds.xml", None),
         ({"FASTRTPS_DEFAULT_PROFILES_FILE": "own.xml"}, None, None),
     ],

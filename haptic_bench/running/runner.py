@@ -496,7 +496,9 @@ def comings_and_goings(variables: Mapping[str, str] = os.environ) -> dict[str, s
     name, reach = "FASTRTPS_DEFAULT_PROFILES_FILE", "ROS_AUTOMATIC_DISCOVERY_RANGE"
     if name in variables:
         return {}
-    if variables.get(reach) == "LOCALHOST" and not variables.get("ROS_STATIC_PEERS"):
+    # another middleware reads no profile, and would go farther
+    reads_it = (variables.get("RMW_IMPLEMENTATION") or "rmw_fastrtps").startswith("rmw_fastrtps")
+    if reads_it and variables.get(reach) == "LOCALHOST" and not variables.get("ROS_STATIC_PEERS"):
         return {name: str(config_folder() / "fastdds_loopback.xml"), reach: "SUBNET"}
     return {name: str(config_folder() / "fastdds.xml")}
 
