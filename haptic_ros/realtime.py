@@ -21,6 +21,8 @@ from haptic_ros.middleware.process import sharpen_timers
 
 PRIORITY = 50  # of SCHED_FIFO, in the middle: above ordinary threads, below the kernel's
 """Of the servo thread that is farthest from the device; each rank nearer to it is two above, delivery one above."""
+LOOK_EVERY = 8  # ticks
+LEAVES, RETURNS = 0.4, 0.3  # of a core: driver, controller and recorder take half of theirs at 1 kHz
 
 
 def prioritise(rank: int = 0, loop: int = 0) -> tuple[str, str]:
@@ -54,6 +56,48 @@ def prioritise(rank: int = 0, loop: int = 0) -> tuple[str, str]:
     if sharpen_timers():
         return "SCHED_OTHER, timer slack 1 ns", reason
     return "SCHED_OTHER", reason
+
+
+class CoreShare:
+    """Gives a servo thread a core of its own while it takes much of one, and else the core that its loop shares.
+
+    A world with many contacts and the other nodes of its loop can take more than a core together; then each tick would
+    be later than the one before. What a world takes shows only while it runs, so it begins with a core of its own.
+    To be made by the thread before `prioritise`, which leaves it no choice of cores.
+
+    Args:
+        loop: the servo loop of the thread.
+        loops: how many there are, each of which has a core.
+    """
+
+    def __init__(self, loop: int, loops: int):
+        self._shared, self._own = servo_core(loop), servo_core(loops)
+        self._threads: list[int] = []
+
+    def begin(self) -> None:
+        """Move to the own core, where there is one; called after `prioritise`."""
+        self._threads = [0, *_delivery_threads()]
+        self._taken, self._time = time.thread_time_ns(), time.monotonic_ns()
+        self._alone = self._own is not None
+        if self._alone:
+            self._move(self._own)
+
+    def look(self, tick: int) -> None:
+        """Choose the core; called after each tick."""
+        if self._own is None or tick % LOOK_EVERY:
+            return
+        taken, now = time.thread_time_ns(), time.monotonic_ns()
+        share = (taken - self._taken) / (now - self._time)
+        self._taken, self._time = taken, now
+        alone = share > (RETURNS if self._alone else LEAVES)
+        if alone != self._alone:
+            self._alone = alone
+            self._move(self._own if alone else self._shared)
+
+    def _move(self, core: int | None) -> None:
+        for thread in self._threads:
+            with contextlib.suppress(OSError):  # it has ended, or the core was taken from this process
+                _move(thread, {core} if core is not None else ())
 
 
 def _prioritise_rest(priority: int) -> None:
@@ -107,8 +151,8 @@ def _delivery_threads() -> list[int]:
 
 def servo_core(loop: int) -> int | None:
     """The core that the servo threads of a loop share; None where there is no choice."""
-    cores = sorted(os.sched_getaffinity(0))
-    return cores[-1 - loop] if len(cores) > 1 else None
+    cores = sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else []
+    return cores[-1 - loop] if len(cores) > max(loop, 1) else None
 
 
 def _move(thread: int, cores: Collection[int]) -> None:

@@ -30,9 +30,9 @@ from haptic_bench.recording.trial_bag import read_messages  # noqa: E402
 from haptic_bench.replay.resimulation import resimulate  # noqa: E402
 from haptic_ros import realtime  # noqa: E402
 from haptic_ros.graph import EVENTS, ROLES, graph_of  # noqa: E402
-from haptic_ros.servo import ServoNode  # noqa: E402
 from haptic_sim.messages import TOPICS, DeviceState, columns  # noqa: E402
 from haptic_sim.nodes.environment import EnvironmentNode  # noqa: E402
+from haptic_sim.nodes.tool import ToolNode  # noqa: E402
 
 SECOND = 1_000_000_000  # [ns]
 
@@ -125,6 +125,50 @@ def test_a_world_behind_a_relay_has_a_core_of_its_own(
     assert not any(together.loop_of(together.role(name)) for name in together.nodes)
 
 
+@pytest.mark.parametrize(
+    ("cores", "loop", "loops", "own", "shared"),
+    [
+        ({0, 2, 5}, 0, 1, 2, 5),
+        ({0, 2, 5}, 1, 2, 0, 2),
+        ({0, 2}, 0, 1, 0, 2),
+        ({0, 2}, 1, 2, None, 0),
+        ({2}, 0, 1, None, None),
+    ],
+)
+def test_a_world_has_a_core_of_its_own_while_it_takes_much_of_one(
+    monkeypatch: pytest.MonkeyPatch, cores: set[int], loop: int, loops: int, own: int | None, shared: int | None
+) -> None:
+    moved: list[tuple[int, set[int]]] = []
+    now, taken = [0], [0]
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: cores)
+    monkeypatch.setattr(os, "sched_setaffinity", lambda thread, core: moved.append((thread, core)))
+    monkeypatch.setattr(realtime, "_delivery_threads", lambda: [77])
+    monkeypatch.setattr(realtime.time, "monotonic_ns", lambda: now[0])
+    monkeypatch.setattr(realtime.time, "thread_time_ns", lambda: taken[0])
+    share = realtime.CoreShare(loop, loops)
+    share.begin()
+
+    def core_after(part: float, ticks: int = 100) -> set[int] | None:
+        """Where the thread is after it has taken this part of a core for some ticks; None: it was not moved."""
+        moved.clear()
+        for tick in range(ticks):
+            now[0] += 1_000_000
+            taken[0] += round(1_000_000 * part)
+            share.look(tick)
+        assert [thread for thread, _ in moved] in ([], [0, 77])
+        return moved[0][1] if moved else None
+
+    if own is None:
+        assert not moved and core_after(0.9) is None
+        return
+    assert moved == [(0, {own}), (77, {own})]
+    assert core_after(0.9) is None
+    assert core_after(0.1) == {shared}
+    assert core_after(0.35) is None  # neither much nor little: it stays
+    assert core_after(0.5) == {own}
+    assert core_after(0.35) is None
+
+
 def test_nodes_of_a_lockstep_trial_share_a_core_and_trials_are_spread(monkeypatch: pytest.MonkeyPatch) -> None:
     moved: list[tuple[int, set[int]]] = []
     cores = {1, 2, 5}
@@ -142,7 +186,7 @@ def test_nodes_of_a_lockstep_trial_share_a_core_and_trials_are_spread(monkeypatc
 
 def test_surveys_are_made_beside_the_servo_threads(monkeypatch: pytest.MonkeyPatch) -> None:
     raised: list[bool] = []
-    monkeypatch.setattr(ServoNode, "raise_priority", lambda node: raised.append(node.asynchronous))
+    monkeypatch.setattr(ToolNode, "raise_priority", lambda node: raised.append(node.asynchronous))
     node = EnvironmentNode.__new__(EnvironmentNode)
     for node.asynchronous in (True, False):
         node.raise_priority()

@@ -9,6 +9,7 @@ from typing import ClassVar
 
 from pydantic import model_validator
 
+from haptic_ros.realtime import CoreShare
 from haptic_ros.servo import ServoNode
 from haptic_ros.standard_topics import WorldTopics
 from haptic_ros.trial import ServoError, TrialParameters
@@ -88,6 +89,7 @@ class ToolNode(ServoNode):
     config: ToolTrialParameters
     core: ToolSide
     start: Start | None = None
+    _core_share: CoreShare | None = None
 
     def open_tool(self, make: Callable[[], ToolSide]) -> None:
         """Make the core that answers, after another was warmed up."""
@@ -105,6 +107,15 @@ class ToolNode(ServoNode):
     def standard_topics(self, rate: float, reliable: bool) -> WorldTopics | None:
         """The topics of standard messages that this node has; None: none."""
         return world_topics(self, self.start, rate) if "world_state" in self.transport.published() else None
+
+    def raise_priority(self) -> None:
+        """In realtime, give this thread priority, and a core of its own while it takes much of one."""
+        graph = self.config.graph
+        share = CoreShare(graph.loop_of(self.role), 1 + graph.relayed)
+        super().raise_priority()
+        if self.scheduler.startswith("SCHED_FIFO"):
+            self._core_share = share
+            share.begin()
 
     def has(self, topic: str) -> bool:
         """Whether this node publishes the world's state."""
@@ -184,3 +195,5 @@ class ToolNode(ServoNode):
             self.send_states()
         if self.transport.composition is None:  # which does so when the driver has the answer
             self.look_ahead()
+            if self._core_share is not None:
+                self._core_share.look(last)
