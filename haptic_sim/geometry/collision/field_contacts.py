@@ -458,9 +458,12 @@ def _visit(scene, side, base, leaf, at, reach, begin, end, found):
         due = moved + s
         # nothing is between two places whose distances add up to more than the path from one to the other
         clear = s >= far
-        if not clear and s >= 0.0 and m.point_tick[j] == tick - 1:
-            first, g0 = last[j, 0], (last[j, 1], last[j, 2], last[j, 3])
-            clear = (first >= 0.0 and first + s > far) or _stays(far, spacing, g0, g)
+        if not clear and s >= 0.0:
+            if m.point_tick[j] == tick - 1:
+                first, g0 = last[j, 0], (last[j, 1], last[j, 2], last[j, 3])
+                clear = (first >= 0.0 and first + s > far) or _stays(far, spacing, g0, g)
+            else:  # in the tick before, it was at least point_due - (moved - far) away
+                clear = m.point_due[j] + s > moved
         k = m.next_held[0]
         while k < held.used[side] and held.number[side, k] < i:
             k += 1
