@@ -77,7 +77,7 @@ class CoreShare:
     def begin(self) -> None:
         """Move to the own core, where there is one; called after `prioritise`."""
         self._threads = [0, *_delivery_threads()]
-        self._taken, self._time = time.thread_time_ns(), time.monotonic_ns()
+        self._taken = self._time = -1  # it has waited until its first tick
         self._alone = self._own is not None
         if self._alone:
             self._move(self._own)
@@ -86,10 +86,9 @@ class CoreShare:
         """Choose the core; called after each tick."""
         if self._own is None or tick % LOOK_EVERY:
             return
-        taken, now = time.thread_time_ns(), time.monotonic_ns()
-        share = (taken - self._taken) / (now - self._time)
-        self._taken, self._time = taken, now
-        alone = share > (RETURNS if self._alone else LEAVES)
+        before, since = self._taken, self._time
+        self._taken, self._time = taken, now = time.thread_time_ns(), time.monotonic_ns()
+        alone = since < 0 or taken - before > (RETURNS if self._alone else LEAVES) * (now - since)
         if alone != self._alone:
             self._alone = alone
             self._move(self._own if alone else self._shared)

@@ -162,6 +162,7 @@ def test_a_world_has_a_core_of_its_own_while_it_takes_much_of_one(
         assert not moved and core_after(0.9) is None
         return
     assert moved == [(0, {own}), (77, {own})]
+    now[0] += 10_000_000_000  # it waits for the first tick
     assert core_after(0.9) is None
     assert core_after(0.1) == {shared}
     assert core_after(0.35) is None  # neither much nor little: it stays
