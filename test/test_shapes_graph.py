@@ -12,8 +12,8 @@ from conftest import Haptics, answer
 pytest.importorskip("rclpy", reason="needs ROS 2")
 pytest.importorskip("haptics.msg", reason="needs the built messages")
 
-from graph_checks import check_lockstep_is_offline  # noqa: E402
-from test_graph import settings  # noqa: E402
+from graph_checks import check_lockstep_is_offline
+from test_graph import settings
 
 EXPERIMENTS = ("nut_and_bolt", "gears", "mug_on_hook", "bone_saddle")
 
