@@ -107,22 +107,13 @@ def test_coarse_pieces_name_what_is_finer(monkeypatch: pytest.MonkeyPatch) -> No
     assert re.search(r"this is \S+ % of its diagonal: as: field is finer, and so are pieces with", taken.summary)
 
 
-def test_a_mesh_whose_pieces_are_coarse_has_a_field(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(meshes, "COARSE", -1.0)
-    taken = take(turned(l_shape()))
+@pytest.mark.parametrize("error", [None, 0.02])
+def test_a_mesh_that_is_not_convex_has_a_field(error: float | None) -> None:
+    taken = take(turned(l_shape()), error=error)
     assert taken.chosen == "field" and taken.field is not None
-    assert re.search(
-        r"it was inside out, and is turned; \d+ convex pieces?, as: pieces, would have an error of", taken.summary
-    )
+    assert re.match(r"signed distance field of \d+ points, .* it was inside out, and is turned$", taken.summary)
     assert taken.mass[0] == pytest.approx(3.0)
-    assert take(l_shape(), error=0.1).chosen == "pieces"  # an error that is asked for, and met
-
-    def refuse(*_: object, **__: object) -> None:
-        raise FieldError("needs too much")
-
-    monkeypatch.setattr(meshes, "build_field", refuse)
-    monkeypatch.setattr(meshes, "kept", lambda _, __, build: (build(), False))
-    assert take(l_shape()).chosen == "pieces"
+    assert taken.error is not None and taken.error < (0.02 if error else 0.01)
 
 
 def test_a_slot_without_width() -> None:
@@ -208,13 +199,13 @@ def test_the_error_of_a_hull_is_the_height_of_its_side_over_the_notch() -> None:
 
 def test_a_mesh_with_dents_is_taken_apart(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("HAPTICS_CACHE_DIR", str(tmp_path))
-    taken = take(l_shape())
+    taken = take(l_shape(), "pieces")
     assert taken.chosen == "pieces" and len(taken.corners) == 2 and not taken.kept
     assert taken.error is not None and taken.error < 0.02
     assert taken.mass[0] == pytest.approx(3.0)  # of the mesh, not of its hull
     np.testing.assert_allclose(taken.mass[1], [5 / 6, 5 / 6, 0.5])
     assert re.fullmatch(r"2 convex pieces, largest error \S+ m, \S+ s, kept for later", taken.summary)
-    again = take(l_shape())
+    again = take(l_shape(), "pieces")
     assert again.kept and again.summary.endswith("kept from before")
     for one, other in zip(taken.corners, again.corners, strict=True):
         np.testing.assert_array_equal(one, other)
@@ -236,7 +227,7 @@ def test_without_coacd_it_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(decomposition.metadata, "version", missing)
     with pytest.raises(MeshError, match=r"is not convex, and CoACD, .*; run pip install coacd$"):
-        take(l_shape())
+        take(l_shape(), "pieces")
 
 
 def test_a_failure_of_coacd_is_said(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -19,7 +19,7 @@ import numpy as np
 from haptic_sim.geometry import decomposition, soundness
 from haptic_sim.geometry.fields.distances import FieldError
 from haptic_sim.geometry.fields.field import FORMAT as FIELD_FORMAT
-from haptic_sim.geometry.fields.field import SolidField, arrays_of, build_field, field_of, triangle_mesh
+from haptic_sim.geometry.fields.field import PARTS, SolidField, arrays_of, build_field, field_of, triangle_mesh
 from haptic_sim.geometry.fields.triangles import close_holes
 from haptic_sim.geometry.mesh_files import MeshError, check_count
 from haptic_sim.geometry.sampling import on_sphere
@@ -35,7 +35,7 @@ FLAT = 1e-9  # of the cube of the diagonal: less volume is none
 
 MOST_CORNERS = 500  # of a convex shape: contacts look at all of them in each step
 MOST_NEIGHBOURS = 200  # of a corner; coal counts to 255
-COARSE = 0.01  # of the diagonal: convex pieces with more error than this are replaced by a field, or that is named
+COARSE = 0.01  # of the diagonal: of convex pieces with more error than this it is said that a field is finer
 LARGE = 10.0  # [m]; of a mesh that is larger it is asked whether it is in millimetres
 
 As = Literal["automatic", "hull", "pieces", "field"]
@@ -123,7 +123,7 @@ def take(
             no error is given and the pieces have more than COARSE; hull: its convex hull, whatever it is like; pieces:
             as automatic, but never a field; connected: as automatic, but never a decomposition nor a field; field: a
             signed distance field, whatever it is like.
-        error: that is wanted [m]; None: whatever the hull has, that of the coarsest pieces, or 1/1000 of the diagonal
+        error: that is wanted [m]; None: whatever the hull has, that of the coarsest pieces, or 1/300 of the diagonal
             for a field.
         points: of a field: all over the surface, or sharp: only where those of another solid do not find all contacts
             (`fields.field.standing_out`).
@@ -147,9 +147,9 @@ def take(
     except NotConvexError:
         if how == "connected":
             raise
+        if how == "automatic":
+            return _with_field(mesh, error, points)
         found = _decomposed(sound, error)
-        if how == "automatic" and error is None:
-            found = _finer(sound, found)
         return replace(found, notes=(*notes, *found.notes))
     return Taken(
         "itself" if len(pieces) == 1 else "connected pieces",
@@ -158,21 +158,6 @@ def take(
         *_arrays(sound),
         notes=notes,
     )
-
-
-def _finer(mesh: trimesh.Trimesh, pieces: Taken) -> Taken:
-    """The field of a closed mesh whose pieces are coarse; else these, and where the field would be too large."""
-    assert pieces.error is not None
-    if not pieces.error > COARSE * _diagonal(pieces.vertices):
-        return pieces
-    try:
-        field = _with_field(mesh, None, "all")
-    except FieldError:
-        return pieces
-    count = len(pieces.corners)
-    why = f"{count} convex piece{'s' * (count > 1)}, as: pieces, would have an error of {pieces.error:.2g} m"
-    crossing = pieces.notes[1:]  # after that about the error: where triangles intersect, the mass is that of the pieces
-    return replace(field, notes=(why, *crossing), mass=pieces.mass if crossing else field.mass)
 
 
 class NotConvexError(MeshError):
@@ -265,13 +250,14 @@ def _with_field(mesh: trimesh.Trimesh, error: float | None, points: Points) -> T
         mesh, turned = _turned(mesh)
         mass = mesh_mass(mesh)
     vertices, faces = _arrays(mesh)
+    accuracy = _diagonal(vertices) / PARTS if error is None else error
 
     def build() -> Mapping[str, np.ndarray]:
         start = time.perf_counter()
-        found = arrays_of(build_field(vertices, faces, error, everywhere=points == "all"))
+        found = arrays_of(build_field(vertices, faces, accuracy, everywhere=points == "all"))
         return {**found, "seconds": np.array(time.perf_counter() - start)}
 
-    found, was_kept = kept("fields", digest_of(vertices, faces, error, points, FIELD_FORMAT), build)
+    found, was_kept = kept("fields", digest_of(vertices, faces, accuracy, points, FIELD_FORMAT), build)
     field = field_of(found)
     notes = (*turned, *_questions(float(np.ptp(vertices, axis=0).max())))
     return Taken("field", (), mass, vertices, faces, field.error, float(found["seconds"]), was_kept, notes, field)

@@ -127,7 +127,7 @@ class _Surface(Textured):
         unit="m",
         description="Largest error that is wanted: distance of the surface of the hull or the convex pieces of a mesh "
         "from its own, or accuracy of its signed distance field; left out: that of the hull, of the coarsest pieces, "
-        "or 1/1000 of the diagonal",
+        "or 1/300 of the diagonal",
         gt=0.0,
     )
 
@@ -165,10 +165,10 @@ _AS: dict[str, Any] = {
         As,
         quantity(
             "automatic",
-            description="What the mesh collides as. automatic: a field where it has more than 50,000 triangles, else "
-            "itself where it is convex, its connected pieces where these are, else pieces, or without `error` a field "
-            "where these are off by more than 1 % of the diagonal; pieces: a decomposition into convex pieces; hull: "
-            "its convex hull; field: a signed distance field, which any shape can have",
+            description="What the mesh collides as. automatic: itself where it is convex, its connected pieces where "
+            "these are, else a field, as also where it has more than 50,000 triangles; pieces: a decomposition into "
+            "convex pieces where it is not convex; hull: its convex hull; field: a signed distance field, which any "
+            "shape can have",
         ),
     )
 }

@@ -29,7 +29,8 @@ CELLS = 64
 FORMAT = 2  # of fields that are kept: counts up with whatever changes a field of the same mesh
 MEMORY = 400_000_000  # [bytes]
 MOST_POINTS = 500_000
-PARTS = 1000  # of the diagonal: the accuracy where none is given
+PARTS = 300  # of the diagonal: the accuracy where none is given, with which flat faces on each other keep 1 kHz
+FINEST = 1000  # of it: of fields of boxes, cylinders and convex meshes, however fine that of the mesh beside them
 
 
 @record
@@ -255,7 +256,7 @@ def field_of_shape(geometry: coal.CollisionGeometry, accuracy: float) -> SolidFi
         return round_field(geometry.radius, geometry.halfLength, accuracy)
     vertices, triangles = triangles_of(geometry, accuracy)
     diagonal = float(np.linalg.norm(np.ptp(vertices, axis=0)))
-    return build_field(vertices, triangles, min(max(accuracy, diagonal / PARTS), 0.05 * diagonal))
+    return build_field(vertices, triangles, min(max(accuracy, diagonal / FINEST), 0.05 * diagonal))
 
 
 @record
