@@ -15,7 +15,7 @@ import coal
 import numpy as np
 import pinocchio as pin
 
-from haptic_sim.geometry.mesh_files import MeshError, check_file
+from haptic_sim.geometry.mesh_files import MeshError, check_file, is_text_stl
 from haptic_sim.geometry.shapes import impossible
 from haptic_sim.inputs import DATA, InputError, numbers, shown
 from haptic_sim.scenes import ModelSource
@@ -207,7 +207,13 @@ def _mesh_problems(root: ElementTree.Element, path: Path) -> Iterator[str]:
                 (place / name).stat()
             except (OSError, ValueError):
                 continue
-            yield from _unusable(place / name, name)
+            wrong = list(_unusable(place / name, name))
+            yield from wrong
+            if not wrong and name.lower().endswith(".stl") and is_text_stl((place / name).read_bytes()):
+                yield (
+                    f"{at(mesh)}mesh {shown(name)}: is text STL, which MuJoCo does not read: export it as binary STL, "
+                    "or as OBJ"
+                )
             break
 
 
