@@ -945,7 +945,8 @@ def test_meshes_of_model_files_are_checked(tmp_path: Path) -> None:
     wedge = (HERE / "wedge.obj").read_text()
     (tmp_path / "mesh.obj").write_text(wedge.replace("f 3 4 6\n", ""))
     assert problem(tmp_path, bodies={"ball": BALL}, files=files) == (
-        start + "has a hole of 0.0012 m^2: must be at most 0.00012 m^2, as a circle of a tenth of its diagonal is, to be "
+        start
+        + "has a hole of 0.0012 m^2: must be at most 0.00012 m^2, as a circle of a tenth of its diagonal is, to be "
         "closed; close it, or set meshes: hull to take its convex hull"
     )
     # a corner pushed in along its diagonal is not a corner of the hull any more
