@@ -97,6 +97,10 @@ def read_document(source: ModelSource) -> Element:
         raise ModelFileError(f": must be a {SUFFIXES} file")
     root = read_xml(path)
     packages = Packages(path, source.packages)
+    if gone := [folder for folder in source.packages if not folder.is_dir()]:
+        raise ModelFileError(
+            *(f": packages: {folder}: must be a folder that has packages in it, or is one" for folder in gone)
+        )
     if is_xacro(path, root):
         root = expand(path, root, source.args, packages)
     elif source.args:

@@ -31,10 +31,11 @@ from haptic_sim.worlds.file_joints import check_leaders, listed
 from haptic_sim.worlds.file_trees import FileShape, FileTree, Meshes, ModelFileError, attach
 from haptic_sim.worlds.packages import Packages
 from haptic_sim.worlds.parameters import WORLD
-from haptic_sim.worlds.sdf_frames import Scope, flag, number_in, pose_of, read_scopes, values
+from haptic_sim.worlds.sdf_frames import Scope, flag, number_in, pose_of, read_scopes, values, version_of
 from haptic_sim.worlds.sdf_shapes import Shapes, material
 from haptic_sim.worlds.xml_files import at
 
+FIRST_VERSION, LAST_VERSION = (1, 4), (1, 12)  # of SDF, that are read
 KINDS = ("revolute", "continuous", "prismatic", "fixed", "ball", "universal", "revolute2", "screw", "gearbox")
 _READ = {
     "world": {"model", "include", "frame", "joint", "gravity", "name", "light", "scene", "gui"},
@@ -120,7 +121,15 @@ def load_sdf(source: ModelSource, root: Element, meshes: Meshes | None) -> tuple
     constraints |= {joint.name: _gearbox(file, joint) for joint in file.joints if joint.kind == "gearbox"}
     constraints |= _mimics(file)
     attach(trees, constraints)
-    return trees, [*_notes(file, closing), *_gravity_notes(gravity)]
+    return trees, [*_version_notes(root), *_notes(file, closing), *_gravity_notes(gravity)]
+
+
+def _version_notes(root: Element) -> Iterator[str]:
+    given = root.get("version")
+    nearest = max(FIRST_VERSION, min(version_of(root), LAST_VERSION))
+    if given is None or version_of(root) != nearest:
+        found = "which it does not give" if given is None else shown(given.strip())
+        yield f"differences of its version of SDF, {found}, from {nearest[0]}.{nearest[1]}"
 
 
 def _notes(file: _File, closing: list[_Joint]) -> Iterator[str]:
