@@ -150,7 +150,7 @@ def test_a_mesh_in_the_working_folder_is_no_experiment_either(tmp_path: Path, mo
     """Named without a folder, it was taken for the name of an experiment."""
     monkeypatch.chdir(tmp_path)
     (tmp_path / "flat.STL").write_text("")
-    with pytest.raises(catalogue.NotThere, match=r"experiment flat\.STL: is a mesh, the shape of a body; write it into"):
+    with pytest.raises(catalogue.NotThere, match=r"experiment flat\.STL: is a mesh, the shape of a body"):
         catalogue.find("flat.STL")
     with pytest.raises(catalogue.NotThere, match=r"experiment gone\.stl: cannot be read"):
         catalogue.find("gone.stl")
