@@ -210,6 +210,12 @@ def test_normals_of_a_text_file_may_be_nan(tmp_path: Path) -> None:
     assert read_mesh(tmp_path / "m.stl").is_watertight
 
 
+def test_blank_lines_before_what_is_not_finite_take_no_time_to_speak_of(tmp_path: Path) -> None:
+    """A pattern that looked over them from each would take hours."""
+    (tmp_path / "m.obj").write_text(1_000_000 * "\n" + "v nan 0 0\n")
+    assert "has 1 vertex that is not finite, the first in line 1000001:" in said(tmp_path / "m.obj")
+
+
 def test_a_folder_is_no_mesh(tmp_path: Path) -> None:
     assert (
         said(tmp_path)

@@ -318,7 +318,9 @@ def _check_lines(content: bytes, key: bytes) -> None:
     """Refuse a text of which a line that begins with the key has a number that is not finite."""
     text = content.lower()
     if b"nan" in text or b"inf" in text:  # which is seldom, and quick to find
-        bad = [found.start(1) for found in re.finditer(rb"^\s*(%s)\s[^\n]*\b(?:nan|inf)" % key, text, re.MULTILINE)]
+        bad = [
+            found.start(1) for found in re.finditer(rb"^[ \t]*(%s)[ \t][^\n]*\b(?:nan|inf)" % key, text, re.MULTILINE)
+        ]
         if bad:
             above = content.count(b"\n", 0, bad[0])
             raise _not_finite(len(bad), f"line {above + 1}")

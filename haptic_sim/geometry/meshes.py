@@ -112,10 +112,10 @@ def remedy(error: Exception, key: str = "as") -> str:
         return f"; take it out, or set {key}: hull or {key}: field"
     if re.search("face inwards", str(error)):
         return f"; turn them outwards, or set {key}: hull to take its convex hull"
+    if re.search("one side only|not convex|must have at most .* triangles|cannot be met", str(error)):
+        return f"; set {key}: hull to take its convex hull"
     if re.search("not closed|shell", str(error)):
         return f"; set {key}: field, which needs no closed surface, or {key}: hull to take its convex hull"
-    if re.search("not convex|must have at most .* triangles|cannot be met", str(error)):
-        return f"; set {key}: hull to take its convex hull"
     return ""
 
 
