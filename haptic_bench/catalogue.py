@@ -57,7 +57,7 @@ def headline(path: Path) -> tuple[str, str]:
 
 
 def find(name: str) -> Path:
-    """The file of an experiment, by name or as a path: what has a separator or the suffix of YAML is one.
+    """The file of an experiment, by name or as a path: what has a separator, or the suffix of YAML or a mesh, is one.
 
     Raises:
         NotThere: there is none.
@@ -65,7 +65,7 @@ def find(name: str) -> Path:
     known = catalogue()
     if name in known:
         return known[name]
-    if os.sep in name or name.endswith((".yaml", ".yml")):
+    if os.sep in name or name.endswith((".yaml", ".yml")) or name.lower().endswith(MESHES):
         return _file(name)
     raise NotThere(f"experiment {shortened(name)}: unknown{did_you_mean(name, known)}")
 

@@ -354,4 +354,6 @@ def did_you_mean(name: str, known: Iterable[str], most: int | None = None) -> st
     """Hint for an unknown name: the most similar known name, and the known names, or as many as `most` of them."""
     known = list(known)
     near = similar(name, known)
-    return (f"; did you mean {near}?" if near else "") + f" (known: {listed(known, most)})"
+    return (f"; did you mean {near}?" if near else "") + (
+        f" (known: {listed(known, most)})" if known else " (none is known)"
+    )

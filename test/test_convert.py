@@ -183,3 +183,19 @@ def test_a_file_is_viewed_without_a_device_and_its_bodies_are_dragged(
     ):
         assert command_line.main(["view", *arguments]) == 2
         assert said in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("effort", "said"), [("", False), ("<effort>30</effort>", True), ("<effort>inf</effort>", False)]
+)
+def test_limits_of_forces_are_reported_where_a_file_has_them(tmp_path: Path, effort: str, said: bool) -> None:
+    """Of a joint without one, Pinocchio has the largest number, which is finite."""
+    inertial = "<inertial><mass>1</mass></inertial>"
+    path = tmp_path / "x.sdf"
+    path.write_text(
+        f'<sdf version="1.9"><model name="m"><link name="a">{inertial}</link><joint name="j" type="revolute">'
+        "<parent>world</parent><child>a</child><axis><xyz>0 0 1</xyz><limit><lower>-1</lower><upper>1</upper>"
+        f"{effort}</limit></axis></joint></model></sdf>"
+    )
+    found = convert_file(str(path), tmp_path / "x.yaml")
+    assert ("limits of the forces of drives" in found.notes) is said

@@ -502,3 +502,42 @@ def test_remedies_of_a_scene_of_mujoco_without_a_device_do_not_go_in_a_circle(tm
     felt = ("device.type=inertial", "controller.type=virtual_coupling")
     assert problem(str(file), *felt).endswith("set environment.engine=mujoco")
     experiment.load(str(file), [*felt, "environment.engine=mujoco"])
+
+
+@pytest.mark.parametrize(
+    ("scene", "said"),
+    [
+        (
+            {"texture": {"type": "grating", "wavelength": 2e-3, "amplitude": 0.01, "direction": [1, 0, 0]}},
+            "scene.bodies.b: texture.amplitude = 0.01 m: must be at most 0.00181 m",
+        ),
+        (
+            {"fields": {"g": {"type": "forbidden", "shape": {"type": "sphere", "radius": 0.02}, "stiffness": 9e5}}},
+            "scene.fields.g: its stiffness of 9e+05 N/m on m is too large for the rate of 1000 Hz: together at most",
+        ),
+    ],
+)
+@pytest.mark.parametrize("asynchronous", [False, True])
+def test_what_a_start_would_refuse_is_refused_when_an_experiment_is_read(
+    tmp_path: Path, scene: dict[str, Any], said: str, asynchronous: bool
+) -> None:
+    """A texture too steep and a field too stiff for the rate: `validate` called both valid."""
+    box = {"type": "box", "size": [0.1, 0.1, 0.02], **{k: v for k, v in scene.items() if k == "texture"}}
+    bodies = {
+        "m": {"joint": "free", "mass": 0.1, "position": [0, 0, 1], "shapes": [{"type": "sphere", "radius": 0.01}]},
+        "b": {"joint": "fixed", "shapes": [box]},
+    }
+    document = {
+        "name": "x",
+        "duration": 0.05,
+        "rate": 1000,
+        "device": {"type": "inertial", "mass": 0.5, "inertia": 1e-3},
+        "controller": {"type": "virtual_coupling"},
+        "operator": {"type": "constant", "wrench": [0, 0, -1, 0, 0, 0]},
+        "scene": {"type": "world", "tool": "m", "bodies": bodies, "fields": scene.get("fields", {})},
+        **({"local_model": {"type": "full"}, "environment": {"rate": 500}} if asynchronous else {}),
+    }
+    (tmp_path / "x.yaml").write_text(yaml.safe_dump(document))
+    with pytest.raises(ParameterError) as caught:
+        load(str(tmp_path / "x.yaml"))
+    assert said in str(caught.value)

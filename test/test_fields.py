@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 
 import numpy as np
 import pytest
+import trimesh
 from conftest import ROOT
 from field_scenes import pipe, torus, torus_distance
 
@@ -196,7 +198,7 @@ def test_shell_of_a_capsule():
 @pytest.mark.parametrize(
     ("error", "memory", "message"),
     [
-        (1e-4, 10_000_000, "needs .* MB: must be at most 10 MB; allow a larger error"),
+        (1e-4, 10_000_000, "needs .* MB: must be at most 10 MB; allow an error of"),
         (2e-6, 400_000_000, "needs .* points: must be at most 500000; allow an error of"),
         (0.1, 400_000_000, "error = 0.1 m: must be > 0 and at most"),
     ],
@@ -227,3 +229,28 @@ def test_winding_numbers_are_imported_only_where_a_field_is_built():
         "import sys, haptic_sim.tool.environment, haptic_sim.geometry.fields.field; sys.exit('igl' in sys.modules)"
     )
     assert subprocess.run([sys.executable, "-c", program], cwd=ROOT, check=False).returncode == 0
+
+
+def boxes_apart():
+    """Two cubes of 20 mm, 9 m apart: a field of few points and of much space."""
+    cube = trimesh.creation.box((0.02, 0.02, 0.02))
+    both = trimesh.util.concatenate([cube, cube.copy().apply_translation([5.0, 5.0, 5.0])])
+    return np.array(both.vertices), np.array(both.faces)
+
+
+@pytest.mark.parametrize(
+    ("mesh", "error", "memory"),
+    [
+        (boxes_apart, 2e-5, 4_000_000),  # most of it for the coarse grid
+        (torus, 2e-4, 4_000_000),  # most of it for blocks along the surface
+        (torus, 1e-5, 40_000_000),  # too many points, and too much memory
+    ],
+)
+def test_the_error_that_would_do_does_and_is_not_much_larger_than_needed(mesh, error, memory):
+    with pytest.raises(FieldError) as caught:
+        build_field(*mesh(), error, memory=memory)
+    (text,) = re.findall(r"; allow an error of ([0-9.e-]+) m$", str(caught.value))
+    field = build_field(*mesh(), float(text), memory=memory)
+    assert field.accuracy == float(text) > error
+    with pytest.raises(FieldError):
+        build_field(*mesh(), 0.8 * float(text), memory=memory)

@@ -78,15 +78,40 @@ def test_a_mimic_joint_starts_where_its_leader_is_and_can_be_left_free(tmp_path:
     assert "not simulated: constraints jb_mimic" in model.start.notes[0] and not model.start.constraints
 
 
-def test_a_joint_that_follows_itself_is_refused_and_one_that_follows_none_is_named(tmp_path: Path) -> None:
-    path = tmp_path / "gripper.urdf"
-    text = GRIPPER.format(kind="continuous", limit="")
-    path.write_text(text.replace('mimic joint="ja"', 'mimic joint="jb"'))
-    with pytest.raises(ModelFileError, match="joint jb: <mimic> joint = jb: must be two hinges or slides of the file"):
+SDF_JOINT = (
+    '<joint name="{0}" type="revolute"><parent>world</parent><child>{1}</child><axis><xyz>0 0 1</xyz>{2}</axis></joint>'
+)
+
+
+@pytest.mark.parametrize("suffix", ["urdf", "sdf"])
+@pytest.mark.parametrize(
+    ("leaders", "said"),
+    [
+        ({"jb": "jb"}, "joint jb: <mimic> joint = jb: is the joint itself: must be another hinge or slide (known: ja)"),
+        (
+            {"ja": "jb", "jb": "ja"},
+            "joint ja: <mimic> joint = jb: follows ja in turn: take out <mimic> of one of ja, jb",
+        ),
+        ({"jb": "jx"}, "joint jb: <mimic> joint = jx: must be a hinge or slide of the file (known: ja)"),
+    ],
+)
+def test_a_joint_must_follow_another_one_that_does_not_follow_it(
+    tmp_path: Path, suffix: str, leaders: dict[str, str], said: str
+) -> None:
+    """Of two rows q_b = 2 q_a and q_a = 2 q_b, or one q_b = q_b, the joints would not move, or not follow."""
+    path = tmp_path / f"gripper.{suffix}"
+    mimics = [f'<mimic joint="{leaders[joint]}"/>' if joint in leaders else "" for joint in ("ja", "jb")]
+    if suffix == "urdf":
+        text = GRIPPER.format(kind="continuous", limit="").replace(
+            '<mimic joint="ja" multiplier="-2" offset="0.3"/>', mimics[1]
+        )
+        path.write_text(text.replace('velocity="100"/>', f'velocity="100"/>{mimics[0]}'))
+    else:
+        joints = "".join(map(SDF_JOINT.format, ("ja", "jb"), "ab", mimics))
+        path.write_text(f'<sdf version="1.12"><model name="m"><link name="a"/><link name="b"/>{joints}</model></sdf>')
+    with pytest.raises(ModelFileError) as caught:
         load_trees(path, None)
-    path.write_text(text.replace('mimic joint="ja"', 'mimic joint="jx"'))
-    start = haptic_sim.load(path, tool="a").start
-    assert "not simulated: <mimic> of jb, as no joint of the file is jx" in start.notes[0] and not start.constraints
+    assert said in str(caught.value)
 
 
 # MJCF

@@ -144,3 +144,13 @@ def test_a_mesh_that_is_given_for_a_world_is_answered_with_what_to_write(tmp_pat
     assert set(catalogue.MESHES) == set(mesh_files.KINDS)
     with pytest.raises(catalogue.NotThere, match="is a mesh, the shape of a body; write it into a world, as docs/"):
         catalogue.find(str(tmp_path / "mug.stl"))
+
+
+def test_a_mesh_in_the_working_folder_is_no_experiment_either(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Named without a folder, it was taken for the name of an experiment."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "flat.STL").write_text("")
+    with pytest.raises(catalogue.NotThere, match=r"experiment flat\.STL: is a mesh, the shape of a body"):
+        catalogue.find("flat.STL")
+    with pytest.raises(catalogue.NotThere, match=r"experiment gone\.stl: cannot be read"):
+        catalogue.find("gone.stl")

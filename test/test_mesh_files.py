@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+import re
 import struct
 from pathlib import Path
 from typing import Any
@@ -96,7 +97,15 @@ def test_a_mirrored_mesh_is_still_turned_outwards(tmp_path: Path) -> None:
         ("m.stl", b"ISO-10303-21;", "it is a STEP file; export it as a mesh"),
         ("m.stl", b"version https://git-lfs.github.com/spec/v1\n", "run git lfs pull"),
         ("m.step", b"ISO-10303-21;", "its name must end in one of .stl, .obj, .ply, .off, .gltf, .glb, .dae"),
-        ("m.stl", b"", "neither text nor binary STL"),
+        ("m.stl", b"", "is empty; export it again"),
+        ("m.obj", b"", "is empty; export it again"),
+        (
+            "m.stl",
+            b"solid a\nendsolid a\n",
+            "cannot be read as a mesh: it is text STL without a facet; export it again",
+        ),
+        ("m.stl", b"solid a\n" + b" " * 90 + b"endsolid a\n", "it is text STL without a facet; export it again"),
+        ("m.stl", b"abc", "neither text nor binary STL"),
         ("m.stl", bytes(80) + struct.pack("<I", 9) + bytes(100), "it says 9 triangles and has 2: it is cut off"),
         ("m.obj", b"v 0 0 0\nv 1 0 0\nv 0 1 0\nf 1 2 9\n", ""),
         ("m.glb", b"glTF" + struct.pack("<II", 2, 900) + bytes(20), "it is cut off"),
@@ -177,5 +186,38 @@ def test_gltf_reads_no_file_elsewhere_and_nothing_that_grows(tmp_path: Path) -> 
 def test_vertices_that_are_not_finite(tmp_path: Path) -> None:
     mesh = cube()
     mesh.vertices[3, 1] = np.nan
-    mesh.export(tmp_path / "m.stl")
-    assert said(tmp_path / "m.stl") == "has vertices that are not finite"
+    faces = sum(3 in face for face in mesh.faces.tolist())  # in STL each triangle has its own corners
+    for kind, count, where in (
+        ("stl", faces, r"triangle \d+"),
+        ("stl_ascii", faces, r"line \d+"),
+        ("obj", 1, r"line \d+"),
+        ("off", 1, "vertex 3"),
+    ):
+        path = tmp_path / f"m.{kind.partition('_')[0]}"
+        mesh.export(path, file_type=kind)
+        plural = "vertices that are" if count > 1 else "vertex that is"
+        text = rf"has {count} {plural} not finite, the first in {where}: export it again, or repair it, with MeshLab .*"
+        assert re.fullmatch(text, said(path)), said(path)
+        if where.startswith("line"):
+            (number,) = re.findall(r"line (\d+)", said(path))
+            assert "nan" in path.read_text().splitlines()[int(number) - 1]
+
+
+def test_normals_of_a_text_file_may_be_nan(tmp_path: Path) -> None:
+    text = trimesh.exchange.stl.export_stl_ascii(cube()).replace("facet normal 0", "facet normal nan")
+    assert "normal nan" in text
+    (tmp_path / "m.stl").write_text(text)
+    assert read_mesh(tmp_path / "m.stl").is_watertight
+
+
+def test_blank_lines_before_what_is_not_finite_take_no_time_to_speak_of(tmp_path: Path) -> None:
+    """A pattern that looked over them from each would take hours."""
+    (tmp_path / "m.obj").write_text(1_000_000 * "\n" + "v nan 0 0\n")
+    assert "has 1 vertex that is not finite, the first in line 1000001:" in said(tmp_path / "m.obj")
+
+
+def test_a_folder_is_no_mesh(tmp_path: Path) -> None:
+    assert (
+        said(tmp_path)
+        == "is a folder: must be a file, whose name ends in one of .stl, .obj, .ply, .off, .gltf, .glb, .dae"
+    )

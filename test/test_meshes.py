@@ -14,7 +14,7 @@ from haptic_sim.geometry import decomposition, meshes, soundness
 from haptic_sim.geometry.decomposition import surface_error
 from haptic_sim.geometry.fields.distances import FieldError
 from haptic_sim.geometry.mesh_files import MeshError
-from haptic_sim.geometry.meshes import take
+from haptic_sim.geometry.meshes import remedy, take
 
 
 def box(size: tuple[float, float, float], at: tuple[float, float, float] = (0.0, 0.0, 0.0)) -> trimesh.Trimesh:
@@ -60,8 +60,30 @@ def test_small_holes_are_closed_and_large_ones_refused() -> None:
     assert found.is_watertight and found.volume == pytest.approx(ball.volume, rel=2e-3)
     assert len(notes) == 1 and re.fullmatch(r"2 holes of at most 0\.0\d+ m across are closed", notes[0])
     half = trimesh.Trimesh(ball.vertices, ball.faces[: len(ball.faces) // 2], process=False)
-    with pytest.raises(MeshError, match=r"^is not closed: \d+ of its \d+ edges do not have a triangle on both sides$"):
-        take(half)
+    said = r"^has a hole of 0\.\d+ m\^2: must be at most 0\.\d+ m\^2, as a circle of a tenth of its diagonal is"
+    for how in ("automatic", "field"):
+        with pytest.raises(MeshError, match=said) as caught:
+            take(half, how)
+        assert remedy(caught.value) == "; close it, or set as: hull to take its convex hull"
+    assert take(half, "hull").chosen == "hull"
+
+
+def test_holes_that_a_field_closes_are_reported() -> None:
+    """Of a torus, two of 576 triangles: a hole of the area of both; of 40, the tube is open on both sides."""
+    whole = trimesh.creation.torus(0.05, 0.015, major_sections=24, minor_sections=12)
+    part = trimesh.Trimesh(whole.vertices, whole.faces[:-2], process=False)
+    hole = whole.area - part.area
+    notes = take(part, "field", 2e-3).notes
+    assert notes == (f"1 hole of at most {hole:.2g} m^2 is closed",)
+    with pytest.raises(MeshError, match=r"^has a hole of"):
+        take(trimesh.Trimesh(whole.vertices, whole.faces[:-80], process=False), "field", 2e-3)
+    crack = box((1, 1, 1))  # a vertex on an edge of one of its two triangles: a hole without an area
+    a, b, c = crack.faces[0]
+    vertices = np.vstack([crack.vertices, 0.5 * (crack.vertices[a] + crack.vertices[b])])
+    faces = np.vstack([crack.faces[1:], [[a, 8, c], [8, b, c]]])
+    assert take(trimesh.Trimesh(vertices, faces, process=False), "field", 0.05).notes == (
+        "1 hole of at most 0 m^2 is closed",
+    )
 
 
 def test_edges_with_three_triangles_and_surfaces_with_one_side() -> None:
@@ -78,8 +100,9 @@ def test_edges_with_three_triangles_and_surfaces_with_one_side() -> None:
     corner = np.roll(up, -1, axis=1)
     faces = np.concatenate([np.stack([grid, right, corner], -1), np.stack([grid, corner, up], -1)]).reshape(-1, 3)
     points = np.random.default_rng(0).normal(size=(n * n, 3))
-    with pytest.raises(MeshError, match="has one side only"):
+    with pytest.raises(MeshError, match="has one side only") as caught:
         take(trimesh.Trimesh(points, faces, process=False))
+    assert remedy(caught.value) == "; set as: hull to take its convex hull"  # a field needs an inside
 
 
 def test_solids_that_touch_along_an_edge() -> None:
@@ -143,11 +166,23 @@ def test_shells_within_shells() -> None:
 
 
 def test_flat_meshes_and_single_triangles() -> None:
-    with pytest.raises(MeshError, match=r"is not closed: 3 of its 3 edges"):
-        take(trimesh.Trimesh([[0, 0, 0], [1, 0, 0], [0, 1, 0]], [[0, 1, 2]]))
+    one = trimesh.Trimesh([[0, 0, 0], [1, 0, 0], [0, 1, 0]], [[0, 1, 2]])
     flat = trimesh.Trimesh([[0, 0, 0], [1, 0, 0], [0, 1, 0]], [[0, 1, 2], [0, 2, 1]], process=False)
-    with pytest.raises(MeshError, match=r"^has no volume$"):
-        take(flat)
+    slab = box((0.1, 0.1, 1e-10))
+    slab.apply_transform(trimesh.transformations.rotation_matrix(0.7, [1, 2, 3]))
+    for mesh in (one, flat, slab):
+        for how in ("automatic", "pieces", "hull", "field", "connected"):
+            with pytest.raises(
+                MeshError, match=r"^is flat, without volume: give it a thickness, or take .*box"
+            ) as caught:
+                take(mesh, how)
+            assert remedy(caught.value) == ""
+    beside = trimesh.util.concatenate([box((1, 1, 1)), trimesh.Trimesh(flat.vertices + 3.0, flat.faces, process=False)])
+    with pytest.raises(MeshError, match=r"^piece 1 of 2 has no volume") as caught:
+        take(beside)
+    assert remedy(caught.value) == "; take it out, or set as: hull or as: field"
+    for how in ("hull", "field"):
+        assert take(beside, how, 9.0 if how == "hull" else 0.02).chosen == how
 
 
 def test_triangles_that_intersect_are_counted() -> None:

@@ -331,6 +331,17 @@ def test_a_pipe_is_no_mesh(tmp_path: Path) -> None:
         build(WorldParameters.model_validate(document), tmp_path)
 
 
+def test_a_text_stl_is_refused_where_mujoco_reads_it(tmp_path: Path) -> None:
+    cube = trimesh.creation.box((0.1, 0.1, 0.1))
+    head = '<asset><mesh name="m" file="m.stl"/></asset>'
+    text = mjcf('<joint/><geom type="mesh" mesh="m"/>', head=head)
+    cube.export(tmp_path / "m.stl", file_type="stl_ascii")
+    said = ", line 1: mesh m.stl: is text STL, which MuJoCo does not read: export it as binary STL, or as OBJ"
+    assert refused(tmp_path, text) == said
+    cube.export(tmp_path / "m.stl", file_type="stl")
+    assert not notes(tmp_path, text)
+
+
 def test_a_mesh_of_too_many_triangles_is_refused(tmp_path: Path) -> None:
     trimesh.creation.icosphere(subdivisions=6).export(tmp_path / "m.stl")
     mesh = '<collision><geometry><mesh filename="m.stl"/></geometry></collision>'

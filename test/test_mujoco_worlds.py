@@ -269,7 +269,7 @@ def test_a_wrong_tool_is_named(tmp_path: Path) -> None:
     assert refused(tmp_path, text, tool="stand") == "scene.tool = stand: must be a body that moves"
     assert refused(tmp_path, text, tool="world") == "scene.tool = world: must be a body that moves"
     assert refused(tmp_path, text, hold="grip") == "scene.hold = grip: unknown site of tool (known: none)"
-    assert refused(tmp_path, text, keyframe="k") == "scene.keyframe = k: unknown keyframe (known: )"
+    assert refused(tmp_path, text, keyframe="k") == "scene.keyframe = k: unknown keyframe (none is known)"
 
 
 def test_a_file_that_does_not_load_is_named(tmp_path: Path) -> None:

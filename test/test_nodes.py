@@ -13,6 +13,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+import trimesh
+import yaml
 from conftest import DEADLINE, PACKAGES, wait_until
 
 rclpy = pytest.importorskip("rclpy", reason="needs ROS 2")
@@ -570,3 +572,35 @@ def test_surroundings_that_cannot_be_used_do_not_stop_the_servo(bench: Bench) ->
     node.take("local_geometry", surveys[2])
     node.take("tool_command", tool_command(40))
     assert node.health()[0] == ""
+
+
+@pytest.mark.parametrize("settings", [(), ASYNCHRONOUS], ids=["synchronous", "surveyed"])
+def test_leaves_of_fields_that_are_left_out_are_on_diagnostics(
+    bench: Bench, tmp_path: Path, settings: tuple[str, ...]
+) -> None:
+    """Of a world with fields; of others nothing is said."""
+    trimesh.creation.torus(0.02, 0.005, major_sections=24, minor_sections=12).export(tmp_path / "ring.stl")
+    shape = {"type": "mesh", "path": str(tmp_path / "ring.stl"), "as": "field", "error": 5e-4}
+    bodies = {
+        "ring": {"joint": "free", "mass": 0.1, "position": [0, 0, 0.0055], "shapes": [shape]},
+        "floor": {"joint": "fixed", "shapes": [{"type": "plane"}]},
+    }
+    document = {
+        "name": "rings",
+        "duration": 0.1,
+        "rate": 512,
+        "device": {"type": "inertial", "mass": 0.2, "inertia": 1e-4},
+        "controller": {"type": "virtual_coupling"},
+        "operator": {"type": "constant", "wrench": [0, 0, -1, 0, 0, 0]},
+        "scene": {"type": "world", "tool": "ring", "bodies": bodies},
+    }
+    (tmp_path / "rings.yaml").write_text(yaml.safe_dump(document))
+    node = configured(bench.node("environment", *settings, of=str(tmp_path / "rings.yaml")))
+    assert node.health() == ("", {"refused messages": 0, "scheduler": "default", "omitted leaves of fields": 0})
+    detector = (node._surroundings if settings else node.core)._detector
+    detector._arrays.field_memory.omissions[0] = 3  # a world that needs more than 4096 leaves takes long to make
+    trouble, values = node.health()
+    assert trouble == "3 leaves of signed distance fields were left out: contacts may begin late"
+    assert values["omitted leaves of fields"] == 3
+    rclpy.try_shutdown()
+    assert "omitted leaves of fields" not in configured(bench.node("environment", *settings)).health()[1]

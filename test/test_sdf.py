@@ -276,3 +276,20 @@ def test_what_cannot_be_is_refused_by_name(tmp_path: Path, text: str, said: str)
     with pytest.raises(ModelFileError) as caught:
         trees_of(tmp_path, text)
     assert said in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("version", "said"),
+    [
+        (' version="1.4"', None),
+        (' version="1.12"', None),
+        ("", "differences of its version of SDF, which it does not give, from 1.12"),
+        (' version="0.1"', "differences of its version of SDF, 0.1, from 1.4"),
+        (' version="1.13"', "differences of its version of SDF, 1.13, from 1.12"),
+        (' version="2.9"', "differences of its version of SDF, 2.9, from 1.12"),
+    ],
+)
+def test_a_version_that_is_not_known_is_reported(tmp_path: Path, version: str, said: str | None) -> None:
+    path = tmp_path / "x.sdf"
+    path.write_text(f'<sdf{version}><model name="m">{link("a")}</model></sdf>')
+    assert load_trees(path, None)[1] == ([] if said is None else [said])

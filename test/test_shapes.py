@@ -190,7 +190,7 @@ def test_the_hull_is_taken_where_asked() -> None:
     whole = l_shape()
     (again,) = take(trimesh.Trimesh(whole.vertices, whole.faces[:-3]), "hull").corners  # it need not be closed
     np.testing.assert_array_equal(again, hull)
-    with pytest.raises(MeshError, match=r"^has no volume$"):
+    with pytest.raises(MeshError, match=r"^is flat, without volume"):
         take(trimesh.Trimesh([[0, 0, 0], [1, 0, 0], [0, 1, 0]], [[0, 1, 2]]), "hull")
 
 
@@ -253,9 +253,6 @@ def test_keys_that_were_replaced_name_the_new_one(key: str) -> None:
         built(type="mesh", path="wedge.obj", **{key: True})
 
 
-REMEDY = "; set as: field, which needs no closed surface, or as: hull to take its convex hull"
-
-
 def said(folder: Path, path: str, **more: Any) -> str:
     with pytest.raises(MeshError) as caught:
         built(folder, type="mesh", path=path, **more)
@@ -273,15 +270,20 @@ def test_bad_meshes_are_named_with_the_reason(tmp_path: Path) -> None:
     box = trimesh.creation.box(extents=[1, 1, 1])
     export(tmp_path, trimesh.Trimesh(box.vertices, box.faces[:-1]))
     assert said(tmp_path, "mesh.stl") == (
-        start + "is not closed: 3 of its 18 edges do not have a triangle on both sides" + REMEDY
+        start + "has a hole of 0.5 m^2: must be at most 0.024 m^2, as a circle of a tenth of its diagonal is, to be "
+        "closed; close it, or set as: hull to take its convex hull"
     )
 
     flat = trimesh.Trimesh([[0, 0, 0], [1, 0, 0], [0, 1, 0]], [[0, 1, 2], [0, 2, 1]], process=False)
     export(tmp_path, flat)
-    assert said(tmp_path, "mesh.stl") == start + "has no volume"
+    assert (
+        said(tmp_path, "mesh.stl")
+        == start + "is flat, without volume: give it a thickness, or take a shape of type box in its place"
+    )
 
     (tmp_path / "nan.obj").write_text((HERE / "wedge.obj").read_text().replace("v 0.1 0 0\n", "v nan 0 0\n"))
-    assert said(tmp_path, "nan.obj") == f".path = {tmp_path / 'nan.obj'}: has vertices that are not finite"
+    start = f".path = {tmp_path / 'nan.obj'}: has 1 vertex that is not finite, the first in line "
+    assert said(tmp_path, "nan.obj").startswith(start)
 
     (tmp_path / "points.obj").write_text("v 0 0 0\nv 1 0 0\nv 0 1 0\n")
     assert said(tmp_path, "points.obj").startswith(f".path = {tmp_path / 'points.obj'}: cannot be read as a mesh: ")

@@ -618,9 +618,14 @@ def test_joints_of_a_file_start_where_they_are_told_by_name(tmp_path: Path) -> N
 
 
 def test_lengths_in_millimetres_are_suspected_of_meshes(tmp_path: Path) -> None:
+    shape = {"type": "mesh", "path": "wedge.obj", "scale": [1e3] * 3, "position": [0, 0, -20]}
+    assert problem(bodies={"ball": BALL | {"shapes": [shape]}, "floor": FLOOR}).splitlines()[1] == (
+        f"scene.bodies.ball.shapes[0].path = {HERE / 'wedge.obj'}: it is 100 m long: if it is in millimetres, set "
+        "scale: [0.001, 0.001, 0.001]"
+    )
+    shape |= {"scale": [50.0] * 3, "position": [0, 0, -2]}
     said = "an overlap of more than 1 m: lengths are in metres, not in millimetres (meshes: scale)"
-    mesh = BALL | {"shapes": [{"type": "mesh", "path": "wedge.obj", "scale": [1e3] * 3, "position": [0, 0, -20]}]}
-    assert said in problem(bodies={"ball": mesh, "floor": FLOOR})
+    assert said in problem(bodies={"ball": BALL | {"shapes": [shape]}, "floor": FLOOR})
     big = BALL | {"shapes": [{"type": "box", "size": [80.0] * 3}]}
     assert problem(bodies={"ball": big, "floor": FLOOR}) == (
         "scene.bodies: ball and floor overlap by 40 m at the start: must be at most allowed_overlap = 0.001 m; move "
@@ -817,8 +822,9 @@ def test_bad_meshes_name_the_body(tmp_path: Path) -> None:
     trimesh.Trimesh(box.vertices, box.faces[:-1]).export(tmp_path / "open.stl")
     body = BALL | {"shapes": [{"type": "sphere", "radius": 1}, {"type": "mesh", "path": "open.stl"}]}
     assert problem(tmp_path, bodies={"ball": body}) == (
-        f"scene.bodies.ball.shapes[1].path = {tmp_path / 'open.stl'}: is not closed: 3 of its 18 edges do not have a "
-        "triangle on both sides; set as: field, which needs no closed surface, or as: hull to take its convex hull"
+        f"scene.bodies.ball.shapes[1].path = {tmp_path / 'open.stl'}: has a hole of 0.5 m^2: must be at most "
+        "0.024 m^2, as a circle of a tenth of its diagonal is, to be closed; close it, or set as: hull to take its "
+        "convex hull"
     )
 
 
@@ -939,8 +945,9 @@ def test_meshes_of_model_files_are_checked(tmp_path: Path) -> None:
     wedge = (HERE / "wedge.obj").read_text()
     (tmp_path / "mesh.obj").write_text(wedge.replace("f 3 4 6\n", ""))
     assert problem(tmp_path, bodies={"ball": BALL}, files=files) == (
-        start + "is not closed: 3 of its 12 edges do not have a triangle on both sides; "
-        "set meshes: field, which needs no closed surface, or meshes: hull to take its convex hull"
+        start
+        + "has a hole of 0.0012 m^2: must be at most 0.00012 m^2, as a circle of a tenth of its diagonal is, to be "
+        "closed; close it, or set meshes: hull to take its convex hull"
     )
     # a corner pushed in along its diagonal is not a corner of the hull any more
     (tmp_path / "mesh.obj").write_text(wedge.replace("v 0 0 0.04", "v 0.02 0.02 0.02"))

@@ -306,3 +306,42 @@ def test_expressions_have_the_values_of_python(text: str) -> None:
             value(text, abs=abs)
         return
     assert value(text, abs=abs) == expected
+
+
+def test_an_argument_that_is_no_number_is_named_where_it_is_used(tmp_path: Path) -> None:
+    arg = '<xacro:arg name="length" default="0.3"/><xacro:property name="l" value="$(arg length)"/>'
+    with pytest.raises(ModelFileError) as caught:
+        expanded(tmp_path, arg + '<link name="${l/2}"/>', length="abc")
+    assert str(caught.value).endswith(
+        "${l/2}: unsupported operand type(s) for /: 'str' and 'int': l is the text abc (args of the file: length = abc)"
+    )
+
+
+def test_where_nothing_is_known_no_empty_list_is_shown(tmp_path: Path) -> None:
+    for content, said in (
+        ("<xacro:nomacro/>", "xacro:nomacro: unknown macro (none is known)"),
+        ('<link name="${foo}"/>', "${foo}: unknown name foo (none is known)"),
+    ):
+        with pytest.raises(ModelFileError) as caught:
+            expanded(tmp_path, content)
+        assert str(caught.value).endswith(said)
+
+
+def test_a_macro_that_uses_itself_is_named(tmp_path: Path) -> None:
+    content = (
+        '<xacro:macro name="a"><xacro:b/></xacro:macro><xacro:macro name="b"><xacro:a/></xacro:macro>'
+        '<xacro:macro name="c"><xacro:a/></xacro:macro><xacro:c/>'
+    )
+    with pytest.raises(ModelFileError, match=r"macros in each other: the macro a uses itself, by way of b$"):
+        expanded(tmp_path, content)
+
+
+def test_a_folder_of_packages_that_is_not_there_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "x.urdf"
+    path.write_text('<robot name="r"><link name="l"/></robot>')
+    (tmp_path / "file").write_text("")
+    for name in ("gone", "file"):
+        with pytest.raises(ModelFileError) as caught:
+            read_document(ModelSource(path, {}, (tmp_path, tmp_path / name)))
+        must = "must be a folder that has packages in it, or is one"
+        assert str(caught.value) == f": packages: {tmp_path / name}: {must}"

@@ -84,7 +84,8 @@ def convert_file(
         "contact": {"friction": {"model": "coulomb"}},
         "environment": {"method": "constraint"},
     }
-    limited = any(np.isfinite(tree.model.upperEffortLimit).any() for tree in trees)
+    # Pinocchio has the largest number where a file of SDF gives no limit
+    limited = any((tree.model.upperEffortLimit < np.finfo(float).max).any() for tree in trees)
     return Conversion(document, texts, (*unread, *(["limits of the forces of drives"] if limited else [])))
 
 

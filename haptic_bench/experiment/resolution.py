@@ -35,6 +35,7 @@ from haptic_sim.tool.tool_side import (
     Start,
     build_local_model,
     build_start,
+    build_surroundings,
     build_tool_side,
     device_inertia,
     hand_inertia,
@@ -44,7 +45,6 @@ from haptic_sim.tool.tool_side import (
     tool_sizes,
     world_of,
 )
-from haptic_sim.tool.virtual_tool import SEMI_IMPLICIT
 from haptic_sim.worlds.building import WorldSetup
 from haptic_sim.worlds.isolated import isolate_tool
 from haptic_sim.worlds.loads import carry, explain_carrying
@@ -293,9 +293,22 @@ def resolve(experiment: Experiment, *, again: bool = False) -> tuple[Experiment,
             raise ParameterError(f"hands[{i}].{problem}" for problem in error.problems) from error
         hands.append(hand.model_copy(update={"device": resolved.device, "controller": resolved.controller}))
     experiment = experiment.model_copy(update={"hands": tuple(hands)})
-    if experiment.environment.integrator != SEMI_IMPLICIT and not again:
-        build_tool_side(experiment, experiment.limits, experiment.rate, start=start)  # which knows what it is for
+    if not again:
+        _check_sides(experiment, world, start)
     return experiment, start
+
+
+def _check_sides(experiment: Experiment, world: WorldSetup, start: Start) -> None:
+    """Build what would answer the controller, which refuses what it cannot render at its rate.
+
+    Raises:
+        ParameterError: it cannot be built, as with a texture that is too steep or a field that is too stiff.
+    """
+    if experiment.asynchronous:
+        build_surroundings(world, experiment, experiment.rate)
+        build_local_model(world, experiment, experiment.limits, experiment.rate)
+    else:
+        build_tool_side(experiment, experiment.limits, experiment.rate, start=start)
 
 
 def _with_carrying_contact(experiment: Experiment, start: Start) -> Experiment:

@@ -37,12 +37,10 @@ def shape_numbers(shape: AnyShapeParameters, folder: Path, key: str) -> np.ndarr
         raise ParameterError([f"{key}{error}"]) from error
     if not shape.texture.ABSENT:
         raise ParameterError([f"{key}.texture = {shape.texture.type}: a region has no texture; leave it out"])
-    if found.field is not None:
-        raise ParameterError([f"{key}.field: a region takes convex shapes; leave field out, and set as: hull"])
-    if len(found.geometry) > 1:
-        raise ParameterError(
-            [f"{key}: has {len(found.geometry)} convex pieces: must be one; set as: hull, or split it"]
-        )
+    if found.field is not None or len(found.geometry) > 1:
+        what = f"{len(found.geometry)} convex pieces" if found.field is None else "a signed distance field"
+        must = "a region must be one convex shape; set as: hull to take its convex hull, or split it into regions"
+        raise ParameterError([f"{key}.{found.source}: would be {what}: {must}"])
     (geometry,), pose = found.geometry, found.pose
     R, p = pose.rotation, pose.translation
     match geometry:

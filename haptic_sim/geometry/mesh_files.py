@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import io
 import json
+import re
 import struct
 import warnings
 from collections.abc import Mapping
@@ -107,8 +108,7 @@ def read_coordinates(path: Path, scale: tuple[float, float, float] = (1.0, 1.0, 
             "export it with them as OBJ, glTF or PLY, with Blender for example, or use type: triaxial, which needs none"
         )
     x, at = np.concatenate(corners) * (np.asarray(scale) * _unit(found)), np.concatenate(uv)
-    if not np.all(np.isfinite(x)):
-        raise MeshError("has vertices that are not finite")
+    _check_vertices(x.reshape(-1, 3))
     if not np.all(np.isfinite(at)):
         count = int((~np.isfinite(at)).any(axis=2).sum())
         raise MeshError(f"has coordinates of an image that are not finite at {count} corners; unwrap it again")
@@ -128,6 +128,8 @@ def _parsed(path: Path, *, coordinates: bool = False) -> tuple[Any, trimesh.Trim
     """
     import trimesh
 
+    if path.is_dir():
+        raise MeshError(f"is a folder: must be a file, whose name ends in one of {listed(KINDS)}")
     if path.suffix.lower() not in KINDS:
         raise MeshError(f"cannot be read as a mesh: its name must end in one of {listed(KINDS)}")
     try:
@@ -164,8 +166,7 @@ def merged(vertices: np.ndarray, faces: np.ndarray) -> trimesh.Trimesh:
     """
     import trimesh
 
-    if not np.all(np.isfinite(vertices)):
-        raise MeshError("has vertices that are not finite")
+    _check_vertices(vertices)
     if len(faces) and not 0 <= np.min(faces) <= np.max(faces) < len(vertices):
         raise MeshError("has triangles with vertices that are not there")
     mesh = trimesh.Trimesh(vertices, faces, process=False)
@@ -237,7 +238,11 @@ def check_parts(parts: int) -> None:
 
 
 def _check_size(content: bytes, ending: str) -> None:
-    """Refuse a file that says, by its first or all of its lines, that it is too large; glTF apart."""
+    """Refuse a file that says, by its first or all of its lines, that it is too large or no mesh; glTF apart."""
+    if not content:
+        raise MeshError("is empty; export it again")
+    if ending == ".obj":
+        _check_lines(content, rb"v")
     if ending == ".stl":
         _check_stl(content)
     if ending == ".dae":
@@ -282,10 +287,18 @@ def _check_beginning(content: bytes, ending: str) -> None:
         raise MeshError(f"cannot be read as a mesh: it does not begin as {KINDS[ending]} does")
 
 
+def is_text_stl(content: bytes) -> bool:
+    """Whether the content of an STL file, or its beginning, is text with triangles."""
+    return content[:5].lower() == b"solid" and b"facet" in content[:1000].lower()
+
+
 def _check_stl(content: bytes) -> None:
     """Refuse a binary STL file whose length does not go with the number of triangles that it says."""
-    if content[:5].lower() == b"solid" and b"facet" in content[:1000].lower():
+    if is_text_stl(content):
+        _check_lines(content, rb"vertex")
         return
+    if re.fullmatch(rb"\s*solid\b[^\n]*\s*endsolid\b.*\s*", content[:1000], re.IGNORECASE):
+        raise MeshError("cannot be read as a mesh: it is text STL without a facet; export it again")
     if len(content) < 84:
         raise MeshError("cannot be read as a mesh: it is neither text nor binary STL")
     (count,) = struct.unpack_from("<I", content, 80)
@@ -295,6 +308,38 @@ def _check_stl(content: bytes) -> None:
             f"cannot be read as a mesh: it says {count} triangles and has {(len(content) - 84) // 50}: it is cut off, "
             "or not STL"
         )
+    facet = np.dtype([("normal", "<f4", 3), ("corners", "<f4", (3, 3)), ("attribute", "<u2")])
+    bad = ~np.isfinite(np.frombuffer(content, facet, count, 84)["corners"]).all(axis=2)
+    if bad.any():
+        raise _not_finite(int(bad.sum()), f"triangle {int(bad.any(axis=1).argmax())}")
+
+
+def _check_lines(content: bytes, key: bytes) -> None:
+    """Refuse a text of which a line that begins with the key has a number that is not finite."""
+    text = content.lower()
+    if b"nan" in text or b"inf" in text:  # which is seldom, and quick to find
+        bad = [
+            found.start(1) for found in re.finditer(rb"^[ \t]*(%s)[ \t][^\n]*\b(?:nan|inf)" % key, text, re.MULTILINE)
+        ]
+        if bad:
+            above = content.count(b"\n", 0, bad[0])
+            raise _not_finite(len(bad), f"line {above + 1}")
+
+
+def _check_vertices(vertices: np.ndarray) -> None:
+    """Refuse vertices (n, 3) that are not finite."""
+    bad = ~np.isfinite(vertices).all(axis=1)
+    if bad.any():
+        raise _not_finite(int(bad.sum()), f"vertex {int(bad.argmax())}")
+
+
+def _not_finite(count: int, first: str) -> MeshError:
+    """What is said of vertices that are no points; `first`: where the first one is, counted from 0, but for lines."""
+    which = "vertices that are" if count > 1 else "vertex that is"
+    return MeshError(
+        f"has {count} {which} not finite, the first in {first}: export it again, or repair it, with MeshLab or Blender "
+        "for example"
+    )
 
 
 def _plain_gltf(content: bytes, path: Path, *, coordinates: bool = False) -> tuple[bytes, dict[str, bytes]]:

@@ -83,6 +83,11 @@ class Taken:
         return tuple(map(convex_shape, self.corners))
 
     @property
+    def question(self) -> str:
+        """What is asked about its size; empty where it may be in metres."""
+        return "".join(_questions(float(np.ptp(self.vertices, axis=0).max())))
+
+    @property
     def summary(self) -> str:
         """What was chosen, in one line; empty where the mesh is its own shape."""
         found = []
@@ -101,10 +106,16 @@ class Taken:
 
 def remedy(error: Exception, key: str = "as") -> str:
     """What the mesh that was refused can be taken as by a key of the user's instead; empty where nothing would do."""
+    if re.search("has a hole", str(error)):
+        return f"; close it, or set {key}: hull to take its convex hull"
+    if re.search(r"piece \d+ of \d+ has no volume", str(error)):
+        return f"; take it out, or set {key}: hull or {key}: field"
+    if re.search("face inwards", str(error)):
+        return f"; turn them outwards, or set {key}: hull to take its convex hull"
+    if re.search("one side only|not convex|must have at most .* triangles|cannot be met", str(error)):
+        return f"; set {key}: hull to take its convex hull"
     if re.search("not closed|shell", str(error)):
         return f"; set {key}: field, which needs no closed surface, or {key}: hull to take its convex hull"
-    if re.search("not convex|must have at most .* triangles|cannot be met", str(error)):
-        return f"; set {key}: hull to take its convex hull"
     return ""
 
 
@@ -129,9 +140,10 @@ def take(
             (`fields.field.standing_out`).
 
     Raises:
-        MeshError: not closed, without volume, too large; or the error cannot be met.
+        MeshError: flat, not closed, without volume, too large; or the error cannot be met.
         FieldError: the field would be too large.
     """
+    _check_thickness(mesh.vertices)
     if how == "field" or (how == "automatic" and len(mesh.faces) > MOST_TRIANGLES):
         return _with_field(mesh, error, points)
     if points != "all":
@@ -158,6 +170,18 @@ def take(
         *_arrays(sound),
         notes=notes,
     )
+
+
+def _check_thickness(vertices: np.ndarray) -> None:
+    """Refuse points (n, 3) [m] in a plane or on a line.
+
+    Raises:
+        MeshError: a box around them, along their principal axes, has no volume.
+    """
+    centred = vertices - vertices.mean(axis=0)
+    _, axes = np.linalg.eigh(centred.T @ centred)
+    if not np.prod(np.ptp(centred @ axes, axis=0)) > FLAT * _diagonal(vertices) ** 3:
+        raise MeshError("is flat, without volume: give it a thickness, or take a shape of type box in its place")
 
 
 class NotConvexError(MeshError):
@@ -244,8 +268,9 @@ def _decomposed(mesh: trimesh.Trimesh, error: float | None) -> Taken:
 
 
 def _with_field(mesh: trimesh.Trimesh, error: float | None, points: Points) -> Taken:
-    """A mesh as its signed distance field, which is kept; its holes are closed."""
+    """A mesh as its signed distance field, which is kept; its small holes are closed."""
     check_count(len(mesh.faces))
+    holes = soundness.holes_of(mesh)
     with np.errstate(divide="ignore", invalid="ignore"):  # trimesh divides by a volume of 0, which `mesh_mass` refuses
         mesh, turned = _turned(mesh)
         mass = mesh_mass(mesh)
@@ -259,7 +284,7 @@ def _with_field(mesh: trimesh.Trimesh, error: float | None, points: Points) -> T
 
     found, was_kept = kept("fields", digest_of(vertices, faces, accuracy, points, FIELD_FORMAT), build)
     field = field_of(found)
-    notes = (*turned, *_questions(float(np.ptp(vertices, axis=0).max())))
+    notes = (*turned, *holes, *_questions(float(np.ptp(vertices, axis=0).max())))
     return Taken("field", (), mass, vertices, faces, field.error, float(found["seconds"]), was_kept, notes, field)
 
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import coal
 import numpy as np
 
+from haptic_sim.geometry.fields.triangles import close_holes
 from haptic_sim.geometry.mesh_files import MeshError
 
 if TYPE_CHECKING:
@@ -50,6 +51,7 @@ def mended(mesh: trimesh.Trimesh) -> tuple[trimesh.Trimesh, tuple[str, ...]]:
             f"{holes} hole{'s' * (holes > 1)} of at most {width:.2g} m across {'are' if holes > 1 else 'is'} closed"
         )
     elif len(edges) == 0 or wrong:
+        holes_of(mesh)
         raise MeshError(f"is not closed: {wrong} of its {len(edges)} edges do not have a triangle on both sides")
     if (wrong_way := _turned_wrong(np.asarray(mesh.faces))).any():
         faces = np.where(wrong_way[:, None], mesh.faces[:, ::-1], mesh.faces)
@@ -59,6 +61,30 @@ def mended(mesh: trimesh.Trimesh) -> tuple[trimesh.Trimesh, tuple[str, ...]]:
     if turned:
         notes.append("it was inside out, and is turned")
     return mesh, tuple(notes)
+
+
+def holes_of(mesh: trimesh.Trimesh) -> tuple[str, ...]:
+    """What is said of the holes that a field closes by fans (`close_holes`): as many as there are, of a small area.
+
+    A gap between triangles that do not meet at their corners has no area, however long it is.
+
+    Raises:
+        MeshError: one is too large to tell what is solid.
+    """
+    vertices, faces, _ = close_holes(np.asarray(mesh.vertices), np.asarray(mesh.faces))
+    fans = faces[len(mesh.faces) :]
+    if not len(fans):
+        return ()
+    a, b, c = np.moveaxis(vertices[fans], 1, 0)
+    areas = np.bincount(fans[:, 2] - len(mesh.vertices), 0.5 * np.linalg.norm(np.cross(b - a, c - a), axis=1))
+    limit = 0.25 * np.pi * (HOLE * float(np.linalg.norm(np.ptp(mesh.vertices, axis=0)))) ** 2
+    if areas.max() > limit:
+        raise MeshError(
+            f"has a hole of {areas.max():.2g} m^2: must be at most {limit:.2g} m^2, as a circle of a tenth of its "
+            "diagonal is, to be closed"
+        )
+    several = len(areas) > 1
+    return (f"{len(areas)} hole{'s' * several} of at most {areas.max():.2g} m^2 {'are' if several else 'is'} closed",)
 
 
 def shells(mesh: trimesh.Trimesh) -> list[trimesh.Trimesh]:

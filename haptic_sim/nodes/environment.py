@@ -79,6 +79,16 @@ class EnvironmentNode(ToolNode):
             command.tick = -1
         self._received_command = ToolCommand()
 
+    def health(self) -> tuple[str, dict[str, object]]:
+        """What /diagnostics says of this node, also what ticks have left out of signed distance fields."""
+        trouble, values = super().health()
+        omissions = getattr(self._surroundings if self.asynchronous else self.core, "omissions", None)
+        if omissions is None:  # no fields, or an engine of others
+            return trouble, values
+        if omissions:
+            trouble = trouble or f"{omissions} leaves of signed distance fields were left out: contacts may begin late"
+        return trouble, values | {"omitted leaves of fields": omissions}
+
     def reconfigure(self) -> None:
         """Take changed parameters of contact and strengths of fields; a survey has no forces."""
         if not self.asynchronous:

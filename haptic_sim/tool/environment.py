@@ -172,6 +172,11 @@ class Environment:
         self._detected = False
 
     @property
+    def omissions(self) -> int | None:
+        """Leaves of fields that ticks have left out, see `CollisionDetector.omissions`; None: there are no fields."""
+        return self._detector.omissions if self._world.solid_fields else None
+
+    @property
     def fields(self) -> dict[str, dict[str, float]]:
         """What each field stores, and what it dissipated, supplied and was switched by since the start [J], by name."""
         return {} if self._tool.fields is None else self._tool.fields.books

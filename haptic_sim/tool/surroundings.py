@@ -239,6 +239,7 @@ class WorldSurroundings(SimulatedSurroundings):
             following=following,
         )
         self._q, self._v = tool_coordinates(world)
+        self._with_fields = bool(world.solid_fields)
         self._detector, rows = detector(world, contact), ContactRows()
         self._tool: VirtualTool | None = None
         self._response: ContactResponse | None = None
@@ -266,6 +267,13 @@ class WorldSurroundings(SimulatedSurroundings):
         self._allocate(rows, self._whole.trees.start, self._whole.trees.size)
         held = held_joints(world)
         self._link = np.array([j - held[0] + 1 if j in held else 0 for j in range(world.model.njoints)])
+
+    @property
+    def omissions(self) -> int | None:
+        """Leaves of signed distance fields that surveys and steps have left out; None: no fields."""
+        if not self._with_fields:
+            return None
+        return self._detector.omissions + (0 if self._tool is None else self._stepping.omissions)
 
     def warm_up(self) -> None:
         """Call every kernel once, so that none is loaded during a trial; the state is of no use afterwards."""

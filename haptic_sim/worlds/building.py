@@ -100,12 +100,14 @@ class MeshOfBody:
         body: its name.
         first, count: the shapes, which have the pose of the mesh.
         taken: the mesh, and what was chosen.
+        source: where it is from, as messages name it.
     """
 
     body: str
     first: int
     count: int
     taken: Taken
+    source: str
 
 
 MATERIAL = ("restitution", "friction_static", "friction_kinetic", "friction_rolling", "friction_torsional")
@@ -499,8 +501,7 @@ def build(
         raise ParameterError(in_vain)
     overlaps = find_overlaps(world, parameters.allowed_overlap)
     if overlaps:
-        meshes = {shape.body for shape in plan.shapes if isinstance(shape.geometry, coal.Convex | coal.BVHModelBase)}
-        raise ParameterError(f"{prefix}bodies: {line}" for line in _describe_overlaps(overlaps, parameters, meshes))
+        raise ParameterError(prefix + line for line in _describe_overlaps(overlaps, parameters, plan.meshes))
     return world
 
 
@@ -594,22 +595,27 @@ def _root(link: _Link | None) -> _Link | None:
 
 
 def _describe_overlaps(
-    overlaps: list[tuple[float, str, str]], parameters: WorldParameters, meshes: set[str]
+    overlaps: list[tuple[float, str, str]], parameters: WorldParameters, meshes: Sequence[MeshOfBody]
 ) -> Iterator[str]:
-    """A line for each pair of bodies that overlap too deep; `meshes` are the bodies whose shapes are from files."""
+    """A line for each pair of bodies that overlap too deep; `meshes` are those of all bodies."""
     for depth, a, b in overlaps[:SHOWN]:
         yield (
-            f"{a} and {b} overlap by {depth:.4g} m at the start: must be at most allowed_overlap = "
+            f"bodies: {a} and {b} overlap by {depth:.4g} m at the start: must be at most allowed_overlap = "
             f"{parameters.allowed_overlap:g} m; move one of them, or name the pair in ignore"
         )
     if len(overlaps) > SHOWN:
-        yield f"number of other pairs that overlap: {len(overlaps) - SHOWN}"
-    if any(depth > HUGE and meshes & set(names) for depth, *names in overlaps):
-        yield f"an overlap of more than {HUGE:g} m: lengths are in metres, not in millimetres (meshes: scale)"
+        yield f"bodies: number of other pairs that overlap: {len(overlaps) - SHOWN}"
+    together = {name for _, *names in overlaps for name in names}
+    questions = [f"{one.source}: {why}" for one in meshes if one.body in together and (why := one.taken.question)]
+    yield from questions
+    from_files = {one.body for one in meshes}
+    if not questions and any(depth > HUGE and from_files & set(names) for depth, *names in overlaps):
+        yield f"bodies: an overlap of more than {HUGE:g} m: lengths are in metres, not in millimetres (meshes: scale)"
     files = sorted({tuple(sorted(name.partition("/")[0] for name in names)) for _, *names in overlaps})
     for a, b in files if len(overlaps) > 1 else ():
         if {a, b} & parameters.files.keys():
-            yield f"if they are to pass through each other: ignore = [[{a}, {b}]] is for all bodies of {a} and {b}"
+            pair = f"ignore = [[{a}, {b}]] is for all bodies of {a} and {b}"
+            yield f"bodies: if they are to pass through each other: {pair}"
 
 
 def _on_manifold(world: WorldSetup, prefix: str) -> WorldSetup:
@@ -885,11 +891,10 @@ def _add_tree(
     for i, shape in enumerate(tree.shapes):
         full_name, taken = full[shape.body], shape.taken
         if taken is not None and taken is not last:
-            plan.meshes.append(MeshOfBody(full_name, len(plan.shapes), len(taken.geometry), taken))
+            source = f"files.{name}.path = {file.path}: mesh {shape.mesh} of {shape.body}"
+            plan.meshes.append(MeshOfBody(full_name, len(plan.shapes), len(taken.geometry), taken, source))
             if taken.chosen in ("pieces", "field"):
-                plan.notes.append(
-                    f"files.{name}.path = {file.path}: mesh {shape.mesh} of {shape.body}: {taken.summary}"
-                )
+                plan.notes.append(f"{source}: {taken.summary}")
         last = taken
         field = None if taken is None else taken.field
         pose = X_CJ[shape.joint] * shape.pose
@@ -991,9 +996,10 @@ def _add_bodies(plan: _Plan, parameters: WorldParameters, folder: Path) -> Itera
     # Shapes in the order of the experiment, whatever hangs on what.
     for name, of_body in solids.items():
         numbers = itertools.count()
-        for one, surface in zip(of_body, textures[name], strict=True):
+        for i, (one, surface) in enumerate(zip(of_body, textures[name], strict=True)):
             if one.taken is not None:
-                plan.meshes.append(MeshOfBody(name, len(plan.shapes), len(one.geometry), one.taken))
+                source = f"bodies.{name}.shapes[{i}].{one.source}"
+                plan.meshes.append(MeshOfBody(name, len(plan.shapes), len(one.geometry), one.taken, source))
             pose = plan.places[name].pose * one.pose
             texture: Any = None if surface.ABSENT else surface
             plan.shapes += [

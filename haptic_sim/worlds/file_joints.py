@@ -6,12 +6,14 @@ import math
 import re
 import xml.etree.ElementTree as ElementTree
 from collections import Counter
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 
 import pinocchio as pin
 
 from haptic_sim.dynamics.joints import JointLaw
 from haptic_sim.inputs import LARGEST, InputError, number, shown
+from haptic_sim.parameters import did_you_mean
 from haptic_sim.worlds.file_trees import ModelFileError
 
 _APPEARANCE = {
@@ -166,6 +168,40 @@ def mjcf_notes(root: ElementTree.Element) -> list[str]:
 
 def _times(what: str, count: int) -> str:
     return what if count == 1 else f"{what} ({count})"
+
+
+def check_leaders(leaders: Mapping[str, tuple[str, str]], known: Collection[str]) -> None:
+    """Whether each joint that follows another one (<mimic>) can.
+
+    Args:
+        leaders: by the joints that follow: the joint that is followed, and where the file says so, for messages.
+        known: the hinges and slides of the file.
+
+    Raises:
+        ModelFileError: one of both is no hinge or slide, or follows itself, be it by way of others.
+    """
+    for name, (leader, where) in leaders.items():
+        others = [one for one in known if one != name]
+        if name not in known:
+            raise ModelFileError(f"{where}: must be of a hinge or slide{did_you_mean(name, others, 8)}")
+        if leader not in others:
+            itself = leader == name
+            why = (
+                "is the joint itself: must be another hinge or slide"
+                if itself
+                else "must be a hinge or slide of the file"
+            )
+            hint = did_you_mean("" if itself else leader, others, 8)
+            raise ModelFileError(f"{where} joint = {shown(leader)}: {why}{hint}")
+    for name, (leader, where) in leaders.items():
+        path = [name, leader]
+        while path[-1] in leaders and path[-1] not in path[:-1]:
+            path.append(leaders[path[-1]][0])
+        if path[-1] == name:
+            circle = ", ".join(path[:-1])
+            raise ModelFileError(
+                f"{where} joint = {shown(leader)}: follows {name} in turn: take out <mimic> of one of {circle}"
+            )
 
 
 def listed(names: list[str]) -> str:

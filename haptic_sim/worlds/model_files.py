@@ -15,7 +15,7 @@ import coal
 import numpy as np
 import pinocchio as pin
 
-from haptic_sim.geometry.mesh_files import MeshError, check_file
+from haptic_sim.geometry.mesh_files import MeshError, check_file, is_text_stl
 from haptic_sim.geometry.shapes import impossible
 from haptic_sim.inputs import DATA, InputError, numbers, shown
 from haptic_sim.scenes import ModelSource
@@ -97,6 +97,10 @@ def read_document(source: ModelSource) -> Element:
         raise ModelFileError(f": must be a {SUFFIXES} file")
     root = read_xml(path)
     packages = Packages(path, source.packages)
+    if gone := [folder for folder in source.packages if not folder.is_dir()]:
+        raise ModelFileError(
+            *(f": packages: {folder}: must be a folder that has packages in it, or is one" for folder in gone)
+        )
     if is_xacro(path, root):
         root = expand(path, root, source.args, packages)
     elif source.args:
@@ -207,7 +211,13 @@ def _mesh_problems(root: ElementTree.Element, path: Path) -> Iterator[str]:
                 (place / name).stat()
             except (OSError, ValueError):
                 continue
-            yield from _unusable(place / name, name)
+            wrong = list(_unusable(place / name, name))
+            yield from wrong
+            if not wrong and name.lower().endswith(".stl") and is_text_stl((place / name).read_bytes()):
+                yield (
+                    f"{at(mesh)}mesh {shown(name)}: is text STL, which MuJoCo does not read: export it as binary STL, "
+                    "or as OBJ"
+                )
             break
 
 

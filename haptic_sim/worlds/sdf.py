@@ -27,14 +27,15 @@ from haptic_sim.dynamics.joints import JointLaw
 from haptic_sim.geometry.shapes import impossible
 from haptic_sim.inputs import LARGEST, InputError, number, shown
 from haptic_sim.scenes import ModelSource
-from haptic_sim.worlds.file_joints import listed
+from haptic_sim.worlds.file_joints import check_leaders, listed
 from haptic_sim.worlds.file_trees import FileShape, FileTree, Meshes, ModelFileError, attach
 from haptic_sim.worlds.packages import Packages
 from haptic_sim.worlds.parameters import WORLD
-from haptic_sim.worlds.sdf_frames import Scope, flag, number_in, pose_of, read_scopes, values
+from haptic_sim.worlds.sdf_frames import Scope, flag, number_in, pose_of, read_scopes, values, version_of
 from haptic_sim.worlds.sdf_shapes import Shapes, material
 from haptic_sim.worlds.xml_files import at
 
+FIRST_VERSION, LAST_VERSION = (1, 4), (1, 12)  # of SDF, that are read
 KINDS = ("revolute", "continuous", "prismatic", "fixed", "ball", "universal", "revolute2", "screw", "gearbox")
 _READ = {
     "world": {"model", "include", "frame", "joint", "gravity", "name", "light", "scene", "gui"},
@@ -118,9 +119,17 @@ def load_sdf(source: ModelSource, root: Element, meshes: Meshes | None) -> tuple
     closing = [joint for joint in file.joints if joint.kind != "gearbox" and file.links[joint.child].joint is not joint]
     constraints = {name: one for joint in closing for name, one in _closed(file, joint)}
     constraints |= {joint.name: _gearbox(file, joint) for joint in file.joints if joint.kind == "gearbox"}
-    constraints |= {f"{joint.name}_mimic": one for joint in file.joints for one in _mimics(file, joint)}
+    constraints |= _mimics(file)
     attach(trees, constraints)
-    return trees, [*_notes(file, closing), *_gravity_notes(gravity)]
+    return trees, [*_version_notes(root), *_notes(file, closing), *_gravity_notes(gravity)]
+
+
+def _version_notes(root: Element) -> Iterator[str]:
+    given = root.get("version")
+    nearest = max(FIRST_VERSION, min(version_of(root), LAST_VERSION))
+    if given is None or version_of(root) != nearest:
+        found = "which it does not give" if given is None else shown(given.strip())
+        yield f"differences of its version of SDF, {found}, from {nearest[0]}.{nearest[1]}"
 
 
 def _notes(file: _File, closing: list[_Joint]) -> Iterator[str]:
@@ -474,20 +483,21 @@ def _turning(file: _File, gearbox: _Joint, link: str | None, axis: np.ndarray) -
     )
 
 
-def _mimics(file: _File, joint: _Joint) -> Iterator[JointCouplingParameters]:
-    """The coupling of a joint that follows another one."""
-    for element in joint.element.findall("axis/mimic"):
-        leader = element.get("joint", "")
-        scope = file.links[joint.child].scope
-        names = [scope.full(leader), leader]
-        known = {one.name for one in file.joints if file.links[one.child].joint is one}
-        found = next((name for name in names if name in known), None)
-        if found is None or joint.name not in known:
-            raise ModelFileError(
-                f"{at(element)}joint {joint.name}: <mimic> joint {shown(leader)}: there is no such joint"
+def _mimics(file: _File) -> dict[str, JointCouplingParameters]:
+    """The couplings of joints that follow others, by the names of the constraints."""
+    known = [one.name for one in file.joints if file.links[one.child].joint is one and one.axes]
+    found: dict[str, JointCouplingParameters] = {}
+    leaders: dict[str, tuple[str, str]] = {}
+    for joint in file.joints:
+        for element in joint.element.findall("axis/mimic"):
+            given = element.get("joint", "")
+            full = file.links[joint.child].scope.full(given)
+            leader = full if full in known else given
+            leaders[joint.name] = leader, f"{at(element)}joint {joint.name}: <mimic>"
+            multiplier, offset = number_in(element, "multiplier", 1.0), number_in(element, "offset", 0.0)
+            reference = number_in(element, "reference", 0.0)
+            found[f"{joint.name}_mimic"] = JointCouplingParameters(
+                joints={joint.name: 1.0}, to={leader: 1.0}, polynomial=(offset - multiplier * reference, multiplier)
             )
-        multiplier, offset = number_in(element, "multiplier", 1.0), number_in(element, "offset", 0.0)
-        reference = number_in(element, "reference", 0.0)
-        yield JointCouplingParameters(
-            joints={joint.name: 1.0}, to={found: 1.0}, polynomial=(offset - multiplier * reference, multiplier)
-        )
+    check_leaders(leaders, known)
+    return found

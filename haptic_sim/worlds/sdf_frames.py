@@ -198,11 +198,16 @@ def read_scopes(root: Element, path: Path, packages: Packages) -> list[Scope]:
     if sum(child.tag == "world" for child in root) > 1:
         raise ModelFileError(f"{at(top[1])}has several <world>: must have one")
     for child in top:
-        tops.append(reader.scope(child, _version(root), path.parent, None, path="" if len(top) == 1 else None))
+        tops.append(reader.scope(child, version_of(root), path.parent, None, path="" if len(top) == 1 else None))
     return tops
 
 
-def _version(root: Element) -> tuple[int, int]:
+def version_of(root: Element) -> tuple[int, int]:
+    """The version of a document; the last one that is read where none is given.
+
+    Raises:
+        ModelFileError: it is none.
+    """
     found = re.fullmatch(r"(\d+)\.(\d+)", root.get("version", "1.12").strip())
     if found is None:
         raise ModelFileError(f"{at(root)}version = {shown(root.get('version'))}: must be as 1.9")
@@ -329,7 +334,7 @@ class _Reader:
         if placed:
             model.set("placement_frame", placed)
         self._open.append(path)
-        made = self.scope(model, _version(root), path.parent, outside, path=scope_path)
+        made = self.scope(model, version_of(root), path.parent, outside, path=scope_path)
         self._open.pop()
         return made
 

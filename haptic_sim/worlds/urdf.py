@@ -17,8 +17,7 @@ from haptic_sim.geometry.fields.distances import FieldError
 from haptic_sim.geometry.mesh_files import MeshError, merged
 from haptic_sim.geometry.meshes import Taken, remedy, take
 from haptic_sim.inputs import InputError, number, shown
-from haptic_sim.parameters import did_you_mean
-from haptic_sim.worlds.file_joints import listed, placed, urdf_laws, urdf_notes
+from haptic_sim.worlds.file_joints import check_leaders, listed, placed, urdf_laws, urdf_notes
 from haptic_sim.worlds.file_trees import FileShape, FileTree, Meshes, ModelFileError
 from haptic_sim.worlds.xml_files import Element, at, text_of
 
@@ -40,7 +39,7 @@ def load_urdf(path: Path, root: Element, meshes: Meshes | None) -> tuple[list[Fi
     problems += _structure_problems(root)
     if problems:
         raise ModelFileError(*problems)
-    couplings, unknown = _couplings(root)
+    couplings, fixed = _couplings(root)
     laws, text = urdf_laws(root), text_of(_with_coordinates(root, couplings))
     folders = [str(folder) for folder in path.resolve().parents]
     try:
@@ -54,30 +53,29 @@ def load_urdf(path: Path, root: Element, meshes: Meshes | None) -> tuple[list[Fi
     shapes = () if meshes is None else tuple(_shapes(model, geometry, meshes, hulls))
     trees = [FileTree(model, False, shapes, placed(laws, model), constraints=dict(couplings))]
     dents = [f"dents of the meshes of {listed(hulls)}, whose hulls collide"] if hulls else []
-    return trees, urdf_notes(root) + unknown + dents
+    return trees, urdf_notes(root) + fixed + dents
 
 
 def _couplings(root: Element) -> tuple[dict[str, JointCouplingParameters], list[str]]:
-    """The joints that follow others (<mimic>), by the name of the constraint; those that follow none, for the notes.
+    """The joints that follow others (<mimic>), by the name of the constraint; those that are fixed, for the notes.
 
     Raises:
-        ModelFileError: what they follow is no hinge or slide.
+        ModelFileError: what they follow is no hinge or slide, or follows them.
     """
     kinds = {joint.get("name", ""): joint.get("type") for joint in root.findall("joint")}
     known = [name for name, kind in kinds.items() if kind in ("revolute", "continuous", "prismatic")]
-    found, unknown = {}, []
+    found: dict[str, JointCouplingParameters] = {}
+    fixed: list[str] = []
+    leaders: dict[str, tuple[str, str]] = {}
     for joint in root.findall("joint"):
         if (mimic := joint.find("mimic")) is None:
             continue
         name, leader = joint.get("name", ""), mimic.get("joint", "")
         where = f"{at(mimic)}joint {name}: <mimic>"
-        if kinds[name] == "fixed" or (leader and leader not in kinds):  # as in files put together from parts
-            why = "which is fixed" if kinds[name] == "fixed" else f"as no joint of the file is {shown(leader)}"
-            unknown.append(f"<mimic> of {shown(name)}, {why}")
+        if kinds[name] == "fixed":
+            fixed.append(f"<mimic> of {shown(name)}, which is fixed")
             continue
-        if name not in known or leader not in known or leader == name:
-            allowed = "must be two hinges or slides of the file"
-            raise ModelFileError(f"{where} joint = {shown(leader)}: {allowed}{did_you_mean(leader, known, 8)}")
+        leaders[name] = leader, where
         values = []
         for key, default in (("offset", "0"), ("multiplier", "1")):
             try:
@@ -87,7 +85,8 @@ def _couplings(root: Element) -> tuple[dict[str, JointCouplingParameters], list[
         found[f"{name}_mimic"] = JointCouplingParameters(
             joints={name: 1.0}, to={leader: 1.0}, polynomial=(values[0], values[1])
         )
-    return found, unknown
+    check_leaders(leaders, known)
+    return found, fixed
 
 
 def _with_coordinates(root: Element, couplings: Mapping[str, JointCouplingParameters]) -> Element:

@@ -24,7 +24,7 @@ from haptic_sim.inputs import InputError, check_path, read_text, read_yaml, show
 from haptic_sim.parameters import did_you_mean, listed
 from haptic_sim.worlds.file_trees import ModelFileError
 from haptic_sim.worlds.packages import Packages
-from haptic_sim.worlds.xacro_expressions import NAMES, Budget, ExpressionError, Namespace, evaluate
+from haptic_sim.worlds.xacro_expressions import NAMES, Budget, ExpressionError, Namespace, OperandError, evaluate
 from haptic_sim.worlds.xml_files import INCLUDES, MOST_ELEMENTS, MOST_FILES, Element, at, read_xml
 
 PREFIX = "xacro:"
@@ -160,6 +160,7 @@ class _Expansion:
         self._given, self._declared = set(args), dict[str, str]()
         self._budget, self._files, self._read, self._made, self._depth = Budget(), [path], 0, 0, 0
         self._resolving: list[str] = []
+        self._calls: list[str] = []  # macros that are being expanded, from the outside in
         self._here: Element | None = None
         self.functions = Namespace(
             load_yaml=self._load_yaml,
@@ -225,9 +226,7 @@ class _Expansion:
         """Append what the elements in `source` stand for to `made`."""
         self._depth += 1
         if self._depth > NESTED:
-            self._refuse(
-                f"has more than {NESTED} elements and macros in each other: a macro that uses itself, or files"
-            )
+            self._refuse(f"has more than {NESTED} elements and macros in each other{self._recursion()}")
         for child in source:
             assert isinstance(child, Element)
             self._here = child
@@ -240,6 +239,17 @@ class _Expansion:
             else:
                 made.append(self._element(child, names))
         self._depth -= 1
+
+    def _recursion(self) -> str:
+        """Which macro uses itself, and by way of which others; empty if none does."""
+        last = self._calls[-1] if self._calls else ""
+        before = [i for i, name in enumerate(self._calls) if name == last]
+        if len(before) < 2:
+            return ""
+        circle = self._calls[before[-2] : before[-1]]
+        first = min(circle, key=self._calls.index)
+        others = [name for name in circle if name != first]
+        return f": the macro {first} uses itself" + (f", by way of {listed(others, 8)}" if others else "")
 
     def _directive(self, child: Element, name: str, names: _Names, made: Element) -> None:
         match name:
@@ -364,7 +374,9 @@ class _Expansion:
                 self._refuse(f"xacro:{name}: needs the parameter {key}")
             else:
                 inner.properties.set(key, self.text(text, names.properties))
+        self._calls.append(name)
         self._content(macro.body, inner, made)
+        self._calls.pop()
         self._here = element
 
     def _insert(self, element: Element, names: _Names, made: Element) -> None:
@@ -463,7 +475,8 @@ class _Expansion:
         try:
             return evaluate(expression, scope, self._budget)
         except ExpressionError as error:
-            self._refuse(f"${{{shown(expression, 100)}}}: {error}", error, args=isinstance(error, _MissingError))
+            by_args = isinstance(error, _MissingError | OperandError)
+            self._refuse(f"${{{shown(expression, 100)}}}: {error}", error, args=by_args)
 
     def _substitution(self, text: str, scope: _Scope) -> Any:
         kind, _, rest = text.strip().partition(" ")

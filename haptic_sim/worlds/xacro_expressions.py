@@ -18,7 +18,7 @@ from typing import Any
 
 from haptic_sim.errors import HapticsError
 from haptic_sim.inputs import shown
-from haptic_sim.parameters import did_you_mean
+from haptic_sim.parameters import did_you_mean, listed
 
 BITS = 4096  # of a whole number
 LONGEST = 100_000  # characters of a text, entries of a list
@@ -159,8 +159,16 @@ def evaluate(text: str, names: Mapping[str, Any], budget: Budget) -> Any:
         raise ExpressionError("division by zero") from error
     except KeyError as error:
         raise ExpressionError(f"there is no entry {shown(error.args[0] if error.args else '')}") from error
-    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError, RecursionError, MemoryError) as error:
+    except TypeError as error:
+        used = dict.fromkeys(node.id for node in ast.walk(tree) if isinstance(node, ast.Name) and node.id in names)
+        texts = [f"{name} is the text {shown(names[name], 30)}" for name in used if isinstance(names[name], str)]
+        raise OperandError(": ".join(filter(None, [str(error), listed(texts, 4)]))) from error
+    except (ArithmeticError, AttributeError, LookupError, ValueError, RecursionError, MemoryError) as error:
         raise ExpressionError(str(error) or type(error).__name__) from error
+
+
+class OperandError(ExpressionError):
+    """Values that do not go together, as a text that is divided; an argument may be wrong."""
 
 
 class _Evaluation:

@@ -186,6 +186,11 @@ class CollisionDetector:
         return int(self._arrays.field_memory.omitted.sum())
 
     @property
+    def omissions(self) -> int:
+        """Leaves of shells that all detections together had to leave out (`budget`)."""
+        return int(self._arrays.field_memory.omissions[0])
+
+    @property
     def visited(self) -> int:
         """Leaves of shells that the last detection has visited, of all sides of the pairs of fields."""
         return int(self._arrays.field_memory.visited.sum())

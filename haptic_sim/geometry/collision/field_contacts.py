@@ -114,6 +114,7 @@ class FieldMemory(NamedTuple):
     step: np.ndarray = array("what `moved` has grown by in this tick", 2)
     moved: np.ndarray = array("path of the centre of the shell in the field [m], and angle, times STEEPEST", "sides", 2)
     omitted: np.ndarray = array("leaves that were left out in the last tick", "sides", dtype=np.int64)
+    omissions: np.ndarray = array("leaves that were left out in all ticks", 1, dtype=np.int64)
     visited: np.ndarray = array("leaves that were visited in the last tick", "sides", dtype=np.int64)
     node_due: np.ndarray = array("path up to which a node touches nothing", "side_nodes", unit="m", fill=-math.inf)
     node_near: np.ndarray = array("path before which a node that was near is not tested again", "side_nodes", unit="m")
@@ -284,6 +285,7 @@ def _touch(scene, query, side):
             due[i] -= shift
             node_due[due[i] + shift] += _path(m, side, due[i])
         m.omitted[side] = count - m.budget
+        m.omissions[0] += m.omitted[side]
         count = m.budget
         sort_numbers(due, 0, count)
     m.held.known[side] = True

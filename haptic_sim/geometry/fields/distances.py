@@ -78,13 +78,12 @@ def build_grid(vertices: np.ndarray, triangles: np.ndarray, spacing: float, memo
         FieldError: it needs more memory.
     """
     vertices, triangles, closed = close_holes(vertices, triangles)
-    low, high = vertices.min(axis=0) - BAND * spacing, vertices.max(axis=0) + BAND * spacing
-    places = np.ceil((high - low) / (SIDE * spacing)).astype(np.int64) + 1
-    _check_memory(math.prod(places.tolist()) * (4 + 4 * (SIDE // RATIO) ** 3), memory, spacing)
-    origin = 0.5 * (low + high) - 0.5 * spacing * (SIDE * places - 1)
-    number = np.full(tuple(places), -1, np.int32)
-    count = _mark_blocks(vertices, triangles, origin, spacing, number)
-    _check_memory(count * BLOCK_BYTES + number.size * 36, memory, spacing)
+    origin, number, count, needed = _laid_out(vertices, triangles, spacing, memory)
+    if needed > memory:
+        raise FieldError(
+            f"its field with samples {spacing:.3g} m apart needs {needed / 1e6:.0f} MB: must be at most "
+            f"{memory / 1e6:.0f} MB"
+        )
     distance = np.full((count, SIDE, SIDE, SIDE), BAND * spacing, np.float32)
     _scan(vertices, triangles, origin, spacing, number, distance)
     at = np.argwhere(number >= 0)
@@ -108,12 +107,31 @@ def build_grid(vertices: np.ndarray, triangles: np.ndarray, spacing: float, memo
     return Grid(origin, float(spacing), number, blocks, _coefficients(coarse))
 
 
-def _check_memory(needed: int, memory: int, spacing: float) -> None:
+def _laid_out(
+    vertices: np.ndarray, triangles: np.ndarray, spacing: float, memory: int
+) -> tuple[np.ndarray, np.ndarray, int, int]:
+    """Where the first node is, the number of the block at each place, their count, and the memory of all [bytes].
+
+    Where the places alone need more than `memory`, they are not looked at.
+    """
+    low, high = vertices.min(axis=0) - BAND * spacing, vertices.max(axis=0) + BAND * spacing
+    places = np.ceil((high - low) / (SIDE * spacing)).astype(np.int64) + 1
+    origin = 0.5 * (low + high) - 0.5 * spacing * (SIDE * places - 1)
+    needed = math.prod(places.tolist()) * (4 + 4 * (SIDE // RATIO) ** 3)
     if needed > memory:
-        raise FieldError(
-            f"its field with samples {spacing:.3g} m apart needs {needed / 1e6:.0f} MB: must be at most "
-            f"{memory / 1e6:.0f} MB; allow a larger error"
-        )
+        return origin, np.zeros((0, 0, 0), np.int32), 0, needed
+    number = np.full(tuple(places), -1, np.int32)
+    count = _mark_blocks(vertices, triangles, origin, spacing, number)
+    return origin, number, count, count * BLOCK_BYTES + number.size * 36
+
+
+def affordable_spacing(vertices: np.ndarray, triangles: np.ndarray, spacing: float, memory: int) -> float:
+    """The least spacing from a given one on, to within 2 %, at which a field fits in the memory [bytes]."""
+    vertices, triangles, _ = close_holes(vertices, triangles)
+    while (needed := _laid_out(vertices, triangles, spacing, memory)[3]) > memory:
+        # places are as 1 / spacing^3, and blocks along the surface as 1 / spacing^2: a step does not go too far
+        spacing *= max(1.02, (needed / memory) ** (1.0 / 3.0))
+    return spacing
 
 
 class _Winding:

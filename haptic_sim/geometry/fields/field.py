@@ -14,6 +14,7 @@ from haptic_sim.geometry.fields.distances import (
     FieldError,
     Grid,
     Grids,
+    affordable_spacing,
     build_grid,
     distance_at,
     gather_grids,
@@ -78,13 +79,19 @@ def build_field(
     )
     wanted = area / (0.7 * (FACE_SPACING * accuracy) ** 2)
     if not wanted <= MOST_POINTS:
+        would = _affordable(vertices, triangles, accuracy * math.sqrt(wanted / MOST_POINTS), memory)
         raise FieldError(
             f"error = {accuracy:g} m: its surface of {area:.3g} m^2 needs {wanted:.2g} points: must be at most "
-            f"{MOST_POINTS}; allow an error of {accuracy * math.sqrt(wanted / MOST_POINTS):.2g} m"
+            f"{MOST_POINTS}; allow an error of {would} m"
         )
     used, numbers = np.unique(triangles, return_inverse=True)
     vertices, triangles = vertices[used], numbers.reshape(-1, 3)
-    grid = build_grid(vertices, triangles, SPACING * accuracy, memory)
+    try:
+        grid = build_grid(vertices, triangles, SPACING * accuracy, memory)
+    except FieldError as error:
+        raise FieldError(
+            f"{error}; allow an error of {_affordable(vertices, triangles, accuracy, memory)} m"
+        ) from error
     points, normals, sharp = spread_points(vertices, triangles, FACE_SPACING * accuracy, EDGE_SPACING * accuracy)
     if not everywhere:
         needed = standing_out(grid, points, normals, sharp, accuracy)
@@ -94,6 +101,13 @@ def build_field(
     shell = group_points(points, normals, cells)
     distances, _ = _sampled(grid, shell.points)
     return SolidField(grid, shell, float(accuracy), float(np.abs(distances).max()), everywhere)
+
+
+def _affordable(vertices: np.ndarray, triangles: np.ndarray, accuracy: float, memory: int) -> str:
+    """The least accuracy [m] from a given one on of which a field fits in the memory, rounded up to two digits."""
+    accuracy = affordable_spacing(vertices, triangles, SPACING * accuracy, memory) / SPACING
+    digit = 10.0 ** (math.floor(math.log10(accuracy)) - 1)
+    return f"{math.ceil(accuracy / digit) * digit:.2g}"
 
 
 def standing_out(grid: Grid, points: np.ndarray, normals: np.ndarray, sharp: int, accuracy: float) -> np.ndarray:
