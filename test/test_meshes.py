@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from pathlib import Path
 
@@ -14,7 +15,7 @@ from haptic_sim.geometry import decomposition, meshes, soundness
 from haptic_sim.geometry.decomposition import surface_error
 from haptic_sim.geometry.fields.distances import FieldError
 from haptic_sim.geometry.mesh_files import MeshError
-from haptic_sim.geometry.meshes import take
+from haptic_sim.geometry.meshes import Mass, hull_mass, sum_of_masses, take
 
 
 def box(size: tuple[float, float, float], at: tuple[float, float, float] = (0.0, 0.0, 0.0)) -> trimesh.Trimesh:
@@ -163,6 +164,60 @@ def test_triangles_that_intersect_are_counted() -> None:
     cross = trimesh.util.concatenate([box((3, 1, 1)), box((1, 3, 1.2))])
     assert soundness.self_intersections(np.array(cross.vertices), np.array(cross.faces)) > 0
     assert soundness.self_intersections(*map(np.array, (l_shape().vertices, l_shape().faces))) == 0
+
+
+def mass_of_boxes(*parts: tuple[float, tuple[float, float, float], tuple[float, float, float]]) -> Mass:
+    """Volume, centroid and inertia of boxes with signs, sizes and places: closed forms."""
+    found = []
+    for sign, size, at in parts:
+        x, y, z = np.square(size)
+        volume = sign * math.prod(size)
+        found.append((volume, np.array(at), volume / 12.0 * np.diag([y + z, x + z, x + y])))
+    return sum_of_masses(found)
+
+
+def assert_mass(found: Mass, expected: Mass, share: float) -> None:
+    length = expected[0] ** (1.0 / 3.0)
+    assert found[0] == pytest.approx(expected[0], rel=share)
+    np.testing.assert_allclose(found[1], expected[1], rtol=0, atol=share * length)
+    np.testing.assert_allclose(found[2], expected[2], rtol=0, atol=share * expected[2].max())
+
+
+@pytest.mark.parametrize("inside_out", [False, True])
+@pytest.mark.parametrize("overlap", [1e-9, 0.4])
+def test_what_two_boxes_have_in_common_counts_once(overlap: float, inside_out: bool) -> None:
+    """Both are their own convex pieces; the mass is that of the union, to rounding where they cross by rounding."""
+    at = (1.5 - overlap, 0.1, -0.05)
+    both = trimesh.util.concatenate([box((2, 1, 1)), box((1, 0.5, 0.6), at)])
+    taken = take(turned(both) if inside_out else both)
+    assert taken.chosen == "connected pieces"
+    common = (-1.0, (overlap, 0.5, 0.6), (1.0 - 0.5 * overlap, 0.1, -0.05))
+    expected = mass_of_boxes((1.0, (2, 1, 1), (0, 0, 0)), (1.0, (1, 0.5, 0.6), at), common)
+    assert_mass(taken.mass, expected, 1e-3 if overlap > 0.1 else 1e-8)
+    assert ("it was inside out, and is turned" in taken.notes) == inside_out
+    assert taken.notes[-1].endswith(
+        "changes its volume by -5.2 %" if overlap > 0.1 else "intersect, by too little to change its mass"
+    )
+
+
+@pytest.mark.parametrize("inside_out", [False, True])
+@pytest.mark.parametrize("overlap", [1e-9, 0.2])
+def test_where_triangles_intersect_the_mass_is_that_of_the_inside_and_not_of_the_pieces(
+    overlap: float, inside_out: bool
+) -> None:
+    """A box that goes into an L, by rounding or really: pieces of CoACD have a volume that differs."""
+    at = (2.25 - overlap, 0.45, 0.55)
+    mesh = trimesh.util.concatenate([l_shape(), box((0.5, 0.5, 0.6), at)])
+    taken = take(turned(mesh) if inside_out else mesh, "pieces")
+    common = (-1.0, (overlap, 0.5, 0.6), (2.0 - 0.5 * overlap, 0.45, 0.55))
+    squares = [(1.0, (1.0, 1.0, 1.0), (x, y, 0.5)) for x, y in ((0.5, 0.5), (1.5, 0.5), (0.5, 1.5))]
+    expected = mass_of_boxes(*squares, (1.0, (0.5, 0.5, 0.6), at), common)
+    assert_mass(taken.mass, expected, 1e-3 if overlap > 0.1 else 1e-8)
+    of_pieces = sum_of_masses([hull_mass(corners) for corners in taken.corners])
+    assert abs(of_pieces[0] / expected[0] - 1.0) > 2e-3
+    assert ("it was inside out, and is turned" in taken.notes) == inside_out
+    said = "changes its volume by -1.9 %" if overlap > 0.1 else "intersect, by too little to change its mass"
+    assert taken.notes[-1].endswith(said)
 
 
 def test_a_mug_of_90_metres_is_questioned() -> None:

@@ -35,6 +35,7 @@ FLAT = 1e-9  # of the cube of the diagonal: less volume is none
 
 MOST_CORNERS = 500  # of a convex shape: contacts look at all of them in each step
 MOST_NEIGHBOURS = 200  # of a corner; coal counts to 255
+MASS_SAMPLES = 200_000  # in the box of a mesh whose triangles intersect: what overlaps is found to some 0.1 % of its volume
 COARSE = 0.01  # of the diagonal: convex pieces with more error than this are replaced by a field, or that is named
 LARGE = 10.0  # [m]; of a mesh that is larger it is asked whether it is in millimetres
 
@@ -151,10 +152,14 @@ def take(
         if how == "automatic" and error is None:
             found = _finer(sound, found)
         return replace(found, notes=(*notes, *found.notes))
+    mass = sum_of_masses([hull_mass(piece) for piece in pieces])
+    if len(pieces) > 1 and (crossing := soundness.self_intersections(*_arrays(sound))):
+        mass, changed = mass_of_inside(sound, mass)
+        notes = (*notes, _crossing_note(crossing, changed))
     return Taken(
         "itself" if len(pieces) == 1 else "connected pieces",
         tuple(pieces),
-        sum_of_masses([hull_mass(piece) for piece in pieces]),
+        mass,
         *_arrays(sound),
         notes=notes,
     )
@@ -171,7 +176,7 @@ def _finer(mesh: trimesh.Trimesh, pieces: Taken) -> Taken:
         return pieces
     count = len(pieces.corners)
     why = f"{count} convex piece{'s' * (count > 1)}, as: pieces, would have an error of {pieces.error:.2g} m"
-    crossing = pieces.notes[1:]  # after that about the error: where triangles intersect, the mass is that of the pieces
+    crossing = pieces.notes[1:]  # after that about the error
     return replace(field, notes=(why, *crossing), mass=pieces.mass if crossing else field.mass)
 
 
@@ -240,11 +245,8 @@ def _decomposed(mesh: trimesh.Trimesh, error: float | None) -> Taken:
         notes = (f"this is {100.0 * share:.1f} % of its diagonal: as: field is finer, and so are pieces with an error",)
     mass = _mass_of(mesh)
     if crossing := int(found["crossing"]):
-        mass = sum_of_masses([hull_mass(piece) for piece in pieces])
-        pairs = (
-            "1 pair of its triangles intersects" if crossing == 1 else f"{crossing} pairs of its triangles intersect"
-        )
-        notes = (*notes, f"{pairs}: its mass is that of the pieces")
+        mass, changed = mass_of_inside(mesh, mass)
+        notes = (*notes, _crossing_note(crossing, changed))
     return Taken(
         "pieces",
         tuple(pieces),
@@ -290,6 +292,48 @@ def _mass_of(mesh: trimesh.Trimesh) -> Mass:
     """Of the inside of a closed mesh."""
     properties = mesh.mass_properties
     return float(properties.volume), np.array(properties.center_mass), np.array(properties.inertia)
+
+
+def mass_of_inside(mesh: trimesh.Trimesh, mass: Mass) -> tuple[Mass, float]:
+    """Mass of what a closed mesh encloses, where its triangles intersect, and the change of the volume as a part of it.
+
+    Integrals over triangles count each point as often as the surface goes around it, by its winding number w (Jacobson
+    et al., Robust inside-outside segmentation using generalized winding numbers, 2013): twice where two solids overlap,
+    -1 times where a part is inside out. Inside is where w > 1/2, as for fields. The difference is summed up over one
+    random point in each cell of a grid, so its error is that of the volume for which w is not 0 or 1: triangles that
+    cross by rounding leave the integrals as they are.
+
+    Args:
+        mesh: closed, turned outwards.
+        mass: its volume, centroid and inertia by integrals over triangles.
+    """
+    import igl  # takes a while to import, and is needed only where triangles intersect
+
+    low, high = np.array(mesh.bounds, float)
+    cell = (float(np.prod(high - low)) / MASS_SAMPLES) ** (1.0 / 3.0)
+    count = np.ceil((high - low) / cell).astype(int)
+    grid = np.stack(np.meshgrid(*map(np.arange, count), indexing="ij"), -1).reshape(-1, 3)
+    points = low + (grid + np.random.default_rng(0).random(grid.shape)) * ((high - low) / count)
+    vertices, faces = _arrays(mesh)
+    w = igl.fast_winding_number(np.ascontiguousarray(vertices), np.ascontiguousarray(faces), points)
+    extra = np.rint(w) - (w > 0.5)
+    if not extra.any():
+        return mass, 0.0
+    points, extra = points[extra != 0.0], extra[extra != 0.0] * float(np.prod((high - low) / count))
+    volume, centre, inertia = mass
+    second = 0.5 * np.trace(inertia) * np.eye(3) - inertia + volume * np.outer(centre, centre)
+    inside = volume - float(extra.sum())
+    at = (volume * centre - extra @ points) / inside
+    second = second - (extra[:, None] * points).T @ points - inside * np.outer(at, at)
+    return (inside, at, np.trace(second) * np.eye(3) - second), inside / volume - 1.0
+
+
+def _crossing_note(pairs: int, changed: float) -> str:
+    """What is said of a mesh of which pairs of triangles intersect, and whose mass was changed by a part for it."""
+    what = "1 pair of its triangles intersects" if pairs == 1 else f"{pairs} pairs of its triangles intersect"
+    if changed == 0.0:
+        return f"{what}, by too little to change its mass"
+    return f"{what}: what it encloses more than once or inside out changes its volume by {100.0 * changed:+.2g} %"
 
 
 def sum_of_masses(parts: list[Mass]) -> Mass:
