@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 import re
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 import pytest
@@ -14,7 +16,7 @@ from haptic_sim.geometry import decomposition, meshes, soundness
 from haptic_sim.geometry.decomposition import surface_error
 from haptic_sim.geometry.fields.distances import FieldError
 from haptic_sim.geometry.mesh_files import MeshError
-from haptic_sim.geometry.meshes import remedy, take
+from haptic_sim.geometry.meshes import Mass, hull_mass, remedy, sum_of_masses, take
 
 
 def box(size: tuple[float, float, float], at: tuple[float, float, float] = (0.0, 0.0, 0.0)) -> trimesh.Trimesh:
@@ -165,6 +167,17 @@ def test_shells_within_shells() -> None:
         take(trimesh.util.concatenate([outer, turned(inner)]), "connected")
 
 
+def test_a_shell_in_another_counts_once_in_the_mass_of_a_field() -> None:
+    both = trimesh.util.concatenate([box((0.1, 0.1, 0.1)), box((0.04, 0.04, 0.04))])
+    taken = take(both, "field", 2e-3)
+    assert taken.mass[0] == pytest.approx(1e-3, rel=2e-3)
+    assert taken.notes == (
+        "no pairs of its triangles intersect: what it encloses more than once or inside out changes its volume by -6 %",
+    )
+    hollow = take(trimesh.util.concatenate([box((0.1, 0.1, 0.1)), turned(box((0.04, 0.04, 0.04)))]), "field", 2e-3)
+    assert hollow.mass[0] == pytest.approx(0.1**3 - 0.04**3) and hollow.notes == ()
+
+
 def test_flat_meshes_and_single_triangles() -> None:
     one = trimesh.Trimesh([[0, 0, 0], [1, 0, 0], [0, 1, 0]], [[0, 1, 2]])
     flat = trimesh.Trimesh([[0, 0, 0], [1, 0, 0], [0, 1, 0]], [[0, 1, 2], [0, 2, 1]], process=False)
@@ -189,6 +202,62 @@ def test_triangles_that_intersect_are_counted() -> None:
     cross = trimesh.util.concatenate([box((3, 1, 1)), box((1, 3, 1.2))])
     assert soundness.self_intersections(np.array(cross.vertices), np.array(cross.faces)) > 0
     assert soundness.self_intersections(*map(np.array, (l_shape().vertices, l_shape().faces))) == 0
+
+
+def mass_of_boxes(*parts: tuple[float, tuple[float, float, float], tuple[float, float, float]]) -> Mass:
+    """Volume, centroid and inertia of boxes with signs, sizes and places: closed forms."""
+    found = []
+    for sign, size, at in parts:
+        x, y, z = np.square(size)
+        volume = sign * math.prod(size)
+        found.append((volume, np.array(at), volume / 12.0 * np.diag([y + z, x + z, x + y])))
+    return sum_of_masses(found)
+
+
+def assert_mass(found: Mass, expected: Mass, share: float) -> None:
+    length = expected[0] ** (1.0 / 3.0)
+    assert found[0] == pytest.approx(expected[0], rel=share)
+    np.testing.assert_allclose(found[1], expected[1], rtol=0, atol=share * length)
+    np.testing.assert_allclose(found[2], expected[2], rtol=0, atol=share * expected[2].max())
+
+
+@pytest.mark.parametrize("inside_out", [False, True])
+@pytest.mark.parametrize("overlap", [1e-9, 0.4])
+def test_what_two_boxes_have_in_common_counts_once(overlap: float, inside_out: bool) -> None:
+    """Both are their own convex pieces; the mass is that of the union, to rounding where they cross by rounding."""
+    at = (1.5 - overlap, 0.1, -0.05)
+    both = trimesh.util.concatenate([box((2, 1, 1)), box((1, 0.5, 0.6), at)])
+    taken = take(turned(both) if inside_out else both)
+    assert taken.chosen == "connected pieces"
+    common = (-1.0, (overlap, 0.5, 0.6), (1.0 - 0.5 * overlap, 0.1, -0.05))
+    expected = mass_of_boxes((1.0, (2, 1, 1), (0, 0, 0)), (1.0, (1, 0.5, 0.6), at), common)
+    assert_mass(taken.mass, expected, 1e-3 if overlap > 0.1 else 1e-8)
+    assert ("it was inside out, and is turned" in taken.notes) == inside_out
+    assert taken.notes[-1].endswith(
+        "changes its volume by -5.2 %" if overlap > 0.1 else "intersect, by too little to change its mass"
+    )
+
+
+@pytest.mark.parametrize("how", ["pieces", "automatic"])
+@pytest.mark.parametrize("inside_out", [False, True])
+@pytest.mark.parametrize("overlap", [1e-9, 0.2])
+def test_where_triangles_intersect_the_mass_is_that_of_the_inside_and_not_of_the_pieces(
+    overlap: float, inside_out: bool, how: Literal["pieces", "automatic"]
+) -> None:
+    """A box that goes into an L, by rounding or really: pieces of CoACD have a volume that differs."""
+    at = (2.25 - overlap, 0.45, 0.55)
+    mesh = trimesh.util.concatenate([l_shape(), box((0.5, 0.5, 0.6), at)])
+    taken = take(turned(mesh) if inside_out else mesh, how)
+    common = (-1.0, (overlap, 0.5, 0.6), (2.0 - 0.5 * overlap, 0.45, 0.55))
+    squares = [(1.0, (1.0, 1.0, 1.0), (x, y, 0.5)) for x, y in ((0.5, 0.5), (1.5, 0.5), (0.5, 1.5))]
+    expected = mass_of_boxes(*squares, (1.0, (0.5, 0.5, 0.6), at), common)
+    assert_mass(taken.mass, expected, 1e-3 if overlap > 0.1 else 1e-8)
+    if how == "pieces":
+        of_pieces = sum_of_masses([hull_mass(corners) for corners in taken.corners])
+        assert abs(of_pieces[0] / expected[0] - 1.0) > 2e-3
+    assert ("it was inside out, and is turned" in taken.notes) == inside_out
+    said = "changes its volume by -1.9 %" if overlap > 0.1 else "intersect, by too little to change its mass"
+    assert taken.notes[-1].endswith(said)
 
 
 def test_a_mug_of_90_metres_is_questioned() -> None:

@@ -35,6 +35,9 @@ FLAT = 1e-9  # of the cube of the diagonal: less volume is none
 
 MOST_CORNERS = 500  # of a convex shape: contacts look at all of them in each step
 MOST_NEIGHBOURS = 200  # of a corner; coal counts to 255
+MASS_SAMPLES = (
+    200_000  # in the box of a mesh whose triangles intersect: what overlaps is found to some 0.1 % of its volume
+)
 COARSE = 0.01  # of the diagonal: of convex pieces with more error than this it is said that a field is finer
 LARGE = 10.0  # [m]; of a mesh that is larger it is asked whether it is in millimetres
 
@@ -163,12 +166,15 @@ def take(
             return _with_field(mesh, error, points)
         found = _decomposed(sound, error)
         return replace(found, notes=(*notes, *found.notes))
+    mass, crossing = sum_of_masses([hull_mass(piece) for piece in pieces]), ()
+    if len(pieces) > 1:
+        mass, crossing = _of_inside(sound, mass)
     return Taken(
         "itself" if len(pieces) == 1 else "connected pieces",
         tuple(pieces),
-        sum_of_masses([hull_mass(piece) for piece in pieces]),
+        mass,
         *_arrays(sound),
-        notes=notes,
+        notes=(*notes, *crossing),
     )
 
 
@@ -233,12 +239,10 @@ def _decomposed(mesh: trimesh.Trimesh, error: float | None) -> Taken:
         start = time.perf_counter()
         found = decomposition.decompose(vertices, faces, error)
         pieces = [fewer_corners(piece, MOST_CORNERS) for piece in found.pieces]
-        crossing = soundness.self_intersections(vertices, faces)
         return {
             "corners": np.concatenate(pieces),
             "counts": np.array([len(piece) for piece in pieces]),
             "error": np.array(found.error),
-            "crossing": np.array(crossing),
             "seconds": np.array(time.perf_counter() - start),
         }
 
@@ -247,13 +251,7 @@ def _decomposed(mesh: trimesh.Trimesh, error: float | None) -> Taken:
     notes: tuple[str, ...] = ()
     if (share := float(found["error"]) / _diagonal(vertices)) > COARSE:
         notes = (f"this is {100.0 * share:.1f} % of its diagonal: as: field is finer, and so are pieces with an error",)
-    mass = _mass_of(mesh)
-    if crossing := int(found["crossing"]):
-        mass = sum_of_masses([hull_mass(piece) for piece in pieces])
-        pairs = (
-            "1 pair of its triangles intersects" if crossing == 1 else f"{crossing} pairs of its triangles intersect"
-        )
-        notes = (*notes, f"{pairs}: its mass is that of the pieces")
+    mass, crossing = _of_inside(mesh, _mass_of(mesh))
     return Taken(
         "pieces",
         tuple(pieces),
@@ -263,7 +261,7 @@ def _decomposed(mesh: trimesh.Trimesh, error: float | None) -> Taken:
         float(found["error"]),
         float(found["seconds"]),
         was_kept,
-        notes,
+        (*notes, *crossing),
     )
 
 
@@ -274,6 +272,9 @@ def _with_field(mesh: trimesh.Trimesh, error: float | None, points: Points) -> T
     with np.errstate(divide="ignore", invalid="ignore"):  # trimesh divides by a volume of 0, which `mesh_mass` refuses
         mesh, turned = _turned(mesh)
         mass = mesh_mass(mesh)
+    crossing: tuple[str, ...] = ()
+    if mesh.is_watertight and len(mesh.faces) <= MOST_TRIANGLES:
+        mass, crossing = _of_inside(mesh, mass)
     vertices, faces = _arrays(mesh)
     accuracy = _diagonal(vertices) / PARTS if error is None else error
 
@@ -284,7 +285,7 @@ def _with_field(mesh: trimesh.Trimesh, error: float | None, points: Points) -> T
 
     found, was_kept = kept("fields", digest_of(vertices, faces, accuracy, points, FIELD_FORMAT), build)
     field = field_of(found)
-    notes = (*turned, *holes, *_questions(float(np.ptp(vertices, axis=0).max())))
+    notes = (*turned, *holes, *crossing, *_questions(float(np.ptp(vertices, axis=0).max())))
     return Taken("field", (), mass, vertices, faces, field.error, float(found["seconds"]), was_kept, notes, field)
 
 
@@ -301,6 +302,59 @@ def _mass_of(mesh: trimesh.Trimesh) -> Mass:
     """Of the inside of a closed mesh."""
     properties = mesh.mass_properties
     return float(properties.volume), np.array(properties.center_mass), np.array(properties.inertia)
+
+
+def mass_of_inside(mesh: trimesh.Trimesh, mass: Mass) -> tuple[Mass, float]:
+    """Mass of what a closed mesh encloses, where its triangles intersect, and the change of the volume as a part of it.
+
+    Integrals over triangles count each point as often as the surface goes around it, by its winding number w (Jacobson
+    et al., Robust inside-outside segmentation using generalized winding numbers, 2013): twice where two solids overlap,
+    -1 times where a part is inside out. Inside is where w > 1/2, as for fields. The difference is summed up over one
+    random point in each cell of a grid, so its error is that of the volume for which w is not 0 or 1: triangles that
+    cross by rounding leave the integrals as they are.
+
+    Args:
+        mesh: closed, turned outwards.
+        mass: its volume, centroid and inertia by integrals over triangles.
+    """
+    import igl  # takes a while to import, and is needed only where triangles intersect
+
+    low, high = np.array(mesh.bounds, float)
+    cell = (float(np.prod(high - low)) / MASS_SAMPLES) ** (1.0 / 3.0)
+    count = np.ceil((high - low) / cell).astype(int)
+    grid = np.stack(np.meshgrid(*map(np.arange, count), indexing="ij"), -1).reshape(-1, 3)
+    points = low + (grid + np.random.default_rng(0).random(grid.shape)) * ((high - low) / count)
+    vertices, faces = _arrays(mesh)
+    w = igl.fast_winding_number(np.ascontiguousarray(vertices), np.ascontiguousarray(faces), points)
+    extra = np.rint(w) - (w > 0.5)
+    if not extra.any():
+        return mass, 0.0
+    points, extra = points[extra != 0.0], extra[extra != 0.0] * float(np.prod((high - low) / count))
+    volume, centre, inertia = mass
+    second = 0.5 * np.trace(inertia) * np.eye(3) - inertia + volume * np.outer(centre, centre)
+    inside = volume - float(extra.sum())
+    at = (volume * centre - extra @ points) / inside
+    second = second - (extra[:, None] * points).T @ points - inside * np.outer(at, at)
+    return (inside, at, np.trace(second) * np.eye(3) - second), inside / volume - 1.0
+
+
+def _of_inside(mesh: trimesh.Trimesh, mass: Mass) -> tuple[Mass, tuple[str, ...]]:
+    """Mass of a closed mesh, of which triangles may intersect or shells lie in others, and what is said of it."""
+    vertices, faces = _arrays(mesh)
+    found, _ = kept(
+        "crossings",  # which takes seconds to find
+        digest_of(vertices, faces),
+        lambda: {"pairs": np.array(soundness.self_intersections(vertices, faces))},
+    )
+    pairs = int(found["pairs"])
+    if not pairs and len(soundness.shells(mesh)) == 1:
+        return mass, ()
+    mass, changed = mass_of_inside(mesh, mass)
+    what = f"{pairs or 'no'} pair{'s' * (pairs != 1)} of its triangles intersect{'s' * (pairs == 1)}"
+    if changed == 0.0:
+        return mass, (f"{what}, by too little to change its mass",) if pairs else ()
+    more = f"what it encloses more than once or inside out changes its volume by {100.0 * changed:+.2g} %"
+    return mass, (f"{what}: {more}",)
 
 
 def sum_of_masses(parts: list[Mass]) -> Mass:
