@@ -260,7 +260,7 @@ JOINT = '<joint name="j" type="{}"><parent>{}</parent><child>a</child></joint>'
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        (model(link("a", '<collision name="c"><geometry><heightmap/></geometry></collision>')), "<heightmap>: must be"),
+        (model(link("a", '<collision name="c"><geometry><image/></geometry></collision>')), "<image>: must be"),
         (model(link("a") + JOINT.format("hinge", "a")), "type = hinge: must be one of"),
         (model(link("a") + JOINT.format("fixed", "b")), "no frame b"),
         (model(link("a", '<pose relative_to="a">0 0 0 0 0 0</pose>')), "frames go around: a -> a"),

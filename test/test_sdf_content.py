@@ -170,9 +170,96 @@ def test_a_polyline_is_extruded_upwards_with_its_dent(tmp_path: Path) -> None:
     inertia = tree.model.inertias[0]
     assert inertia.mass == pytest.approx(100 * 0.75 * 2)
     assert inertia.lever == pytest.approx([(0.0 - 0.25 / 3) / 0.75 * 1.0, 0.0, 1.0])
-    twice = POLYLINE.replace("</polyline>", "</polyline><polyline></polyline>")
-    with pytest.raises(ModelFileError, match="has 2 outlines: must have one, without holes; make it a mesh"):
-        trees_of(tmp_path, model(link("a", f'<collision name="c">{twice}</collision>')))
+
+
+def ring(radius: float, corners: int, centre: tuple[float, float] = (0.0, 0.0)) -> np.ndarray:
+    turn = 2.0 * np.pi * np.arange(corners) / corners
+    return np.array(centre) + radius * np.stack([np.cos(turn), np.sin(turn)], axis=1)
+
+
+def windings(points: np.ndarray, place: np.ndarray) -> int:
+    spokes = (points - place) @ [1, 1j]
+    return abs(round(float(np.angle(np.roll(spokes, -1) / spokes).sum() / (2.0 * np.pi))))
+
+
+def test_convex_parts_leave_holes_out() -> None:
+    """Stars with stars in them, with islands in these: areas add up, and no part's centroid is in a hole."""
+    rng = np.random.default_rng(20264)
+    for trial in range(20):
+        outer, hole = 10.0 * star(rng, 12), 1.9 * star(rng, 9)  # radii from 2 to 10, from 0.38 to 1.9
+        island = 0.1 * star(rng, 5)
+        aside = ring(0.3, 6, (20.0, 0.0))  # another one beside
+        outlines = [outer, hole[::-1] if trial % 2 else hole, island, aside]
+        if any(windings(outer, corner) != 1 for corner in hole) or any(windings(hole, c) != 1 for c in island):
+            continue  # the star is not around it
+        order = rng.permutation(4)
+        try:
+            parts = convex_parts(*(outlines[k] for k in order))
+        except PolygonError:
+            assert trial  # edges of stars with few corners meet those within
+            continue
+        expected = abs(area(outer)) - abs(area(hole)) + abs(area(island)) + abs(area(aside))
+        assert sum(map(area, parts)) == pytest.approx(expected, rel=1e-12)
+        for part in parts:
+            ahead = np.roll(part, -1, axis=0) - part
+            then = np.roll(ahead, -1, axis=0)
+            assert np.all(ahead[:, 0] * then[:, 1] - ahead[:, 1] * then[:, 0] >= -1e-9)
+            assert sum(windings(outline, part.mean(axis=0)) for outline in outlines) % 2 == 1
+
+
+def test_convex_parts_of_a_plate_with_nine_holes() -> None:
+    plate = np.array([[-2.0, -2.0], [2.0, -2.0], [2.0, 2.0], [-2.0, 2.0]])
+    holes = [ring(0.3, 8, (x, y)) for x in (-1.0, 0.0, 1.0) for y in (-1.0, 0.0, 1.0)]
+    parts = convex_parts(plate, *holes)
+    # the area of a regular octagon is 2 sqrt(2) r^2
+    assert sum(map(area, parts)) == pytest.approx(16.0 - 9 * 2.0 * np.sqrt(2.0) * 0.09)
+    assert len(parts) <= 4 * (9 * 8 // 2)
+
+
+@pytest.mark.parametrize(
+    ("outlines", "said"),
+    [
+        ([ring(1.0, 4), ring(1.0, 4, (0.5, 0.0))], "must be simple polygons that do not meet"),
+        ([ring(1.0, 4), ring(1.0, 4)], "cross or touch each other"),
+        ([ring(1.0, 4), np.array([[0.0, 0.0], [0.1, 0.0]])], "has 2 different points: must have 3 or more"),
+        ([ring(1.0, 4), np.zeros((0, 2))], "has 0 different points"),
+        ([ring(1.0, 250), ring(0.5, 251)], "has 501 points: must have at most 500"),
+        ([ring(1.0, 4), np.array([[0, 0], [0.1, 0.1], [0.1, 0], [0, 0.1]])], "cross or touch|has no area"),
+    ],
+)
+def test_holes_that_are_none_are_refused(outlines: list[np.ndarray], said: str) -> None:
+    with pytest.raises(PolygonError, match=said):
+        convex_parts(*outlines)
+
+
+def polylines(*outlines: np.ndarray, heights: tuple[str, ...]) -> str:
+    lines = [
+        "<polyline>" + "".join(f"<point>{x!r} {y!r}</point>" for x, y in outline.tolist()) + height + "</polyline>"
+        for outline, height in zip(outlines, heights, strict=True)
+    ]
+    return f"<geometry>{''.join(lines)}</geometry>"
+
+
+def test_a_polyline_with_a_hole_is_a_tube(tmp_path: Path) -> None:
+    """Its mass, and its moment about its axis: that of a regular polygon is area r^2 (2 + cos t) / 6, t = 2 pi / n."""
+    tube = polylines(ring(1.0, 12), ring(0.5, 12), heights=("<height>2</height>", ""))
+    inertial = '<inertial auto="true"><density>10</density></inertial>'
+    text = '<link name="a">' + inertial + '<collision name="c">{}</collision></link>'
+    (tree,) = trees_of(tmp_path, model(text.format(tube)))
+    inertia, turn = tree.model.inertias[0], 2.0 * np.pi / 12
+    whole = 6.0 * np.sin(turn)  # area for the radius 1; of the hole a quarter
+    assert inertia.mass == pytest.approx(10 * 2 * whole * 0.75)
+    assert inertia.lever == pytest.approx([0.0, 0.0, 1.0], abs=1e-12)
+    assert inertia.inertia[2, 2] == pytest.approx(10 * 2 * whole * (1 - 1 / 16) * (2 + np.cos(turn)) / 6)
+    ball = link("b", '<pose>0 0 1 0 0 0</pose><collision name="c"><geometry><sphere><radius>0.4</radius></sphere>'
+                "</geometry></collision>")  # fmt: skip
+    (tmp_path / "x.sdf").write_text(model(text.format(tube) + ball))
+    made = haptic_sim.World(haptic_sim.load(tmp_path / "x.sdf", tool="b"))
+    made.step([0.0] * 6)
+    assert not made.contacts  # the ball is in the bore, and free
+    uneven = polylines(ring(1.0, 12), ring(0.5, 12), heights=("<height>2</height>", "<height>1</height>"))
+    with pytest.raises(ModelFileError, match="height = 2 m and 1 m: outlines of a shape have one height"):
+        trees_of(tmp_path, model(text.format(uneven)))
 
 
 def test_automatic_inertia_of_a_mesh_is_that_of_its_volume(tmp_path: Path) -> None:

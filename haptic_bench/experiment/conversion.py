@@ -72,7 +72,7 @@ def convert_file(
         raise ParameterError([f"{path}{problem}" for problem in error.problems]) from error
     if not held:
         raise ParameterError([f"{path}: none of its links moves; there is nothing to hold"])
-    texts = {f"{folder}/{name}": "\n".join(mesh_text(corners)) + "\n" for name, corners in converted.meshes.items()}
+    texts = {f"{folder}/{name}": "\n".join(mesh_text(*mesh)) + "\n" for name, mesh in converted.meshes.items()}
     scene = {**converted.scene, "tool": converted.names[held], "gravity_compensation": True}
     file = FileParameters(path=str(path), args=dict(args or {}), packages=packages, meshes=meshes)
     scene = _with_ignored(scene, converted, held, file, texts)

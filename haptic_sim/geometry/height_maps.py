@@ -46,6 +46,18 @@ def read_heights(path: Path) -> np.ndarray:
     Raises:
         TextureError: missing, of another kind, damaged, too large, in colour, not finite, or the same everywhere.
     """
+    found = read_pixels(path)
+    if found.min() == found.max():
+        raise TextureError("is the same everywhere: a height map must have at least two heights; leave the texture out")
+    return found
+
+
+def read_pixels(path: Path) -> np.ndarray:
+    """As `read_heights`, of an image that may be the same everywhere.
+
+    Raises:
+        TextureError: missing, of another kind, damaged, too large, in colour, or not finite.
+    """
     kind = path.suffix.lower()
     if kind not in KINDS:
         raise TextureError(f"cannot be read as a height map: its name must end in one of {listed(KINDS)}")
@@ -58,8 +70,6 @@ def read_heights(path: Path) -> np.ndarray:
         raise TextureError("holds values that are not finite: every pixel must be a number")
     if found.min() < 0.0 or found.max() > 1.0:
         raise TextureError(f"holds values from {found.min():g} to {found.max():g}: floats must be from 0 to 1")
-    if found.min() == found.max():
-        raise TextureError("is the same everywhere: a height map must have at least two heights; leave the texture out")
     return np.ascontiguousarray(found)
 
 

@@ -26,12 +26,12 @@ class Converted(NamedTuple):
 
     Attributes:
         scene: keys of a scene of the type world, without `tool`.
-        meshes: corners (n, 3) [m] of convex meshes by the names of their files.
+        meshes: by the names of their files, corners (n, 3) [m] and triangles (m, 3); None: of their hull.
         names: of bodies, by links of the file.
     """
 
     scene: dict[str, Any]
-    meshes: dict[str, np.ndarray]
+    meshes: dict[str, tuple[np.ndarray, np.ndarray | None]]
     names: dict[str, str]
 
 
@@ -56,7 +56,7 @@ class _Conversion:
         self._bodies: dict[str, dict[str, Any]] = {}
         self._names: dict[str, str] = {}
         self._joints: dict[str, str] = {}
-        self._meshes: dict[str, np.ndarray] = {}
+        self._meshes: dict[str, tuple[np.ndarray, np.ndarray | None]] = {}
         self._used = {WORLD}
 
     def convert(self, trees: list[FileTree]) -> Converted:
@@ -190,11 +190,12 @@ class _Conversion:
                 }
             case coal.Halfspace():
                 return {"type": "plane", "normal": _floats(geometry.n), "offset": float(geometry.d), **at}
-        if isinstance(geometry, coal.BVHModelBase):
-            reason = "collides by a field, which is not converted; set meshes: hull or pieces"
-            raise ModelFileError(f": link {shape.body}: mesh {shape.mesh} {reason}")
         file = f"{body}_{k}.obj"
-        self._meshes[file] = np.array(geometry.points(), float)
+        if isinstance(geometry, coal.BVHModelBase):  # it has a field
+            assert shape.taken is not None
+            self._meshes[file] = shape.taken.vertices, shape.taken.faces
+            return {"type": "mesh", "path": f"{self._folder}/{file}", "as": "field", **at}
+        self._meshes[file] = np.array(geometry.points(), float), None
         return {"type": "mesh", "path": f"{self._folder}/{file}", **at}
 
     def _constraint(self, given: AnyWorldConstraintParameters) -> dict[str, Any]:
@@ -273,10 +274,15 @@ def _floats(values: Any) -> list[float]:
     return [float(value) + 0.0 for value in values]
 
 
-def mesh_text(corners: np.ndarray) -> Iterator[str]:
-    """Lines of an OBJ file of the convex hull of points (n, 3) [m], which are read to the same bits."""
+def mesh_text(corners: np.ndarray, faces: np.ndarray | None) -> Iterator[str]:
+    """Lines of an OBJ file of corners (n, 3) [m] and triangles (m, 3), which are read to the same bits.
+
+    Where `faces` is None, it is the convex hull of the corners.
+    """
     import trimesh  # takes a while to import
 
-    hull = trimesh.convex.convex_hull(corners)
-    yield from ("v " + " ".join(repr(float(value)) for value in corner) for corner in hull.vertices)
-    yield from ("f " + " ".join(str(int(k) + 1) for k in face) for face in hull.faces)
+    if faces is None:
+        hull = trimesh.convex.convex_hull(corners)
+        corners, faces = hull.vertices, hull.faces
+    yield from ("v " + " ".join(repr(float(value)) for value in corner) for corner in corners)
+    yield from ("f " + " ".join(str(int(k) + 1) for k in face) for face in faces)

@@ -1,19 +1,25 @@
-"""Shapes of SDF's links: primitives, meshes and extruded polylines as convex shapes, and what is filled with them."""
+"""Shapes of SDF's links: primitives and extruded polylines as convex shapes, meshes, height maps; what they fill."""
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Iterator
+from pathlib import Path
 from xml.etree.ElementTree import Element
 
 import coal
 import numpy as np
 import pinocchio as pin
 
+from haptic_sim.geometry.fields.distances import FieldError
+from haptic_sim.geometry.height_maps import read_pixels
 from haptic_sim.geometry.mesh_files import MeshError, check_file, merged
-from haptic_sim.geometry.meshes import Mass, Taken, convex_shape, mesh_mass, sum_of_masses
+from haptic_sim.geometry.meshes import Mass, Taken, convex_shape, mesh_mass, remedy, sum_of_masses, take
 from haptic_sim.geometry.polygons import PolygonError, convex_parts
 from haptic_sim.geometry.sampling import on_sphere
+from haptic_sim.geometry.terrain import MOST_PIXELS, terrain
+from haptic_sim.geometry.textures import TextureError
 from haptic_sim.inputs import DATA, shown
 from haptic_sim.worlds.file_trees import Meshes, ModelFileError
 from haptic_sim.worlds.packages import Packages
@@ -21,6 +27,7 @@ from haptic_sim.worlds.sdf_frames import Scope, number_in, pose_of, values
 from haptic_sim.worlds.urdf import mesh_arrays, take_mesh
 from haptic_sim.worlds.xml_files import at
 
+BOTTOM = 0.1  # of the longer side of a height map: depth of the solid below its zero
 CORNERS = 200  # of the polytope in an ellipsoid, and of those in a cone's base
 
 
@@ -65,6 +72,12 @@ class Shapes:
                 for shape in taken.geometry:
                     yield X_LS, shape, taken, _uri(mesh).rpartition("/")[2]
                 continue
+            heights = collision.find("geometry/heightmap")
+            if heights is not None:
+                taken = self._terrain(heights, name, scope)
+                for shape in taken.geometry:
+                    yield X_LS, shape, taken, _uri(heights).rpartition("/")[2]
+                continue
             for shape in (*_primitive(geometry, name), *_extruded(geometry, name)):
                 yield X_LS, shape, None, ""
 
@@ -94,8 +107,55 @@ class Shapes:
                 yield mesh_mass(merged(*mesh_arrays(self._load(mesh, name, scope))))
             except MeshError as error:
                 raise ModelFileError(f"{at(mesh)}link {name}: auto: mesh {_uri(mesh)} {error}; give mass") from error
+        elif geometry is not None and (heights := geometry.find("heightmap")) is not None:
+            raise ModelFileError(f"{at(heights)}link {name}: auto: a height map has no volume; give mass")
         elif parts := _extruded(geometry, name):
             yield sum_of_masses([_mass(part) for part in parts])
+
+    def _terrain(self, heights: Element, name: str, scope: Scope) -> Taken:
+        """What a height map collides as: a field, unless pieces or hulls are wanted of all meshes.
+
+        As in Gazebo, black is at zero, the brightest pixel as high as its size, and the first row at the largest y.
+
+        Raises:
+            ModelFileError: not found, no image of this kind, or without size.
+        """
+        where, path = self._locate(heights, f"{at(heights)}link {name}: height map", scope)
+        size = values(heights.find("size"), 3, (1.0, 1.0, 1.0))
+        if not min(size) > 0.0:
+            raise ModelFileError(f"{where}: size = {' '.join(f'{side:g}' for side in size)} m: must be > 0")
+        try:
+            pixels = read_pixels(path)
+        except TextureError as error:
+            raise ModelFileError(f"{where}: {error}") from error
+        rows, columns = pixels.shape
+        if rows != columns or not 4 <= pixels.size <= MOST_PIXELS:
+            most = math.isqrt(MOST_PIXELS)
+            reason = f"must be square, of 2 to {most} pixels a side; crop it or scale it"
+            raise ModelFileError(f"{where}: has {columns} x {rows} pixels: {reason}")
+        bottom = BOTTOM * max(size[:2])  # below what is drawn: what is pushed in is pushed out upwards
+        vertices, faces = terrain(pixels * (size[2] / (pixels.max() or 1.0)), size[:2], bottom)
+        mesh = merged(vertices + np.array(values(heights.find("pos"), 3, (0.0, 0.0, 0.0))), faces)
+        how = "field" if self._meshes in ("either", "automatic") else self._meshes
+        try:
+            return take(mesh, how or "field")
+        except (MeshError, FieldError) as error:
+            raise ModelFileError(f"{where} {error}{remedy(error, 'meshes')}") from error
+
+    def _locate(self, element: Element, what: str, scope: Scope) -> tuple[str, Path]:
+        """How a file of a shape is called in errors, and its path.
+
+        Raises:
+            ModelFileError: not found, or too large.
+        """
+        uri = _uri(element)
+        path = self._packages.locate(uri) or (scope.folder / uri if "://" not in uri else None)
+        where = f"{what} {shown(uri)}"
+        if path is None or not uri or not path.is_file():
+            raise ModelFileError(f"{where}: not found; {self._packages.searched()}")
+        if path.stat().st_size > DATA:
+            raise ModelFileError(f"{where}: has {path.stat().st_size} bytes: must have at most {DATA}")
+        return where, path
 
     def _load(self, mesh: Element, name: str, scope: Scope) -> coal.BVHModelBase:
         """The triangles of a mesh [m].
@@ -103,13 +163,7 @@ class Shapes:
         Raises:
             ModelFileError: not found, too large, or no mesh.
         """
-        uri = _uri(mesh)
-        path = self._packages.locate(uri) or (scope.folder / uri if "://" not in uri else None)
-        where = f"{at(mesh)}link {name}: mesh {shown(uri)}"
-        if path is None or not uri or not path.is_file():
-            raise ModelFileError(f"{where}: not found; {self._packages.searched()}")
-        if path.stat().st_size > DATA:
-            raise ModelFileError(f"{where}: has {path.stat().st_size} bytes: must have at most {DATA}")
+        where, path = self._locate(mesh, f"{at(mesh)}link {name}: mesh", scope)
         try:
             check_file(path)
         except MeshError as error:
@@ -136,19 +190,21 @@ def _mass(shape: coal.Convex) -> Mass:
 
 
 def _extruded(geometry: Element | None, link: str) -> list[coal.Convex]:
-    """Prisms that fill a polyline which is extruded along +z, from 0 to its height."""
+    """Prisms that fill polylines, which are extruded along +z from 0 to their height; one within another is a hole."""
     lines = [] if geometry is None else geometry.findall("polyline")
     if not lines:
         return []
     where = f"{at(lines[0])}link {link}: <polyline>"
-    if len(lines) > 1:  # the others are its holes
-        raise ModelFileError(f"{where}: has {len(lines)} outlines: must have one, without holes; make it a mesh")
     height = number_in(lines[0], "height", 1.0)
     if not height > 0.0:
         raise ModelFileError(f"{where} height = {height:g} m: must be > 0")
-    points = np.array([values(point, 2, (0.0, 0.0)) for point in lines[0].findall("point")]).reshape(-1, 2)
+    for line in lines[1:]:
+        if line.find("height") is not None and number_in(line, "height", height) != height:
+            other = number_in(line, "height", height)
+            raise ModelFileError(f"{where} height = {height:g} m and {other:g} m: outlines of a shape have one height")
+    outlines = [np.array([values(point, 2, (0.0, 0.0)) for point in line.findall("point")]) for line in lines]
     try:
-        parts = convex_parts(points)
+        parts = convex_parts(*outlines)
     except PolygonError as error:
         raise ModelFileError(f"{where} {error}") from error
     ends = np.array([[0.0], [height]])
@@ -158,7 +214,7 @@ def _extruded(geometry: Element | None, link: str) -> list[coal.Convex]:
 def _primitive(geometry: Element | None, link: str) -> list[coal.CollisionGeometry]:
     """The convex shapes of a geometry; of a mesh and of polylines, none."""
     shapes = [] if geometry is None else [child for child in geometry if ":" not in str(child.tag)]
-    if not shapes or shapes[0].tag in ("empty", "mesh", "polyline"):
+    if not shapes or shapes[0].tag in ("empty", "mesh", "polyline", "heightmap"):
         return []
     shape = shapes[0]
     where = f"{at(shape)}link {link}: <{shape.tag}>"
@@ -196,7 +252,7 @@ def _primitive(geometry: Element | None, link: str) -> list[coal.CollisionGeomet
             if not np.linalg.norm(normal) > 0.0:
                 raise ModelFileError(f"{where} normal = 0 0 0: must not be zero")
             return [coal.Halfspace(normal / np.linalg.norm(normal), 0.0)]
-    known = "box, sphere, cylinder, capsule, cone, ellipsoid, plane, polyline or mesh"
+    known = "box, sphere, cylinder, capsule, cone, ellipsoid, plane, polyline, heightmap or mesh"
     raise ModelFileError(f"{where}: must be a {known}; make it a mesh, or take its collision out")
 
 
