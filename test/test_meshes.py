@@ -14,7 +14,6 @@ from test_shapes import l_shape
 
 from haptic_sim.geometry import decomposition, meshes, soundness
 from haptic_sim.geometry.decomposition import surface_error
-from haptic_sim.geometry.fields.distances import FieldError
 from haptic_sim.geometry.mesh_files import MeshError
 from haptic_sim.geometry.meshes import Mass, hull_mass, remedy, sum_of_masses, take
 

@@ -17,7 +17,6 @@ import coal
 import numpy as np
 
 from haptic_sim.geometry import decomposition, soundness
-from haptic_sim.geometry.fields.distances import FieldError
 from haptic_sim.geometry.fields.field import FORMAT as FIELD_FORMAT
 from haptic_sim.geometry.fields.field import PARTS, SolidField, arrays_of, build_field, field_of, triangle_mesh
 from haptic_sim.geometry.fields.triangles import close_holes
