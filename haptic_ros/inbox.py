@@ -15,6 +15,7 @@ from haptic_ros.middleware.reception import Source, Taker, Waiting
 
 ASK_AGAIN = 0.05  # [s] between two looks whether a publisher has become known
 MOST_WAITING = 1000  # messages
+AT_ONCE = 512  # messages of a topic, before those of the next: else a backlog would keep the end of a trial from sight
 
 
 class ServoGroup(CallbackGroup):
@@ -93,7 +94,7 @@ class Inbox:
         return len(self._waiting)
 
     def wait(self, timeout: float | None) -> Iterator[tuple[str, bytes]]:
-        """Wait up to `timeout` [s] (None: for ever) and give all messages that are there.
+        """Wait up to `timeout` [s] (None: for ever) and give what is there, AT_ONCE messages of a topic at most.
 
         One by one: a message can be answered before it is known whether a deep queue holds another.
         """
@@ -103,14 +104,15 @@ class Inbox:
             timeout = ASK_AGAIN if timeout is None else min(timeout, ASK_AGAIN)
         ready = self._wait.wait(timeout)
         for source in self._sources:
-            more = source.pointer in ready
+            topic, deep = source.topic, source.deep
+            more = (AT_ONCE if deep else 1) if source.pointer in ready else 0
             while more and (taken := source.take()) is not None:
                 data, number, gid = taken
-                topic, more = source.topic, source.deep
+                more -= 1
                 ours = self._is_ours(source, gid)
                 if ours:
                     yield topic, data
-                    if more and topic not in (EVENTS, OPERATOR):
+                    if deep and topic not in (EVENTS, OPERATOR):
                         self._count(topic, number)
                 elif ours is None and len(self._waiting) < MOST_WAITING:
                     self._waiting.append((source, data, gid))

@@ -97,6 +97,7 @@ class LeaderNode(ServoNode):
         self._running = False  # between the first tick and the last
         self._reported: set[str] = set()  # of foreign publishers
         self._recorded, self._closed = 0, not config.recorded
+        self._reported_at = 0.0  # when the recorder last said how far it is [s]
         self._lacking: dict[str, Any] = {"lost_messages": 0, "unsent_messages": 0}  # in the bag, as the recorder says
 
     def receive_event(self, data: bytes | Message) -> None:
@@ -107,7 +108,7 @@ class LeaderNode(ServoNode):
         if event.name == "ready":
             self._ready.add(event.node)
         elif event.name == "recorded":
-            self._recorded = event.tick
+            self._recorded, self._reported_at = event.tick, self._last_received
         elif event.name == "closed":
             self._closed = True
             self._lacking |= json.loads(event.detail or "{}")
@@ -390,10 +391,11 @@ class LeaderNode(ServoNode):
         self._print(f"tick {tick}")
 
     def _await(self, condition: Any, reason: str) -> None:
-        deadline = time.monotonic() + self.config.patience
+        """Wait for the recorder, for as long as it says how far it is: on a busy machine it may have a backlog."""
+        begun = time.monotonic()
         while not condition() and not self.stopping:
             self.listen(POLL)
-            if time.monotonic() > deadline:
+            if time.monotonic() > max(begun, self._reported_at) + self.config.patience:
                 raise self._given_up(f"{reason} for")
 
     def _given_up(self, reason: str) -> ServoError:

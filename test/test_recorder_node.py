@@ -99,6 +99,46 @@ def recorded_late(node: Any, monkeypatch: pytest.MonkeyPatch, late: float) -> tu
     return node._bag.complete, ""
 
 
+@pytest.mark.parametrize("mode", ["lockstep", "realtime"])
+def test_a_backlog_is_recorded_however_long_it_takes_and_the_leader_knows_how_far(
+    bench: Bench,  # noqa: F811
+    monkeypatch: pytest.MonkeyPatch,
+    mode: str,
+) -> None:
+    """A recorder with a small share of its core takes 2 s for each tick here, of which it has heard of the end before.
+
+    In lockstep 6 ticks come in longer than what was lost is waited for.
+    """
+    node = configured(bench.node("recorder", "environment.publish=null", change={"mode": mode}))
+    clock, coming, said = [100.0], list(range(6)), []
+    rest = DeviceCommand()
+
+    def listen(timeout: float) -> bool:
+        if not coming:
+            clock[0] += timeout
+            return False
+        clock[0] += 2.0
+        tick = coming.pop(0)
+        if tick == 0:
+            node.receive("trial_events", serialize_message(TrialEvent(name="finished", tick=6)))
+            node.receive("tool_state", tool_state(-1))
+        node.receive("device_state", device_state(tick))
+        node.receive("tool_command", tool_command(tick))
+        node.receive("tool_state", tool_state(tick))
+        rest.stamp(tick, 0)
+        node.receive("device_command", rest.to_bytes())
+        if not coming:
+            node.receive("device_state", device_state(6))
+        return True
+
+    monkeypatch.setattr("time.monotonic", lambda: clock[0])
+    monkeypatch.setattr(node, "listen", listen)
+    monkeypatch.setattr(node, "publish_event", lambda name, tick=-1, detail="": said.append((name, tick)))
+    node._record()
+    monkeypatch.undo()
+    assert said == [*(("recorded", done) for done in range(2, 7)), ("closed", 6)]
+
+
 @pytest.mark.parametrize(
     ("mode", "late", "complete", "said"),
     [

@@ -6,6 +6,7 @@ import itertools
 import threading
 import time
 from collections.abc import Iterator
+from functools import partial
 from types import SimpleNamespace
 from typing import Any
 
@@ -19,10 +20,12 @@ from graph_checks import destroy  # noqa: E402
 from haptics import msg  # noqa: E402
 from rclpy.event_handler import PublisherEventCallbacks  # noqa: E402
 from rclpy.qos import DurabilityPolicy, QoSProfile, ReliabilityPolicy  # noqa: E402
+from rclpy.serialization import serialize_message  # noqa: E402
 
-from haptic_ros.inbox import Inbox, ServoGroup, subscribe  # noqa: E402
+from haptic_ros.inbox import AT_ONCE, Inbox, ServoGroup, subscribe  # noqa: E402
 from haptic_ros.leader import RESEND, LeaderNode  # noqa: E402
 from haptic_ros.servo import ServoNode  # noqa: E402
+from haptic_ros.trial import ServoError  # noqa: E402
 from haptic_sim.messages import MessageError  # noqa: E402
 
 EFFORT = QoSProfile(depth=1, reliability=ReliabilityPolicy.BEST_EFFORT)
@@ -59,6 +62,59 @@ def test_a_publisher_of_another_quality_does_not_end_waits(nodes: list[Any]) -> 
             assert time.monotonic() > begun + 0.045
     finally:
         inbox.close()
+
+
+def test_a_topic_with_a_backlog_leaves_the_others_their_turn(nodes: list[Any]) -> None:
+    """Else a recorder without time would know of the end of a trial only when it has taken all that waits."""
+    listener, other = nodes
+    deep = QoSProfile(depth=2 * AT_ONCE, reliability=ReliabilityPolicy.RELIABLE)
+    topics = ("ticks", "end")
+    subscriptions = {topic: subscribe(listener, msg.TrialEvent, topic, deep, ServoGroup()) for topic in topics}
+    inbox = Inbox(listener.context, subscriptions)
+    try:
+        ticks, end = (other.create_publisher(msg.TrialEvent, topic, deep) for topic in topics)
+        for publisher in (ticks, end):
+            wait_until(publisher.get_subscription_count, "the subscription")
+        for _ in range(AT_ONCE + 9):
+            ticks.publish(msg.TrialEvent())
+        assert ticks.wait_for_all_acked()
+        end.publish(msg.TrialEvent())
+        assert end.wait_for_all_acked()
+        assert [topic for topic, _ in inbox.wait(1.0)] == ["ticks"] * AT_ONCE + ["end"]
+        assert [topic for topic, _ in inbox.wait(1.0)] == ["ticks"] * 9
+    finally:
+        inbox.close()
+
+
+def awaited(monkeypatch: pytest.MonkeyPatch, reports: int) -> float:
+    """How long a leader waits for a recorder that says so often, after 9 s each, how far it is [s]."""
+    clock = [100.0]
+    monkeypatch.setattr("time.monotonic", lambda: clock[0])
+    leader: Any = SimpleNamespace(
+        config=SimpleNamespace(patience=10.0, recorded=True), stopping=False, _contested=str, _reported_at=0.0
+    )
+    leader._given_up = partial(LeaderNode._given_up, leader)
+    coming = [109.0 + 9.0 * number for number in range(reports)]
+
+    def listen(timeout: float) -> bool:
+        clock[0] += timeout
+        if coming and clock[0] >= coming[0]:
+            event = msg.TrialEvent(name="recorded", tick=round(coming.pop(0)))
+            LeaderNode.receive_event(leader, serialize_message(event))
+        return False
+
+    leader.listen = listen
+    with pytest.raises(ServoError, match=r"^recorder: the bag was not closed for 10 s$"):
+        LeaderNode._await(leader, lambda: False, "recorder: the bag was not closed")
+    return clock[0] - 100.0
+
+
+@pytest.mark.parametrize("reports", [0, 3])
+def test_the_leader_waits_as_long_as_the_recorder_says_how_far_it_is(
+    monkeypatch: pytest.MonkeyPatch, reports: int
+) -> None:
+    """Of a recorder that shared its core with thirty programs, the bag was not closed 10 s after the last tick."""
+    assert awaited(monkeypatch, reports) == pytest.approx(9.0 * reports + 10.0, abs=0.05)
 
 
 def test_a_tick_is_repeated_by_the_clock_and_not_by_messages_that_are_refused() -> None:

@@ -225,19 +225,22 @@ class RecorderNode(ServoNode):
         return foreign | {"lost_messages": sum(lost.values()), "lost_by_topic": lost, "unsent_messages": unsent}
 
     def _drain(self) -> None:
-        """Take what is still in transit: up to the trial's end, or for a moment.
+        """Take what is still in transit: up to the trial's end, or until nothing has come for a moment.
 
-        For longer after a whole trial in lockstep, of which nothing may be missing.
+        For longer after a whole trial in lockstep, of which nothing may be missing. The leader waits while it is told
+        how far this is: with a small share of a core, two seconds of messages may take longer than its patience.
         """
-        begun, end = time.monotonic(), self._end
+        last_received, end = time.monotonic(), self._end
         whole = not self.realtime and end is not None and end.name == "finished"
         longest = max(DRAIN, RECOVERY * self.config.patience) if whole else DRAIN
-        while time.monotonic() < begun + (DRAIN if self.stopping else longest):
+        while time.monotonic() < last_received + (DRAIN if self.stopping else longest):
             recorded = end is not None and self._bag.complete >= end.tick
             last = [topic_of(hand, "device_state") for hand in self.config.graph.hands]
             if end is not None and recorded and all(self._bag.holds(topic, end.tick) for topic in last):
                 return
-            self.listen(POLL)
+            if self.listen(POLL) and not self.stopping:
+                last_received = time.monotonic()
+                self.publish_event("recorded", self._bag.complete)
 
 
 def main() -> None:
