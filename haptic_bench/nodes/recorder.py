@@ -132,6 +132,7 @@ class RecorderNode(ServoNode):
             self._lacking.add(("local_geometry", 0))
         self._end: TrialEvent | None = None
         self._newest = -1  # tick of the newest message
+        self._taken = 0  # messages of the trial's topics
         self._progress = -1, 0.0  # complete ticks, and since when they are not more [s]
 
     def checked_publishers(self) -> tuple[str, ...]:
@@ -160,6 +161,7 @@ class RecorderNode(ServoNode):
         self._lacking.discard((topic, tick))
         self._newest = max(self._newest, tick)
         self._bag.add(topic, tick, data)
+        self._taken += 1
 
     def serve(self) -> None:
         """Record until the trial ends."""
@@ -238,7 +240,9 @@ class RecorderNode(ServoNode):
             last = [topic_of(hand, "device_state") for hand in self.config.graph.hands]
             if end is not None and recorded and all(self._bag.holds(topic, end.tick) for topic in last):
                 return
-            if self.listen(POLL) and not self.stopping:
+            before = self._taken
+            self.listen(POLL)
+            if self._taken > before and not self.stopping:  # events do not count, among which are its own
                 last_received = time.monotonic()
                 self.publish_event("recorded", self._bag.complete)
 

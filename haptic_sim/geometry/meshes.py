@@ -34,9 +34,7 @@ FLAT = 1e-9  # of the cube of the diagonal: less volume is none
 
 MOST_CORNERS = 500  # of a convex shape: contacts look at all of them in each step
 MOST_NEIGHBOURS = 200  # of a corner; coal counts to 255
-MASS_SAMPLES = (
-    200_000  # in the box of a mesh whose triangles intersect: what overlaps is found to some 0.1 % of its volume
-)
+MASS_SAMPLES = 200_000  # in the box of a mesh whose triangles intersect: overlaps are found to some 0.1 % of its volume
 COARSE = 0.01  # of the diagonal: of convex pieces with more error than this it is said that a field is finer
 LARGE = 10.0  # [m]; of a mesh that is larger it is asked whether it is in millimetres
 
