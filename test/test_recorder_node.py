@@ -139,6 +139,31 @@ def test_a_backlog_is_recorded_however_long_it_takes_and_the_leader_knows_how_fa
     assert said == [*(("recorded", done) for done in range(2, 7)), ("closed", 6)]
 
 
+@pytest.mark.parametrize("name", ["finished", "interrupted"])
+def test_events_keep_no_recorder_from_its_end(bench: Bench, monkeypatch: pytest.MonkeyPatch, name: str) -> None:  # noqa: F811
+    """A message is lost, and each event that the recorder publishes comes back to it: it waits no longer for that."""
+    node = configured(bench.node("recorder", "environment.publish=null", change={"mode": "realtime"}))
+    clock, said = [100.0], []
+
+    def listen(timeout: float) -> bool:
+        clock[0] += 0.001
+        assert clock[0] < 200.0
+        if node._end is None:
+            node.receive("tool_state", tool_state(-1))
+            node.receive("device_state", device_state(0))
+            node.receive("trial_events", serialize_message(TrialEvent(name=name, tick=6)))
+        else:
+            node.receive("trial_events", serialize_message(TrialEvent(name="recorded", tick=0)))
+        return True
+
+    monkeypatch.setattr("time.monotonic", lambda: clock[0])
+    monkeypatch.setattr(node, "listen", listen)
+    monkeypatch.setattr(node, "publish_event", lambda event, tick=-1, detail="": said.append(event))
+    node._record()
+    monkeypatch.undo()
+    assert said[-1] == "closed" and len(said) <= 2
+
+
 @pytest.mark.parametrize(
     ("mode", "late", "complete", "said"),
     [
