@@ -78,8 +78,8 @@ class CoreShare:
         """Move to the own core, where there is one; called after `prioritise`."""
         self._threads = [0, *_delivery_threads()]
         self._taken = self._time = -1  # it has waited until its first tick
-        self._alone = self._own is not None
-        if self._alone:
+        self._heavy = self._own is not None
+        if self._heavy:
             self._move(self._own)
 
     def look(self, tick: int) -> None:
@@ -88,10 +88,10 @@ class CoreShare:
             return
         before, since = self._taken, self._time
         self._taken, self._time = taken, now = time.thread_time_ns(), time.monotonic_ns()
-        alone = since < 0 or taken - before > (RETURNS if self._alone else LEAVES) * (now - since)
-        if alone != self._alone:
-            self._alone = alone
-            self._move(self._own if alone else self._shared)
+        heavy = since < 0 or taken - before > (RETURNS if self._heavy else LEAVES) * (now - since)
+        if heavy != self._heavy:
+            self._heavy = heavy
+            self._move(self._own if heavy else self._shared)
 
     def _move(self, core: int | None) -> None:
         for thread in self._threads:

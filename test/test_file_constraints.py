@@ -109,6 +109,9 @@ def test_a_joint_must_follow_another_one_that_does_not_follow_it(
     else:
         joints = "".join(map(SDF_JOINT.format, ("ja", "jb"), "ab", mimics))
         path.write_text(f'<sdf version="1.12"><model name="m"><link name="a"/><link name="b"/>{joints}</model></sdf>')
+    if suffix == "urdf" and "jx" in leaders.values():  # as in files put together from parts
+        assert "<mimic> of jb, as no joint of the file is jx" in load_trees(path, None)[1]
+        return
     with pytest.raises(ModelFileError) as caught:
         load_trees(path, None)
     assert said in str(caught.value)

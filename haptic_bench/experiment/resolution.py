@@ -293,7 +293,7 @@ def resolve(experiment: Experiment, *, again: bool = False) -> tuple[Experiment,
             raise ParameterError(f"hands[{i}].{problem}" for problem in error.problems) from error
         hands.append(hand.model_copy(update={"device": resolved.device, "controller": resolved.controller}))
     experiment = experiment.model_copy(update={"hands": tuple(hands)})
-    if not again:
+    if not again and not experiment.environment.engine.EXTERNAL:
         _check_sides(experiment, world, start)
     return experiment, start
 

@@ -163,7 +163,8 @@ def take(
             return _with_field(mesh, error, points)
         found = _decomposed(sound, error)
         return replace(found, notes=(*notes, *found.notes))
-    mass, crossing = sum_of_masses([hull_mass(piece) for piece in pieces]), ()
+    mass = sum_of_masses([hull_mass(piece) for piece in pieces])
+    crossing: tuple[str, ...] = ()
     if len(pieces) > 1:
         mass, crossing = _of_inside(sound, mass)
     return Taken(

@@ -105,15 +105,15 @@ def _opens(corners: np.ndarray, before: int, at: int, after: int, to: int) -> bo
 
 
 def _meets(corners: np.ndarray, a: int, b: int, edges: list[tuple[int, int]]) -> bool:
-    """Whether the line between two corners touches an edge, apart from edges that end in one of them."""
+    """Whether the line between two corners touches an edge, separate from edges that end in one of them."""
     start, end = corners[[edge[0] for edge in edges]], corners[[edge[1] for edge in edges]]
-    apart = np.array([not {a, b} & set(edge) for edge in edges])
+    separate = np.array([not {a, b} & set(edge) for edge in edges])
     one, other = corners[a], corners[b]
     meet = _cross(other - one, start - one) * _cross(other - one, end - one) <= 0.0
     meet &= _cross(end - start, one - start) * _cross(end - start, other - start) <= 0.0
     low, high = np.minimum(start, end), np.maximum(start, end)
     meet &= np.all((low <= np.maximum(one, other)) & (np.minimum(one, other) <= high), axis=1)  # of those in one line
-    return bool(np.any(meet & apart))
+    return bool(np.any(meet & separate))
 
 
 def _cross(a: np.ndarray, b: np.ndarray) -> np.ndarray:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-MOST_PIXELS = 513 * 513  # some 540,000 triangles, of which a field is made in about half a minute
+MOST_PIXELS = 513 * 513  # some 540,000 triangles
 
 
 def terrain(heights: np.ndarray, size: tuple[float, float], depth: float) -> tuple[np.ndarray, np.ndarray]:

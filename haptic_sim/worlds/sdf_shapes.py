@@ -134,11 +134,11 @@ class Shapes:
             reason = f"must be square, of 2 to {most} pixels a side; crop it or scale it"
             raise ModelFileError(f"{where}: has {columns} x {rows} pixels: {reason}")
         bottom = BOTTOM * max(size[:2])  # below what is drawn: what is pushed in is pushed out upwards
-        vertices, faces = terrain(pixels * (size[2] / (pixels.max() or 1.0)), size[:2], bottom)
+        vertices, faces = terrain(pixels * (size[2] / (pixels.max() or 1.0)), (size[0], size[1]), bottom)
         mesh = merged(vertices + np.array(values(heights.find("pos"), 3, (0.0, 0.0, 0.0))), faces)
-        how = "field" if self._meshes in ("either", "automatic") else self._meshes
+        how = self._meshes
         try:
-            return take(mesh, how or "field")
+            return take(mesh, "field" if how is None or how == "either" or how == "automatic" else how)
         except (MeshError, FieldError) as error:
             raise ModelFileError(f"{where} {error}{remedy(error, 'meshes')}") from error
 

@@ -39,7 +39,7 @@ def load_urdf(path: Path, root: Element, meshes: Meshes | None) -> tuple[list[Fi
     problems += _structure_problems(root)
     if problems:
         raise ModelFileError(*problems)
-    couplings, fixed = _couplings(root)
+    couplings, free = _couplings(root)
     laws, text = urdf_laws(root), text_of(_with_coordinates(root, couplings))
     folders = [str(folder) for folder in path.resolve().parents]
     try:
@@ -53,11 +53,11 @@ def load_urdf(path: Path, root: Element, meshes: Meshes | None) -> tuple[list[Fi
     shapes = () if meshes is None else tuple(_shapes(model, geometry, meshes, hulls))
     trees = [FileTree(model, False, shapes, placed(laws, model), constraints=dict(couplings))]
     dents = [f"dents of the meshes of {listed(hulls)}, whose hulls collide"] if hulls else []
-    return trees, urdf_notes(root) + fixed + dents
+    return trees, urdf_notes(root) + free + dents
 
 
 def _couplings(root: Element) -> tuple[dict[str, JointCouplingParameters], list[str]]:
-    """The joints that follow others (<mimic>), by the name of the constraint; those that are fixed, for the notes.
+    """The joints that follow others (<mimic>), by the name of the constraint; those that follow none, for the notes.
 
     Raises:
         ModelFileError: what they follow is no hinge or slide, or follows them.
@@ -65,15 +65,16 @@ def _couplings(root: Element) -> tuple[dict[str, JointCouplingParameters], list[
     kinds = {joint.get("name", ""): joint.get("type") for joint in root.findall("joint")}
     known = [name for name, kind in kinds.items() if kind in ("revolute", "continuous", "prismatic")]
     found: dict[str, JointCouplingParameters] = {}
-    fixed: list[str] = []
+    free: list[str] = []
     leaders: dict[str, tuple[str, str]] = {}
     for joint in root.findall("joint"):
         if (mimic := joint.find("mimic")) is None:
             continue
         name, leader = joint.get("name", ""), mimic.get("joint", "")
         where = f"{at(mimic)}joint {name}: <mimic>"
-        if kinds[name] == "fixed":
-            fixed.append(f"<mimic> of {shown(name)}, which is fixed")
+        if kinds[name] == "fixed" or (leader and leader not in kinds):  # as in files put together from parts
+            why = "which is fixed" if kinds[name] == "fixed" else f"as no joint of the file is {shown(leader)}"
+            free.append(f"<mimic> of {shown(name)}, {why}")
             continue
         leaders[name] = leader, where
         values = []
@@ -86,7 +87,7 @@ def _couplings(root: Element) -> tuple[dict[str, JointCouplingParameters], list[
             joints={name: 1.0}, to={leader: 1.0}, polynomial=(values[0], values[1])
         )
     check_leaders(leaders, known)
-    return found, fixed
+    return found, free
 
 
 def _with_coordinates(root: Element, couplings: Mapping[str, JointCouplingParameters]) -> Element:
