@@ -258,10 +258,6 @@ def keep_moments_passive(count, contacts, stiffness, period, separation, p, mome
     moments. Springs that it presses further, by h times the change dv of the normal velocity, get s |dv| p_n / 2 (the
     other half is what semi-implicit Euler returns), s |dv| h^2 k |v_0| where points approach already, and
     s^2 h^2 k dv^2 / 2. A ball presses nothing further: dv is 0 where the normal goes through the centre of mass.
-
-    Springs that it relieves give back as much, of what is elastic in p_n and is not used up by points that move away
-    already: s dv (p_e / 2 - h^2 k v_0), with p_e = h k d for the depth d, less s^2 h^2 k dv^2 / 2. Without that, no
-    moment is paid for at rest (w_0 -> 0) by a body which stands on a face, whose springs it presses on one side.
     """
     turning, moment, free, group, surplus = (
         moments.contacts,
@@ -288,12 +284,8 @@ def keep_moments_passive(count, contacts, stiffness, period, separation, p, mome
                 surplus[g, 0] -= moment[i, d] * contact_velocity(turning, i, d, free)
         if p[i, 0] > 0.0 or separation[i] < 0.0:
             v = contact_velocity(contacts, i, 0, free)
-            dv = contact_velocity(contacts, i, 0, u) - v
-            if dv < 0.0:
-                surplus[g, 0] += dv * (0.5 * p[i, 0] + c * max(-v, 0.0))
-            else:
-                elastic = min(p[i, 0], stiffness * period * max(-separation[i], 0.0))
-                surplus[g, 0] += dv * max(0.5 * elastic - c * max(v, 0.0), 0.0)
+            dv = min(contact_velocity(contacts, i, 0, u) - v, 0.0)
+            surplus[g, 0] += dv * (0.5 * p[i, 0] + c * max(-v, 0.0))
             surplus[g, 1] += 0.5 * c * dv * dv
     for i in range(count):
         s = _part(surplus, find_root(group, max(tree[i, 0], tree[i, 1])))
