@@ -51,13 +51,6 @@ LOCAL: dict[str, Any] = CONTACT | {
     "environment.rate": Scale(10.0, 200.0),
     "environment.following": Scale(2.0, 200.0),
 }
-SHAPES: dict[str, Any] = {
-    "contact.stiffness": Scale(200.0, 5e3),
-    "contact.damping": Scale(0.1, 10.0),
-    "contact.penalty": ["explicit", "consistent"],
-    "contact.friction.model": ["none", "coulomb"],
-    "rate": [500, 1000],
-}
 RELAY: dict[str, Any] = CONTACT | {
     "relay.delay": Scale(1e-3, 0.2),
     "relay.jitter": Scale(1e-4, 0.05),
@@ -70,7 +63,6 @@ KEYS: dict[str, dict[str, Any]] = {
     "delayed_wall": RELAY,
     "two_hands": CONTACT,
     **dict.fromkeys(("push_arm", "pull_arm", "rolling_touch"), CONTACT),
-    **dict.fromkeys(("nut_and_bolt", "bone_saddle", "gears", "mug_on_hook", "grating"), SHAPES),
 }
 
 
