@@ -10,7 +10,7 @@ import os
 import threading
 import time
 import zlib
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -79,8 +79,7 @@ class CoreShare:
         self._threads = [0, *_delivery_threads()]
         self._taken = self._time = -1  # it has waited until its first tick
         self._heavy = self._own is not None
-        if self._heavy:
-            self._move(self._own)
+        _move_all(self._threads, self._own)
 
     def look(self, tick: int) -> None:
         """Choose the core; called after each tick."""
@@ -91,12 +90,7 @@ class CoreShare:
         heavy = since < 0 or taken - before > (RETURNS if self._heavy else LEAVES) * (now - since)
         if heavy != self._heavy:
             self._heavy = heavy
-            self._move(self._own if heavy else self._shared)
-
-    def _move(self, core: int | None) -> None:
-        for thread in self._threads:
-            with contextlib.suppress(OSError):  # it has ended, or the core was taken from this process
-                _move(thread, {core} if core is not None else ())
+            _move_all(self._threads, self._own if heavy else self._shared)
 
 
 def _prioritise_rest(priority: int) -> None:
@@ -132,9 +126,7 @@ def share_core(trial: str) -> int | None:
         return None
     name = f"{os.environ.get('ROS_DOMAIN_ID', '')} {trial}"
     core = cores[zlib.crc32(name.encode()) % len(cores)]
-    for thread in (0, *_delivery_threads()):
-        with contextlib.suppress(OSError):  # it has ended, or the core was taken from this process
-            _move(thread, {core})
+    _move_all((0, *_delivery_threads()), core)
     return core
 
 
@@ -157,6 +149,13 @@ def servo_core(loop: int) -> int | None:
 def _move(thread: int, cores: Collection[int]) -> None:
     if cores:
         os.sched_setaffinity(thread, cores)
+
+
+def _move_all(threads: Iterable[int], core: int | None) -> None:
+    """Move threads to a core; None: they stay."""
+    for thread in threads:
+        with contextlib.suppress(OSError):  # it has ended, or the core was taken from this process
+            _move(thread, () if core is None else {core})
 
 
 @contextlib.contextmanager
