@@ -178,14 +178,16 @@ def kill(out: Path, node: str) -> None:
     os.kill(victim, signal.SIGKILL)
 
 
-def check_lockstep_is_offline(haptics: Callable[..., Haptics], folder: Path, *arguments: str) -> None:
-    """A run in lockstep, in `folder`/lockstep, leaves what the same run does offline.
+def check_lockstep_is_offline(
+    haptics: Callable[..., Haptics], folder: Path, *arguments: str, flags: tuple[str, ...] = ()
+) -> None:
+    """A run in lockstep, in `folder`/lockstep and with these flags, leaves what the same run does offline.
 
     Without the references of an analysis, which are simulated offline in either case.
     """
     lockstep, offline = folder / "lockstep", folder / "offline"
     arguments = ("run", *arguments, "--set", "analysis=trial")
-    run = haptics(*arguments, "--mode", "lockstep", "--out", str(lockstep))
+    run = haptics(*arguments, "--mode", "lockstep", *flags, "--out", str(lockstep))
     done = answer(*arguments, "--mode", "offline", "--out", str(offline))
     assert done.status == 0, done.err
     assert run.wait() == 0, run.err

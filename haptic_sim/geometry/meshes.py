@@ -129,10 +129,9 @@ def take(
 
     Args:
         mesh: with merged vertices.
-        how: automatic: a field where the mesh has more than MOST_TRIANGLES triangles, as no decomposition takes so
-            many; else itself where it is convex, or its connected pieces where these are, else pieces, or a field where
-            no error is given and the pieces have more than COARSE; hull: its convex hull, whatever it is like; pieces:
-            as automatic, but never a field; connected: as automatic, but never a decomposition nor a field; field: a
+        how: automatic: itself where it is convex, its connected pieces where these are, else a field, as also where it
+            has more than MOST_TRIANGLES triangles; hull: its convex hull, whatever it is like; pieces: as automatic,
+            but a decomposition instead of a field; connected: as automatic, but refused instead of a field; field: a
             signed distance field, whatever it is like.
         error: that is wanted [m]; None: whatever the hull has, that of the coarsest pieces, or 1/300 of the diagonal
             for a field.
@@ -339,15 +338,17 @@ def mass_of_inside(mesh: trimesh.Trimesh, mass: Mass) -> tuple[Mass, float]:
 def _of_inside(mesh: trimesh.Trimesh, mass: Mass) -> tuple[Mass, tuple[str, ...]]:
     """Mass of a closed mesh, of which triangles may intersect or shells lie in others, and what is said of it."""
     vertices, faces = _arrays(mesh)
-    found, _ = kept(
-        "crossings",  # which takes seconds to find
-        digest_of(vertices, faces),
-        lambda: {"pairs": np.array(soundness.self_intersections(vertices, faces))},
-    )
-    pairs = int(found["pairs"])
-    if not pairs and len(soundness.shells(mesh)) == 1:
-        return mass, ()
-    mass, changed = mass_of_inside(mesh, mass)
+
+    def build() -> Mapping[str, np.ndarray]:
+        pairs = soundness.self_intersections(vertices, faces)
+        several = pairs > 0 or len(soundness.shells(mesh)) > 1
+        (volume, centre, inertia), changed = mass_of_inside(mesh, mass) if several else (mass, 0.0)
+        found = {"pairs": pairs, "changed": changed, "volume": volume, "centre": centre, "inertia": inertia}
+        return {key: np.array(value) for key, value in found.items()}
+
+    found, _ = kept("insides", digest_of(vertices, faces, *mass, MASS_SAMPLES), build)
+    pairs, changed = int(found["pairs"]), float(found["changed"])
+    mass = float(found["volume"]), found["centre"], found["inertia"]
     what = f"{pairs or 'no'} pair{'s' * (pairs != 1)} of its triangles intersect{'s' * (pairs == 1)}"
     if changed == 0.0:
         return mass, (f"{what}, by too little to change its mass",) if pairs else ()

@@ -105,7 +105,7 @@ def _opens(corners: np.ndarray, before: int, at: int, after: int, to: int) -> bo
 
 
 def _meets(corners: np.ndarray, a: int, b: int, edges: list[tuple[int, int]]) -> bool:
-    """Whether the line between two corners touches an edge, separate from edges that end in one of them."""
+    """Whether the line between two corners touches an edge, apart from edges that end in one of them."""
     start, end = corners[[edge[0] for edge in edges]], corners[[edge[1] for edge in edges]]
     separate = np.array([not {a, b} & set(edge) for edge in edges])
     one, other = corners[a], corners[b]
