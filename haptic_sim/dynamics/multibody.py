@@ -17,7 +17,7 @@ from __future__ import annotations
 import copy
 import math
 from collections.abc import Iterable, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pinocchio as pin
@@ -408,7 +408,8 @@ class Multibody:
         self._step = a.step
         a.awake[:] = np.count_nonzero(start < part.nv), start.size
         # as memoryviews, whose elements take less to read and write than those of an array
-        self._awake, self._energy = a.awake.data, a.potential_energy.data
+        self._awake = a.awake.data
+        self._energy: Any = a.potential_energy.data  # typed as a memoryview of integers
         self._potential = 0.0  # of what Pinocchio evaluates, once that is done
         self._free_part: FreePart | None = None  # once bodies sleep
         self._weights = balanced
