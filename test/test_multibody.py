@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import math
+import platform
+
 import numpy as np
 import pinocchio as pin
 import pytest
@@ -336,6 +339,40 @@ def test_fast_spins_of_any_body_stay_finite(moments: tuple[float, ...]) -> None:
         np.testing.assert_allclose(angular_momentum(body), momentum, rtol=0, atol=1e-9 * np.linalg.norm(momentum))
         if rate * T < 0.5:
             assert body.kinetic_energy[0] == pytest.approx(energy, rel=1e-10)
+
+
+@pytest.mark.parametrize("size", [1e-9, 1e-5, 1e-3, 0.011, 0.3, 2.0])
+def test_a_configuration_is_integrated_in_the_bits_of_pinocchio(size: float) -> None:
+    """Turns up to about 0.011 rad are a series there. On other processors its library may add in another order."""
+    rng = np.random.default_rng(20265)
+    model = pin.Model()
+    kinds = (free_joint(), pin.JointModelRZ(), pin.JointModelSpherical(), planar_joint(), free_joint())
+    for n, kind in enumerate(kinds):
+        joint = model.addJoint(0, kind, pin.SE3.Identity(), f"body_{n}")
+        model.appendBodyToJoint(joint, pin.Inertia.Random(), pin.SE3.Identity())
+    hand = model.addFrame(pin.Frame("hand", 1, pin.SE3.Identity(), pin.FrameType.OP_FRAME))
+    body = Multibody(model, hand, pin.neutral(model), np.zeros(model.nv))
+    for _ in range(100):
+        before = body.q.copy()
+        body.arrays.step[:] = size * rng.normal(size=model.nv)
+        body.follow()
+        expected = pin.integrate(model, before, body.arrays.step)
+        if platform.machine() == "x86_64":
+            np.testing.assert_array_equal(body.q, expected)
+        else:
+            np.testing.assert_allclose(body.q, expected, rtol=0.0, atol=1e-14)
+        assert np.array_equal(body.data.oMi[1].translation, body.q[:3])
+
+
+def test_an_angle_that_is_cosine_and_sine_is_integrated_by_pinocchio() -> None:
+    model = pin.Model()
+    joint = model.addJoint(0, pin.JointModelRUBZ(), pin.SE3.Identity(), "wheel")
+    model.appendBodyToJoint(joint, pin.Inertia.Random(), pin.SE3.Identity())
+    hand = model.addFrame(pin.Frame("hand", joint, pin.SE3.Identity(), pin.FrameType.OP_FRAME))
+    body = Multibody(model, hand, pin.neutral(model), np.zeros(1))
+    body.arrays.step[:] = 0.7
+    body.follow()
+    np.testing.assert_allclose(body.q, [math.cos(0.7), math.sin(0.7)], rtol=0.0, atol=1e-15)
 
 
 @pytest.mark.parametrize("kind", ["free", "planar"])

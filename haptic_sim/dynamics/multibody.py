@@ -17,7 +17,7 @@ from __future__ import annotations
 import copy
 import math
 from collections.abc import Iterable, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pinocchio as pin
@@ -173,6 +173,26 @@ def _free_bodies(model: pin.Model) -> tuple[np.ndarray, np.ndarray]:
             coordinates.append(kind.idx_v + 3)
             inertias.append(model.inertias[joint].inertia)
     return np.array(coordinates, np.int64), np.array(inertias).reshape(-1, 3, 3)
+
+
+EPSILON = float(np.finfo(float).eps)
+SMALL_TURN = EPSILON**0.25
+"""Square of the angle up to which Pinocchio takes a series for a rotation [rad^2]."""
+
+
+def _quaternions(model: pin.Model) -> np.ndarray | None:
+    """First velocity of each quaternion in q; None where other coordinates are not numbers that velocities add to."""
+    found = []
+    for joint in range(1, model.njoints):
+        kind = model.joints[joint]
+        first = kind.idx_v
+        for part in kind.extract().joints if kind.shortname() == "JointModelComposite" else (kind,):
+            if part.shortname() == "JointModelSpherical":
+                found.append(first)
+            elif part.nq != part.nv:
+                return None
+            first += part.nv
+    return np.array(found, np.int64)
 
 
 def _single_kind(model: pin.Model) -> int:
@@ -387,15 +407,18 @@ class Multibody:
         self.D, self.L, self.u, self.bias, self.kinetic_energy = a.D, a.L, a.u, a.bias, a.kinetic_energy
         self._step = a.step
         a.awake[:] = np.count_nonzero(start < part.nv), start.size
-        self._awake = a.awake.data  # as a memoryview: reading it takes less than an element of an array
+        # as memoryviews, whose elements take less to read and write than those of an array
+        self._awake = a.awake.data
+        self._energy: Any = a.potential_energy.data  # typed as a memoryview of integers
         self._potential = 0.0  # of what Pinocchio evaluates, once that is done
         self._free_part: FreePart | None = None  # once bodies sleep
         self._weights = balanced
         self._know_hand(a)
         self.single = a.single.kind != SEVERAL
         self._no_acceleration = np.zeros(nv)
-        # Coordinates of hinges and slides; bound, as NumPy's own addition takes four times as long.
-        self._add_step = bind(_add_step, self.packed) if model.nq == nv else None
+        self._turns = _quaternions(model)
+        # Pinocchio's own function and NumPy's copy of what it returns take 7,200 instructions (docs/performance.md)
+        self._integrate = None if self._turns is None else bind(_integrate, self.packed, self._turns)
         self._find_terms()  # what of a single body is constant
         for n, first in enumerate(a.loose.v):
             block = slice(first, first + 6)
@@ -410,6 +433,7 @@ class Multibody:
 
     def _know_tree(self, tree: int) -> None:
         """Note what is known of the hand's tree."""
+        self._placed_by_pinocchio = self.hand_joint < self.part.njoints  # the attribute of a model takes long to read
         self.held_single = tree >= 0 and int(np.count_nonzero(self.trees.of_joint == tree)) == 1
         self.nv_hand = int(self.trees.size[tree]) if tree >= 0 else 0
         first = int(self.trees.start[tree]) if tree >= 0 else 0
@@ -449,7 +473,7 @@ class Multibody:
 
     def _place_hand(self) -> None:
         """Bring the pose of the hand up to date with that of its joint."""
-        if self.hand_joint < self.part.njoints:
+        if self._placed_by_pinocchio:
             pin.updateFramePlacement(self.part, self.data, self.hand)
             return
         loose, X_BH = self.arrays.loose, self.model.frames[self.hand].placement
@@ -515,13 +539,13 @@ class Multibody:
 
     def _find_terms(self) -> None:
         """Inertia, bias and Jacobians by Pinocchio, and the potential energy, without what is balanced."""
-        data, potential = self.data, self.arrays.potential_energy
+        data = self.data
         q, v, J_W, nle = self._of_part
         pin.computeAllTerms(self.part, data, q, v)
         self._potential = data.potential_energy
         if self._balanced is not None:
             self._potential -= self._balanced.take_from(data, q)
-        potential[0] = self._potential
+        self._energy[0] = self._potential
         if self.is_loose:
             self.J_W[: v.size], self.arrays.nle[: v.size] = J_W, nle
             _evaluate_loose(self.packed)
@@ -556,8 +580,8 @@ class Multibody:
             if self._awake[1]:
                 self._follow_awake()
             return
-        if self._add_step is not None:
-            self._add_step(self.packed)
+        if self._integrate is not None:
+            self._integrate(self.packed, self._turns)
         else:
             self.q[:] = pin.integrate(self.model, self.q, self._step)
         self.evaluate()
@@ -620,22 +644,23 @@ def inertia_between(body, i, j):
 def push_scaled(L, start, size, J_H, bias, wrench, period, du):
     """Fill `du` (nv,) with the change of u over `period` [s] under a wrench (6,) at the hand, as `Multibody.push`."""
     for tree in range(start.shape[0]):
-        if start[tree] == 0 and size[tree] == 6:  # the compiler unrolls the loops
-            _push_tree(L, 0, 6, J_H, bias, wrench, period, du)
+        if size[tree] == 6:  # the compiler unrolls the loops
+            _push_tree(L, start[tree], 6, J_H, bias, wrench, period, du)
         else:
-            _push_tree(L, start[tree], start[tree] + size[tree], J_H, bias, wrench, period, du)
+            _push_tree(L, start[tree], size[tree], J_H, bias, wrench, period, du)
 
 
 @kernel(inline="always")
-def _push_tree(L, first, end, J_H, bias, wrench, period, du):
+def _push_tree(L, first, size, J_H, bias, wrench, period, du):
     """As `push_scaled`, of the coordinates of one tree."""
     f0, f1, f2, f3, f4, f5 = wrench[0], wrench[1], wrench[2], wrench[3], wrench[4], wrench[5]
-    for j in range(first, end):
+    for i in range(size):
+        j = first + i
         s = -bias[j] + J_H[0, j] * f0 + J_H[1, j] * f1 + J_H[2, j] * f2
         s = (s + J_H[3, j] * f3 + J_H[4, j] * f4 + J_H[5, j] * f5) * period
-        for k in range(first, j):
-            s -= L[j, k - first] * du[k]
-        du[j] = s / L[j, j - first]
+        for k in range(i):
+            s -= L[j, k] * du[first + k]
+        du[j] = s / L[j, i]
 
 
 @kernel
@@ -777,11 +802,42 @@ def _take_awake(packed, q):
 
 
 @kernel
-def _add_step(packed):
-    """Move q by `step`, where each coordinate has one velocity."""
+def _integrate(packed, turns):
+    """Move q by `step` in the arithmetic of `pin.integrate`; `turns` of `_quaternions`."""
     a = packed.arrays
-    for j in range(a.v.shape[0]):
-        a.q[j] += a.step[j]
+    q, step = a.q, a.step
+    i = j = 0
+    for n in range(turns.shape[0]):
+        while j < turns[n]:
+            q[i] += step[j]
+            i, j = i + 1, j + 1
+        _turn_as_pinocchio(q, i, step, j)
+        i, j = i + 4, j + 3
+    while j < step.shape[0]:
+        q[i] += step[j]
+        i, j = i + 1, j + 1
+
+
+@kernel
+def _turn_as_pinocchio(q, i, step, j):
+    """As `turn_quaternion`, in the order of operations of Pinocchio's `quaternion::exp3` and Eigen's product."""
+    x, y, z = step[j], step[j + 1], step[j + 2]
+    square = x * x + y * y + z * z
+    if square > SMALL_TURN:
+        angle = math.sqrt(square + EPSILON * EPSILON)
+        w, scale = math.cos(0.5 * angle), math.sin(0.5 * angle)
+        x, y, z = scale * (x / angle), scale * (y / angle), scale * (z / angle)
+    else:
+        s = square / 4.0
+        w, scale = 1.0 - s / 2.0 + s * s / 24.0, 0.5 * (1.0 - s / 6.0 + s * s / 120.0)
+        x, y, z = scale * x, scale * y, scale * z
+    b, c, d, e = q[i], q[i + 1], q[i + 2], q[i + 3]
+    q3 = (e * x + c * z) - (d * y - b * w)
+    q4 = (e * y + c * w) + (d * x - b * z)
+    q5 = (e * z - c * x) + (d * w + b * y)
+    q6 = (e * w - c * y) - (d * z + b * x)
+    scale = (3.0 - ((q3 * q3 + q5 * q5) + (q4 * q4 + q6 * q6))) / 2.0
+    q[i], q[i + 1], q[i + 2], q[i + 3] = q3 * scale, q4 * scale, q5 * scale, q6 * scale
 
 
 @kernel
@@ -992,31 +1048,31 @@ def _refresh_hand(a):
             J_H[1, j] = J_W[j, 1] + wz * p[0] - wx * p[2]
             J_H[2, j] = J_W[j, 2] + wx * p[1] - wy * p[0]
             J_H[3, j], J_H[4, j], J_H[5, j] = wx, wy, wz
-    if first == 0 and end == 6:  # the compiler unrolls the loops
-        _find_rows(J_H, L, v, 0, 6, twist, W_H, inverse_inertia)
+    if end - first == 6:  # the compiler unrolls the loops
+        _find_rows(J_H, L, v, first, 6, twist, W_H, inverse_inertia)
     else:
-        _find_rows(J_H, L, v, first, end, twist, W_H, inverse_inertia)
+        _find_rows(J_H, L, v, first, end - first, twist, W_H, inverse_inertia)
 
 
 @kernel(inline="always")
-def _find_rows(J_H, L, v, first, end, twist, W_H, inverse_inertia):
+def _find_rows(J_H, L, v, first, size, twist, W_H, inverse_inertia):
     """Fill the twist J_H v, W_H = J_H L^-T, and W_H W_H^T."""
     for i in range(6):
         s = 0.0
-        for j in range(first, end):
-            s += J_H[i, j] * v[j]
+        for j in range(size):
+            s += J_H[i, first + j] * v[first + j]
         twist[i] = s
-    for j in range(first, end):
-        inverse = 1.0 / L[j, j - first]
+    for j in range(size):
+        inverse = 1.0 / L[first + j, j]
         for i in range(6):
-            s = J_H[i, j]
-            for k in range(first, j):
-                s -= L[j, k - first] * W_H[i, k]
-            W_H[i, j] = s * inverse
+            s = J_H[i, first + j]
+            for k in range(j):
+                s -= L[first + j, k] * W_H[i, first + k]
+            W_H[i, first + j] = s * inverse
     for i in range(6):
         for k in range(i + 1):
             s = 0.0
-            for j in range(first, end):
-                s += W_H[i, j] * W_H[k, j]
+            for j in range(size):
+                s += W_H[i, first + j] * W_H[k, first + j]
             inverse_inertia[6 * i + k] = s
             inverse_inertia[6 * k + i] = s
