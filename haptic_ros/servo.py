@@ -45,6 +45,7 @@ TRANSITIONS = ("on_configure", "on_activate", "on_deactivate", "on_cleanup", "on
 # [s] after which another thread lets the servo thread go on, and the other way round; Python's own is 5 ms. With 10 us
 # fewer ticks were answered within the period at 5 kHz (docs/performance.md).
 GIL_TURN = 1e-4
+STOP = 5.0  # [s] for the servo thread to end
 
 
 def find_modules() -> None:
@@ -248,12 +249,18 @@ class ServoNode(LifecycleNode):
         """Leave what this node drives without force, at once; from any thread."""
 
     def stop_servo(self) -> None:
-        """End the servo thread and wait for it."""
+        """End the servo thread and wait for it.
+
+        Raises:
+            ServoError: it does not end; what it uses must stay open.
+        """
         self._stopping = True
         if self.transport.inbox is not None:
             self.transport.inbox.wake()
         if self._thread is not None and self._thread is not threading.current_thread():
-            self._thread.join(timeout=5.0)
+            self._thread.join(STOP)
+            if self._thread.is_alive():
+                raise ServoError(f"the servo thread has not ended {STOP:g} s after it was told to")
             self._thread = None
 
     # Lifecycle

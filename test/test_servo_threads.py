@@ -156,6 +156,29 @@ def test_a_servo_thread_that_cannot_be_started_is_not_waited_for(monkeypatch: py
     assert node._stopping
 
 
+def test_what_a_servo_thread_uses_stays_open_until_it_has_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A thread that hangs in the middleware still uses its handles: the transition fails, and the process ends."""
+    monkeypatch.setattr("haptic_ros.servo.STOP", 0.05)
+    go_on = threading.Event()
+    released: list[str] = []
+
+    class Hanging(ServoNode):
+        def __init__(self) -> None:
+            self.transport = SimpleNamespace(inbox=None, close=partial(released.append, "topics"))  # type: ignore[assignment]
+            self._thread = threading.Thread(target=go_on.wait, daemon=True)
+            self._thread.start()
+            self.live = SimpleNamespace(close=partial(released.append, "parameters"))  # type: ignore[assignment]
+            self._standard = self._diagnosis = None
+
+    node = Hanging()
+    with pytest.raises(ServoError, match="has not ended 0.05 s after it was told to"):
+        node.on_cleanup(SimpleNamespace())  # type: ignore[arg-type]
+    assert not released
+    go_on.set()
+    node.on_cleanup(SimpleNamespace())  # type: ignore[arg-type]
+    assert released == ["parameters", "topics"]
+
+
 def test_messages_that_cannot_be_used_are_counted_in_few_lines() -> None:
     said: list[str] = []
     node: Any = SimpleNamespace(refused=5, _unusable=0, get_logger=lambda: SimpleNamespace(warning=said.append))
