@@ -424,14 +424,14 @@ def test_a_thread_that_outlives_the_main_one_of_a_killed_process_is_moved(
     process = runner.Process(
         runner.NodeSpec("driver", {"driver": {}}), (), tmp_path / "log", threading.Event(), lambda text: False
     )
-    process.let_die()  # of one that lives nothing is moved
+    process.look()  # of one that lives nothing is moved
     wait_until((tmp_path / "thread").exists, "the thread")
     wait_until(lambda: (tmp_path / "thread").read_text(), "its number")
     thread = int((tmp_path / "thread").read_text())
     assert os.sched_getaffinity(thread) == {own}
 
     def is_moved() -> bool:
-        process.let_die()
+        process.look()
         return os.sched_getaffinity(thread) == set(others)
 
     try:

@@ -35,13 +35,14 @@ from haptic_ros.middleware import fast_dds
 from haptic_ros.signal_event import SignalEvent
 
 LAST_LINES = 12
-STOP_LEADER = 1.2  # [s] for the leader to end the trial and the recorder to close the bag
+STOP_LEADER = 1.2  # [s] for the leader to end the trial and the recorder to close the bag: more than `leader.CLOSING`
 STOP_ALL = 1.7  # [s] after which what still runs is killed; both together stay below 2 s
 
 SOON = 10.0  # [s] after its start in which a node that ends counts as one that cannot run
 MOST_ENDS = 3  # of such a node, after which the graph is given up
 PAUSE = 0.5  # [s] until a node that has ended is started again
 LOOK = 0.05  # [s] between two looks at the nodes, where nothing wakes the program
+DYING = 1.0  # [s] for a process that was killed to have a status
 
 _LOGGED = re.compile(r"\[[A-Z]+\] \[[\d.]+\] \[")  # the first line of what a node's logger said
 _ERROR = re.compile(r"\[(ERROR|FATAL)\] \[[\d.]+\] \[[^\]]+\]: (.+)")  # of a node's logger
@@ -215,7 +216,18 @@ class Process:
         self._process.join(max(0.0, deadline - time.monotonic()))
         return self.status is not None
 
-    def let_die(self) -> None:
+    def look(self) -> None:
+        """What is to be done again and again while it runs: remember its segments, let it die if it was killed."""
+        self._note_shared_memory()
+        self._let_die()
+
+    def kill_after(self, deadline: float) -> None:
+        """Wait until it ends, and kill it if it has not before `deadline` (monotonic)."""
+        if not self.wait(deadline):
+            self._note_shared_memory()
+            self.send(signal.SIGKILL)
+
+    def _let_die(self) -> None:
         """Let all threads of a killed process end: only then has it a status.
 
         Those of the middleware share a core with servo threads, which come before them and may leave them no time: of a
@@ -228,13 +240,16 @@ class Process:
                 for thread in map(int, os.listdir(folder / "task")):
                     os.sched_setaffinity(thread, (cores - os.sched_getaffinity(thread)) or cores)
 
-    def note_shared_memory(self) -> None:
+    def _note_shared_memory(self) -> None:
         """Remember its segments of shared memory while it runs: it removes them itself unless it is killed."""
         if not self._segments and self.status is None and self._process.pid is not None:
             self._segments = fast_dds.segments(self._process.pid)
 
     def finish(self) -> None:
-        """Read what is left of the output of a process that has ended."""
+        """Read what is left of the output of a process that has ended or was killed."""
+        deadline = time.monotonic() + DYING
+        while not self.wait(time.monotonic() + LOOK) and time.monotonic() < deadline:
+            self._let_die()
         if self._reader.ident is not None:
             self._reader.join(timeout=1.0)
         if self.status is not None:  # killed, or without the memory that its own way out needs
@@ -462,8 +477,7 @@ def keep(
         while not interruption and not reason:
             now = time.monotonic()
             for i, process in enumerate(processes):
-                process.note_shared_memory()
-                process.let_die()
+                process.look()
                 if process.status is None:
                     continue
                 if i not in due:
@@ -510,8 +524,7 @@ def _watch(processes: list[Process], interruption: Interruption) -> tuple[str, s
         if interruption:
             return "interrupted", ""
         for process in processes:
-            process.note_shared_memory()
-            process.let_die()
+            process.look()
         for process in processes[1:]:
             if process.status is not None and leader.status != 0:
                 return "failed", _reason(process)
@@ -538,9 +551,6 @@ def _stop(processes: list[Process], progress: Progress, interruption: Interrupti
         process.send(signal.SIGINT)
     deadline = begun + STOP_ALL if interruption.count == signals_before else begun
     for process in processes:
-        if not process.wait(deadline):
-            process.note_shared_memory()
-            process.send(signal.SIGKILL)
+        process.kill_after(deadline)
     for process in processes:
-        process.wait(time.monotonic() + 1.0)
         process.finish()

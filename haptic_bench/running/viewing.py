@@ -87,11 +87,9 @@ class Viewer:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._process.note_shared_memory()
+        self._process.look()
         self._process.send(signal.SIGINT)
-        if not self._process.wait(time.monotonic() + STOP):
-            self._process.send(signal.SIGKILL)
-            self._process.wait(time.monotonic() + 1.0)
+        self._process.kill_after(time.monotonic() + STOP)
         self._process.finish()
         os.close(self._writing)
 
