@@ -9,15 +9,21 @@ import pytest
 import trimesh
 from field_scenes import torus
 
+from haptic_bench.experiment.conversion import convert_file
 from haptic_sim.geometry import meshes
 from haptic_sim.geometry.fields.field import arrays_of
 from haptic_sim.geometry.mesh_files import merged
 from haptic_sim.kept import digest_of
 from haptic_sim.worlds.building import build
+from haptic_sim.worlds.file_trees import Meshes, ModelFileError
+from haptic_sim.worlds.model_files import load_trees
 from haptic_sim.worlds.parameters import WorldParameters
 
 URDF = """<robot name="ring"><link name="ring"><collision><geometry><mesh filename="ring.stl"/></geometry></collision>
 <inertial><mass value="1"/><inertia ixx="1" iyy="1" izz="1" ixy="0" ixz="0" iyz="0"/></inertial></link></robot>"""
+
+HINGE = """<link name="tip"><inertial><mass value="1"/><inertia ixx="1" iyy="1" izz="1" ixy="0" ixz="0" iyz="0"/>
+</inertial></link><joint name="j" type="continuous"><parent link="ring"/><child link="tip"/></joint></robot>"""
 
 
 @pytest.fixture
@@ -62,6 +68,53 @@ def test_a_mesh_of_a_file_is_a_field_and_said(cache: Path) -> None:
     assert mesh.body == "f/ring" and mesh.taken.chosen == "field" and mesh.count == 1
     assert len(found.solid_fields) == 2
     assert "mesh ring.stl of ring: signed distance field" in found.notes[0]
+
+
+FILES = {
+    "ring.urdf": URDF,
+    "ring.sdf": """<sdf version="1.9"><model name="ring"><link name="ring"><collision name="c"><geometry>
+<mesh><uri>ring.stl</uri></mesh></geometry></collision></link></model></sdf>""",
+    "ring.xml": """<mujoco><asset><mesh name="ring" file="ring.stl"/></asset><worldbody><body name="ring"><freejoint/>
+<geom type="mesh" mesh="ring"/></body></worldbody></mujoco>""",
+}
+
+
+@pytest.mark.parametrize("name", list(FILES))
+def test_meshes_of_a_file_have_the_error_that_is_wanted_of_them(cache: Path, name: str) -> None:
+    """Of fields, which stay finer than the mesh is small; of hulls, which are refused beyond it; and of pieces."""
+    vertices, triangles = torus(0.03, 0.012, (24, 12))
+    trimesh.Trimesh(vertices, triangles).export(cache / "ring.stl")
+    (cache / name).write_text(FILES[name])
+
+    def taken(how: Meshes, error: float | None) -> meshes.Taken:
+        (tree,) = load_trees(cache / name, how, error)[0]
+        assert tree.shapes[0].taken is not None
+        return tree.shapes[0].taken
+
+    diagonal = float(np.linalg.norm(np.ptp(vertices, axis=0)))
+    for wanted, accuracy in ((1.5e-3, 1.5e-3), (1.0, diagonal / 20.0)):
+        for how in ("field", "automatic"):
+            field = taken(how, wanted).field
+            assert field is not None and field.accuracy == pytest.approx(accuracy, rel=1e-6)
+    for how in ("hull", "either"):
+        assert taken(how, 0.03).chosen == taken(how, None).chosen == "hull"
+        with pytest.raises(ModelFileError, match=r"mesh \S+ its hull is up to 0\.0\d+ m away from it: must be at most "
+                           r"error = 0\.001 m; ask for more, or set meshes: pieces or meshes: field"):  # fmt: skip
+            taken(how, 1e-3)
+
+
+@pytest.mark.exhaustive
+def test_the_error_of_a_file_is_a_key_of_the_scene_and_survives_convert(cache: Path) -> None:
+    trimesh.Trimesh(*torus(0.03, 0.012, (24, 12))).export(cache / "ring.stl")
+    (cache / "ring.urdf").write_text(URDF.replace("</robot>", "").replace('name="ring">', 'name="rings">', 1) + HINGE)
+    files = {"f": {"path": "ring.urdf", "meshes": "pieces", "error": 1.5e-3}}
+    (mesh,) = build(WorldParameters.model_validate({"files": files, "tool": "f/tip"}), cache).meshes
+    assert mesh.taken.chosen == "pieces" and mesh.taken.error is not None and mesh.taken.error <= 1.5e-3
+    converted = convert_file(str(cache / "ring.urdf"), cache / "made.yaml", meshes="field", error=1.5e-3)
+    shapes = [one for body in converted.document["scene"]["bodies"].values() for one in body.get("shapes", ())]
+    assert [(one["as"], one["error"]) for one in shapes] == [("field", 1.5e-3)]
+    with pytest.raises(ValueError, match="error"):
+        WorldParameters.model_validate({"files": {"f": {"path": "ring.urdf", "error": 0.0}}, "tool": "f/ring"})
 
 
 def test_the_former_key_is_named() -> None:

@@ -128,7 +128,7 @@ def test_coarse_pieces_name_what_is_finer(monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setattr(meshes, "COARSE", -1.0)
     taken = take(l_shape(), "pieces")
     assert taken.chosen == "pieces"
-    assert re.search(r"this is \S+ % of its diagonal: as: field is finer, and so are pieces with", taken.summary)
+    assert re.search(r"this is \S+ % of its diagonal: a field is finer, and so are pieces with", taken.summary)
 
 
 @pytest.mark.parametrize("error", [None, 0.02])

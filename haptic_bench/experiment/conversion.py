@@ -47,7 +47,7 @@ class Conversion(NamedTuple):
 
 def convert_file(
     world: str, out: Path, *, args: Mapping[str, str] | None = None, packages: tuple[str, ...] = (),
-    meshes: Meshes = "either",
+    meshes: Meshes = "either", error: float | None = None,
 ) -> Conversion:  # fmt: skip
     """The experiment of a model file, to be written to `out`.
 
@@ -56,7 +56,7 @@ def convert_file(
         out: the YAML file; its meshes go to a folder beside it.
         args: of a xacro file.
         packages: folders in which packages are looked for first.
-        meshes: how meshes are taken.
+        meshes, error: how meshes are taken, see `FileParameters`.
 
     Raises:
         ParameterError: it cannot be read or converted; one line for each problem.
@@ -65,16 +65,16 @@ def convert_file(
     source = ModelSource(path, dict(args or {}), tuple(map(Path, packages)))
     folder = f"{out.stem}_meshes"
     try:
-        trees, unread = load_trees(source, meshes)
+        trees, unread = load_trees(source, meshes, error)
         held = last_link(source)
         converted = convert(trees, folder)
-    except ModelFileError as error:
-        raise ParameterError([f"{path}{problem}" for problem in error.problems]) from error
+    except ModelFileError as refusal:
+        raise ParameterError([f"{path}{problem}" for problem in refusal.problems]) from refusal
     if not held:
         raise ParameterError([f"{path}: none of its links moves; there is nothing to hold"])
     texts = {f"{folder}/{name}": "\n".join(mesh_text(*mesh)) + "\n" for name, mesh in converted.meshes.items()}
     scene = {**converted.scene, "tool": converted.names[held], "gravity_compensation": True}
-    file = FileParameters(path=str(path), args=dict(args or {}), packages=packages, meshes=meshes)
+    file = FileParameters(path=str(path), args=dict(args or {}), packages=packages, meshes=meshes, error=error)
     scene = _with_ignored(scene, converted, held, file, texts)
     document = {
         "name": name_of(out),

@@ -17,8 +17,16 @@ import coal
 import numpy as np
 
 from haptic_sim.geometry import decomposition, soundness
+from haptic_sim.geometry.fields.field import (
+    COARSEST,
+    PARTS,
+    SolidField,
+    arrays_of,
+    build_field,
+    field_of,
+    triangle_mesh,
+)
 from haptic_sim.geometry.fields.field import FORMAT as FIELD_FORMAT
-from haptic_sim.geometry.fields.field import PARTS, SolidField, arrays_of, build_field, field_of, triangle_mesh
 from haptic_sim.geometry.fields.triangles import close_holes
 from haptic_sim.geometry.mesh_files import MeshError, check_count
 from haptic_sim.geometry.sampling import on_sphere
@@ -110,6 +118,8 @@ def remedy(error: Exception, key: str = "as") -> str:
         return f"; close it, or set {key}: hull to take its convex hull"
     if re.search(r"piece \d+ of \d+ has no volume", str(error)):
         return f"; take it out, or set {key}: hull or {key}: field"
+    if re.search("its hull is", str(error)):
+        return f", or set {key}: pieces or {key}: field"
     if re.search("face inwards", str(error)):
         return f"; turn them outwards, or set {key}: hull to take its convex hull"
     if re.search("one side only|not convex|must have at most .* triangles|cannot be met", str(error)):
@@ -175,6 +185,19 @@ def take(
     )
 
 
+def take_of_file(mesh: trimesh.Trimesh, how: As | Literal["connected"], error: float | None) -> Taken:
+    """What one of the meshes of a model file collides as, see `take`; they have one `error` in common [m].
+
+    That of a field is at most COARSEST of the diagonal, which an error for the large meshes of the file can exceed.
+
+    Raises:
+        MeshError, FieldError: as `take`.
+    """
+    if error is not None and how in ("field", "automatic"):  # of which only a field has an error
+        error = min(error, COARSEST * _diagonal(mesh.vertices))
+    return take(mesh, how, error)
+
+
 def _check_thickness(vertices: np.ndarray) -> None:
     """Refuse points (n, 3) [m] in a plane or on a line.
 
@@ -217,8 +240,7 @@ def _with_hull(mesh: trimesh.Trimesh, error: float | None) -> Taken:
     away, seconds = float(found["error"]), float(found["seconds"])
     if error is not None and away > error:
         raise MeshError(
-            f"its hull is up to {away:.2g} m away from it: must be at most error = {error:g} m; ask for more, or set "
-            "as: pieces or as: field"
+            f"its hull is up to {away:.2g} m away from it: must be at most error = {error:g} m; ask for more"
         )
     hull = Taken(
         "hull", (corners,), hull_mass(corners), vertices, faces, notes=_questions(float(np.ptp(corners, axis=0).max()))
@@ -247,7 +269,7 @@ def _decomposed(mesh: trimesh.Trimesh, error: float | None) -> Taken:
     pieces = np.split(found["corners"], np.cumsum(found["counts"])[:-1])
     notes: tuple[str, ...] = ()
     if (share := float(found["error"]) / _diagonal(vertices)) > COARSE:
-        notes = (f"this is {100.0 * share:.1f} % of its diagonal: as: field is finer, and so are pieces with an error",)
+        notes = (f"this is {100.0 * share:.1f} % of its diagonal: a field is finer, and so are pieces with an error",)
     mass, crossing = _of_inside(mesh, _mass_of(mesh))
     return Taken(
         "pieces",

@@ -710,7 +710,7 @@ def _add_files(plan: _Plan, parameters: WorldParameters, folder: Path) -> Iterat
         try:
             source = file.source(folder)
             path = source.path
-            trees, unread = load_trees(source, file.meshes, free=file.base == "free")
+            trees, unread = load_trees(source, file.meshes, file.error, free=file.base == "free")
             trees = [replace(tree, laws=_counted(tree.laws, file)) for tree in trees]
             if file.constraints == "none":
                 names = [one for tree in trees for one in tree.constraints]

@@ -192,9 +192,10 @@ class _Conversion:
                 return {"type": "plane", "normal": _floats(geometry.n), "offset": float(geometry.d), **at}
         file = f"{body}_{k}.obj"
         if isinstance(geometry, coal.BVHModelBase):  # it has a field
-            assert shape.taken is not None
+            assert shape.taken is not None and shape.taken.field is not None
             self._meshes[file] = shape.taken.vertices, shape.taken.faces
-            return {"type": "mesh", "path": f"{self._folder}/{file}", "as": "field", **at}
+            accuracy = float(shape.taken.field.accuracy)
+            return {"type": "mesh", "path": f"{self._folder}/{file}", "as": "field", "error": accuracy, **at}
         self._meshes[file] = np.array(geometry.points(), float), None
         return {"type": "mesh", "path": f"{self._folder}/{file}", **at}
 

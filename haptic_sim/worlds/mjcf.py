@@ -17,7 +17,7 @@ import pinocchio as pin
 
 from haptic_sim.geometry.fields.distances import FieldError
 from haptic_sim.geometry.mesh_files import MeshError, merged
-from haptic_sim.geometry.meshes import Taken, convex_shape, remedy, take
+from haptic_sim.geometry.meshes import Taken, convex_shape, remedy, take_of_file
 from haptic_sim.geometry.sampling import on_sphere
 from haptic_sim.parameters import ParameterError
 from haptic_sim.worlds.compiled import CompiledTree, body_names, library, pose_of
@@ -30,8 +30,10 @@ PLANE, HFIELD, SPHERE, CAPSULE, ELLIPSOID, CYLINDER, BOX, MESH = range(8)
 CORNERS = 200  # of the polytope in an ellipsoid
 
 
-def load_mjcf(path: Path, meshes: Meshes) -> tuple[list[FileTree], list[str]]:
+def load_mjcf(path: Path, meshes: Meshes, allowed: float | None = None) -> tuple[list[FileTree], list[str]]:
     """The trees of a file, that of the world's own geoms first, and what of it is not simulated.
+
+    `meshes` is how meshes are taken, `allowed` the error of what they are taken as [m]: see `FileParameters`.
 
     Raises:
         ModelFileError: MuJoCo is not installed, or cannot compile the file; or it describes what worlds do not have.
@@ -50,13 +52,13 @@ def load_mjcf(path: Path, meshes: Meshes) -> tuple[list[FileTree], list[str]]:
     data, names, ignored = mujoco.MjData(model), body_names(model), list(_unread_shapes(model))
     mujoco.mj_kinematics(model, data)
     trees = []
-    if shapes := tuple(_shapes(model, {0: (0, pin.SE3.Identity())}, names, meshes)):
+    if shapes := tuple(_shapes(model, {0: (0, pin.SE3.Identity())}, names, meshes, allowed)):
         trees.append(FileTree(pin.Model(), False, shapes))
     for root in range(1, model.nbody):
         if model.body_parentid[root] == 0:
             bodies = [root, *(i for i in range(root + 1, model.nbody) if model.body_rootid[i] == root)]
             tree = CompiledTree(model, data, bodies, names, free_joints=False)
-            trees.append(_file_tree(model, tree, bodies, names, meshes))
+            trees.append(_file_tree(model, tree, bodies, names, meshes, allowed))
             ignored += tree.ignored
     attach(trees, equality_constraints(model, names))
     inactive = int(model.neq - np.count_nonzero(model.eq_active0))
@@ -93,7 +95,9 @@ def _problems(model: Any) -> Iterator[str]:
                 yield f": joint {model.joint(i).name or i}: {name} = {value:g}: must be >= 0"
 
 
-def _file_tree(model: Any, tree: CompiledTree, bodies: list[int], names: tuple[str, ...], meshes: Meshes) -> FileTree:
+def _file_tree(
+    model: Any, tree: CompiledTree, bodies: list[int], names: tuple[str, ...], meshes: Meshes, allowed: float | None
+) -> FileTree:
     """What hangs on one body of the world, with frames for its joints and bodies."""
     frames = {0: 0}
     for body in bodies:
@@ -106,7 +110,7 @@ def _file_tree(model: Any, tree: CompiledTree, bodies: list[int], names: tuple[s
     return FileTree(
         tree.model,
         tree.free,
-        tuple(_shapes(model, {body: tree.places[body] for body in bodies}, names, meshes)),
+        tuple(_shapes(model, {body: tree.places[body] for body in bodies}, names, meshes, allowed)),
         tuple(law for law in tree.laws if not law.idle),
         tuple(tree.start),
         tuple(tree.balanced),
@@ -131,7 +135,7 @@ def _unread_shapes(model: Any) -> Iterator[str]:
 
 
 def _shapes(
-    model: Any, places: dict[int, tuple[int, pin.SE3]], names: tuple[str, ...], meshes: Meshes
+    model: Any, places: dict[int, tuple[int, pin.SE3]], names: tuple[str, ...], meshes: Meshes, allowed: float | None
 ) -> Iterator[FileShape]:
     """The shapes for collisions of bodies that are at `places`: joint, and pose in its axes."""
     for i in range(model.ngeom):
@@ -143,7 +147,7 @@ def _shapes(
         link = names[body] if body else WORLD
         if model.geom_type[i] == MESH:
             mesh = int(model.geom_dataid[i])
-            taken = _of_mesh(model, mesh, names[body], meshes)
+            taken = _of_mesh(model, mesh, names[body], meshes, allowed)
             for geometry in taken.geometry:
                 yield FileShape(link, joint, pose, geometry, taken, model.mesh(mesh).name)
         else:
@@ -170,13 +174,13 @@ def _geometries(model: Any, geom: int) -> list[coal.CollisionGeometry]:
     return []
 
 
-def _of_mesh(model: Any, mesh: int, body: str, meshes: Meshes) -> Taken:
+def _of_mesh(model: Any, mesh: int, body: str, meshes: Meshes, allowed: float | None) -> Taken:
     """What a mesh collides as, in the axes that MuJoCo gives it."""
     first, count = int(model.mesh_vertadr[mesh]), int(model.mesh_vertnum[mesh])
     face, faces = int(model.mesh_faceadr[mesh]), int(model.mesh_facenum[mesh])
     try:
         vertices = np.array(model.mesh_vert[first : first + count], float)
         triangles = merged(vertices, model.mesh_face[face : face + faces])
-        return take(triangles, "hull" if meshes == "either" else meshes)  # as MuJoCo takes it
+        return take_of_file(triangles, "hull" if meshes == "either" else meshes, allowed)  # as MuJoCo takes it
     except (MeshError, FieldError) as error:
         raise ModelFileError(f": link {body}: mesh {model.mesh(mesh).name} {error}{remedy(error, 'meshes')}") from error

@@ -51,13 +51,14 @@ MOST_LINKS = 1000  # the loaders go down a chain by recursion, which ends in a c
 
 
 def load_trees(
-    source: ModelSource | Path, meshes: Meshes | None, *, free: bool = False
+    source: ModelSource | Path, meshes: Meshes | None, error: float | None = None, *, free: bool = False
 ) -> tuple[list[FileTree], list[str]]:
     """The trees of a model file, in its order, and what it says that is not simulated.
 
     Args:
         source: the file, URDF, MJCF, SDF, or a xacro file of URDF or SDF.
         meshes: how meshes are taken, see `FileParameters.meshes`; None: the shapes of a URDF are left out.
+        error: largest one of hulls, pieces and fields that is wanted [m]; None: as `geometry.meshes.take` has it.
         free: whether what the file fixes to the world is free.
 
     Raises:
@@ -66,13 +67,13 @@ def load_trees(
     source = source if isinstance(source, ModelSource) else ModelSource(source)
     root = read_document(source)
     if root.tag == "robot":
-        trees, unread = load_urdf(source.path, root, meshes)
+        trees, unread = load_urdf(source.path, root, meshes, error)
     elif root.tag == "sdf":
-        trees, unread = load_sdf(source, root, meshes)
+        trees, unread = load_sdf(source, root, meshes, error)
     else:
         if not root.findall("worldbody"):
             raise ModelFileError(": has no <worldbody>")
-        trees, ignored = load_mjcf(source.path, meshes or "hull")
+        trees, ignored = load_mjcf(source.path, meshes or "hull", error)
         unread = mjcf_notes(root) + ignored
     if free:
         if len(trees) != 1:

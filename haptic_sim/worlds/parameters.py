@@ -306,6 +306,13 @@ class FileParameters(Placed, Material):
         "its convex hull, which is said at the start, and of MJCF the hull, as MuJoCo takes it; automatic, pieces, "
         "hull and field: as the key `as` of a mesh of a body",
     )
+    error: float | None = quantity(
+        None,
+        unit="m",
+        description="Largest error that is wanted of hulls, convex pieces and signed distance fields of the file's "
+        "meshes, as the key `error` of a mesh of a body; a field of a small mesh is finer where it must be",
+        gt=0.0,
+    )
     limits: Literal["all", "position", "none"] = quantity(
         "all",
         description="Which limits of the file's joints are used: all (position, speed, force of drives), position, or "

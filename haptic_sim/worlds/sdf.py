@@ -88,20 +88,23 @@ class _File:
     plain: list[str] = field(default_factory=list)  # links without <inertial>
 
 
-def load_sdf(source: ModelSource, root: Element, meshes: Meshes | None) -> tuple[list[FileTree], list[str]]:
+def load_sdf(
+    source: ModelSource, root: Element, meshes: Meshes | None, allowed: float | None = None
+) -> tuple[list[FileTree], list[str]]:
     """The trees of a document, that of what is fixed first, and what of it is not simulated.
 
     Args:
         source: the file.
         root: of its document.
         meshes: how meshes are taken, see `FileParameters.meshes`; None: there are no shapes.
+        allowed: error that is wanted of what they are taken as [m], see `FileParameters.error`.
 
     Raises:
         ModelFileError: it describes what cannot be.
     """
     packages = Packages(source.path, source.packages)
     tops = read_scopes(root, source.path, packages)
-    file = _File(Shapes(packages, meshes))
+    file = _File(Shapes(packages, meshes, allowed))
     gravity = None
     for top in tops:
         if top.is_world:

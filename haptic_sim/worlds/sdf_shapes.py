@@ -15,7 +15,7 @@ import pinocchio as pin
 from haptic_sim.geometry.fields.distances import FieldError
 from haptic_sim.geometry.height_maps import read_pixels
 from haptic_sim.geometry.mesh_files import MeshError, check_file, merged
-from haptic_sim.geometry.meshes import Mass, Taken, convex_shape, mesh_mass, remedy, sum_of_masses, take
+from haptic_sim.geometry.meshes import Mass, Taken, convex_shape, mesh_mass, remedy, sum_of_masses, take_of_file
 from haptic_sim.geometry.polygons import PolygonError, convex_parts
 from haptic_sim.geometry.sampling import on_sphere
 from haptic_sim.geometry.terrain import MOST_PIXELS, terrain
@@ -37,14 +37,15 @@ class Shapes:
     Args:
         packages: where meshes are.
         meshes: how they are taken, see `FileParameters.meshes`; None: there are no shapes.
+        allowed: error that is wanted of what they are taken as [m], see `FileParameters.error`.
 
     Attributes:
         hulls: links with a mesh whose hull stands for pieces that are not convex.
         unread: what was left out, and how often.
     """
 
-    def __init__(self, packages: Packages, meshes: Meshes | None):
-        self._packages, self._meshes = packages, meshes
+    def __init__(self, packages: Packages, meshes: Meshes | None, allowed: float | None = None):
+        self._packages, self._meshes, self._allowed = packages, meshes, allowed
         self.hulls: list[str] = []
         self.unread: Counter[str] = Counter()
 
@@ -66,7 +67,7 @@ class Shapes:
             geometry = collision.find("geometry")
             mesh = collision.find("geometry/mesh")
             if mesh is not None:
-                taken, hull = take_mesh(self._load(mesh, name, scope), self._meshes, name, _uri(mesh))
+                taken, hull = take_mesh(self._load(mesh, name, scope), self._meshes, self._allowed, name, _uri(mesh))
                 if hull and name not in self.hulls:
                     self.hulls.append(name)
                 for shape in taken.geometry:
@@ -136,9 +137,10 @@ class Shapes:
         bottom = BOTTOM * max(size[:2])  # below what is drawn: what is pushed in is pushed out upwards
         vertices, faces = terrain(pixels * (size[2] / (pixels.max() or 1.0)), (size[0], size[1]), bottom)
         mesh = merged(vertices + np.array(values(heights.find("pos"), 3, (0.0, 0.0, 0.0))), faces)
-        how = self._meshes
+        given = self._meshes
         try:
-            return take(mesh, "field" if how is None or how == "either" or how == "automatic" else how)
+            how = "field" if given is None or given == "either" or given == "automatic" else given
+            return take_of_file(mesh, how, self._allowed)
         except (MeshError, FieldError) as error:
             raise ModelFileError(f"{where} {error}{remedy(error, 'meshes')}") from error
 

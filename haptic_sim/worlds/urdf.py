@@ -15,7 +15,7 @@ import pinocchio as pin
 from haptic_sim.constraints.parameters import JointCouplingParameters
 from haptic_sim.geometry.fields.distances import FieldError
 from haptic_sim.geometry.mesh_files import MeshError, merged
-from haptic_sim.geometry.meshes import Taken, remedy, take
+from haptic_sim.geometry.meshes import Taken, remedy, take_of_file
 from haptic_sim.inputs import InputError, number, shown
 from haptic_sim.worlds.file_joints import check_leaders, listed, placed, urdf_laws, urdf_notes
 from haptic_sim.worlds.file_trees import FileShape, FileTree, Meshes, ModelFileError
@@ -24,13 +24,16 @@ from haptic_sim.worlds.xml_files import Element, at, text_of
 CONVEX = (coal.Box, coal.Sphere, coal.Cylinder, coal.Capsule, coal.Halfspace, coal.Convex)
 
 
-def load_urdf(path: Path, root: Element, meshes: Meshes | None) -> tuple[list[FileTree], list[str]]:
+def load_urdf(
+    path: Path, root: Element, meshes: Meshes | None, allowed: float | None = None
+) -> tuple[list[FileTree], list[str]]:
     """The tree of a document, and what of it is not simulated.
 
     Args:
         path: of the file.
         root: of the document, with absolute paths of meshes.
         meshes: how they are taken, see `FileParameters.meshes`; None: there are no shapes.
+        allowed: error that is wanted of what they are taken as [m], see `FileParameters.error`.
 
     Raises:
         ModelFileError: it describes what cannot be.
@@ -50,7 +53,7 @@ def load_urdf(path: Path, root: Element, meshes: Meshes | None) -> tuple[list[Fi
     except (ValueError, RuntimeError, IndexError) as error:  # how exceptions of C++ arrive
         raise ModelFileError(_located(error, path, root)) from error
     hulls: list[str] = []
-    shapes = () if meshes is None else tuple(_shapes(model, geometry, meshes, hulls))
+    shapes = () if meshes is None else tuple(_shapes(model, geometry, meshes, allowed, hulls))
     trees = [FileTree(model, False, shapes, placed(laws, model), constraints=dict(couplings))]
     dents = [f"dents of the meshes of {listed(hulls)}, whose hulls collide"] if hulls else []
     return trees, urdf_notes(root) + free + dents
@@ -198,7 +201,9 @@ def _located(error: Exception, path: Path, root: ElementTree.Element) -> str:
     return f": Pinocchio: {lines[0].replace(f'The file {path} does not', 'does not')}; `check_urdf` of ROS says more"
 
 
-def _shapes(model: pin.Model, geometry: pin.GeometryModel, meshes: Meshes, hulls: list[str]) -> Iterator[FileShape]:
+def _shapes(
+    model: pin.Model, geometry: pin.GeometryModel, meshes: Meshes, allowed: float | None, hulls: list[str]
+) -> Iterator[FileShape]:
     """The shapes of a model; links where the hull of a mesh stands for pieces that are not convex go to `hulls`."""
     for item in geometry.geometryObjects:
         frame = model.frames[item.parentFrame]
@@ -207,7 +212,7 @@ def _shapes(model: pin.Model, geometry: pin.GeometryModel, meshes: Meshes, hulls
         body = frame.name if frame.type == pin.FrameType.BODY else "world"
         pose = item.placement.copy()
         if isinstance(item.geometry, coal.BVHModelBase):
-            taken, hull = take_mesh(item.geometry, meshes, body, item.meshPath)
+            taken, hull = take_mesh(item.geometry, meshes, allowed, body, item.meshPath)
             if hull and body not in hulls:
                 hulls.append(body)
             for shape in taken.geometry:
@@ -223,14 +228,16 @@ def _shapes(model: pin.Model, geometry: pin.GeometryModel, meshes: Meshes, hulls
             )
 
 
-def take_mesh(mesh: coal.BVHModelBase, meshes: Meshes, body: str, name: str) -> tuple[Taken, bool]:
+def take_mesh(
+    mesh: coal.BVHModelBase, meshes: Meshes, allowed: float | None, body: str, name: str
+) -> tuple[Taken, bool]:
     """What a mesh of a link collides as, and whether its hull is taken because its pieces cannot be.
 
     Raises:
         ModelFileError: they cannot be made.
     """
     try:
-        return _of_mesh(mesh, meshes)
+        return _of_mesh(mesh, meshes, allowed)
     except (MeshError, FieldError) as error:
         raise ModelFileError(f": link {body}: mesh {name} {error}{remedy(error, 'meshes')}") from error
 
@@ -241,15 +248,15 @@ def mesh_arrays(mesh: coal.BVHModelBase) -> tuple[np.ndarray, np.ndarray]:
     return np.array(mesh.vertices()), faces
 
 
-def _of_mesh(mesh: coal.BVHModelBase, meshes: Meshes) -> tuple[Taken, bool]:
+def _of_mesh(mesh: coal.BVHModelBase, meshes: Meshes, allowed: float | None) -> tuple[Taken, bool]:
     """What a mesh collides as, and whether its hull is taken because its pieces are not convex."""
     triangles = merged(*mesh_arrays(mesh))
     try:
-        return take(triangles, "connected" if meshes == "either" else meshes), False
+        return take_of_file(triangles, "connected" if meshes == "either" else meshes, allowed), False
     except MeshError as error:
         if meshes != "either" or not remedy(error):
             raise
-        return take(triangles, "hull"), True
+        return take_of_file(triangles, "hull", allowed), True
 
 
 def _extent(geometry: coal.CollisionGeometry) -> float:

@@ -31,6 +31,7 @@ FORMAT = 2  # of fields that are kept: counts up with whatever changes a field o
 MEMORY = 400_000_000  # [bytes]
 MOST_POINTS = 500_000
 PARTS = 300  # of the diagonal: the accuracy where none is given, with which flat faces on each other keep 1 kHz
+COARSEST = 0.05  # of it: a coarser accuracy than this is refused
 FINEST = 1000  # of it: of fields of boxes, cylinders and convex meshes, however fine that of the mesh beside them
 
 
@@ -71,8 +72,8 @@ def build_field(
     vertices, triangles = np.ascontiguousarray(vertices, float), np.ascontiguousarray(triangles, np.int64)
     diagonal = float(np.linalg.norm(np.ptp(vertices[triangles.ravel()], axis=0)))
     accuracy = diagonal / PARTS if accuracy is None else accuracy
-    if not 0.0 < accuracy <= 0.05 * diagonal:
-        raise FieldError(f"error = {accuracy:g} m: must be > 0 and at most {0.05 * diagonal:.3g} m for its size")
+    if not 0.0 < accuracy <= COARSEST * diagonal:
+        raise FieldError(f"error = {accuracy:g} m: must be > 0 and at most {COARSEST * diagonal:.3g} m for its size")
     corners = vertices[triangles]
     area = 0.5 * float(
         np.linalg.norm(np.cross(corners[:, 1] - corners[:, 0], corners[:, 2] - corners[:, 0]), axis=1).sum()
@@ -270,7 +271,7 @@ def field_of_shape(geometry: coal.CollisionGeometry, accuracy: float) -> SolidFi
         return round_field(geometry.radius, geometry.halfLength, accuracy)
     vertices, triangles = triangles_of(geometry, accuracy)
     diagonal = float(np.linalg.norm(np.ptp(vertices, axis=0)))
-    return build_field(vertices, triangles, min(max(accuracy, diagonal / FINEST), 0.05 * diagonal))
+    return build_field(vertices, triangles, min(max(accuracy, diagonal / FINEST), COARSEST * diagonal))
 
 
 @record
