@@ -6,6 +6,7 @@ import base64
 import json
 import re
 import struct
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -221,3 +222,21 @@ def test_a_folder_is_no_mesh(tmp_path: Path) -> None:
         said(tmp_path)
         == "is a folder: must be a file, whose name ends in one of .stl, .obj, .ply, .off, .gltf, .glb, .dae"
     )
+
+
+def test_what_files_of_meshes_say_of_images_is_not_written(tmp_path: Path, haptics: Callable[..., Any]) -> None:
+    """A PLY file that names the file of an image: trimesh logs a traceback."""
+    (tmp_path / "tetrahedron.ply").write_text(
+        "ply\nformat ascii 1.0\ncomment TextureFile image.png\nelement vertex 4\n"
+        "property float x\nproperty float y\nproperty float z\n"
+        "element face 4\nproperty list uchar int vertex_indices\nend_header\n"
+        "0 0 0\n1 0 0\n0 1 0\n0 0 1\n3 0 2 1\n3 0 1 3\n3 0 3 2\n3 1 2 3\n"
+    )
+    (tmp_path / "felt.yaml").write_text(
+        "{name: felt, scene: {type: world, tool: one, bodies: {one: {joint: free, mass: 1, shapes: "
+        "[{type: mesh, path: tetrahedron.ply}]}}}, operator: {type: constant, wrench: [0, 0, 0, 0, 0, 0]}, "
+        "device: {type: inertial}, controller: {type: virtual_coupling}, duration: 1, rate: 1000}"
+    )
+    program = haptics("validate", "felt.yaml")
+    assert (program.wait(), program.err) == (0, "")
+    assert program.out.startswith("felt: valid")

@@ -15,7 +15,7 @@ from test_shapes import l_shape
 from haptic_sim.geometry import decomposition, meshes, soundness
 from haptic_sim.geometry.decomposition import surface_error
 from haptic_sim.geometry.mesh_files import MeshError
-from haptic_sim.geometry.meshes import Mass, hull_mass, remedy, sum_of_masses, take
+from haptic_sim.geometry.meshes import Mass, hull_mass, mesh_mass, remedy, sum_of_masses, take
 
 
 def box(size: tuple[float, float, float], at: tuple[float, float, float] = (0.0, 0.0, 0.0)) -> trimesh.Trimesh:
@@ -65,8 +65,20 @@ def test_small_holes_are_closed_and_large_ones_refused() -> None:
     for how in ("automatic", "field"):
         with pytest.raises(MeshError, match=said) as caught:
             take(half, how)
-        assert remedy(caught.value) == "; close it, or set as: hull to take its convex hull"
+        assert remedy(caught.value, "meshes") == "; close it, or set meshes: hull to take its convex hull"
     assert take(half, "hull").chosen == "hull"
+    # the remedy's area does, and one that is smaller does not
+    found = re.search(r"; close it, set largest_hole: (\S+) to have it closed by a flat fan, or", remedy(caught.value))
+    assert found is not None
+    largest = float(found[1])
+    for how in ("automatic", "field"):
+        taken = take(half, how, largest_hole=largest)
+        assert taken.chosen == "field" and taken.mass[0] == pytest.approx(0.5 * ball.volume, rel=0.01)
+        assert taken.notes[0].startswith("1 hole of at most")
+        with pytest.raises(MeshError, match=rf"must be at most largest_hole = {0.9 * largest:g} m\^2, to be closed"):
+            take(half, how, largest_hole=0.9 * largest)
+    with pytest.raises(MeshError, match=r"^largest_hole: 1: only a field closes holes"):
+        take(half, "pieces", largest_hole=1.0)
 
 
 def test_holes_that_a_field_closes_are_reported() -> None:
@@ -90,8 +102,12 @@ def test_holes_that_a_field_closes_are_reported() -> None:
 def test_edges_with_three_triangles_and_surfaces_with_one_side() -> None:
     fin = trimesh.util.concatenate([box((1, 1, 1)), trimesh.Trimesh([[0, 0, 2]], np.zeros((0, 3), int))])
     faces = np.concatenate([fin.faces, [[*fin.faces[0][:2], 8]]])
-    with pytest.raises(MeshError, match="1 of its 20 edges has an odd number of triangles, more than two"):
-        take(trimesh.Trimesh(fin.vertices, faces, process=False))
+    said = "is not closed: 1 of its 20 edges has an odd number of triangles, more than two"
+    with pytest.raises(MeshError, match=said):
+        take(trimesh.Trimesh(fin.vertices, faces, process=False), "pieces")
+    taken = take(trimesh.Trimesh(fin.vertices, faces, process=False))
+    assert taken.chosen == "field" and taken.notes[0] == f"winding numbers say what is solid, as it {said}"
+    assert taken.mass[0] == pytest.approx(1.0, rel=0.01)
     # a Klein bottle as a grid whose one end is joined the other way around
     n = 6
     grid = np.arange(n * n).reshape(n, n)
@@ -104,6 +120,20 @@ def test_edges_with_three_triangles_and_surfaces_with_one_side() -> None:
     with pytest.raises(MeshError, match="has one side only") as caught:
         take(trimesh.Trimesh(points, faces, process=False))
     assert remedy(caught.value) == "; set as: hull to take its convex hull"  # a field needs an inside
+
+
+def test_the_mass_of_a_mesh_that_is_not_closed_does_not_depend_on_the_origin() -> None:
+    ball = trimesh.creation.icosphere(3, 0.1)
+    torn = trimesh.Trimesh(ball.vertices, np.vstack([ball.faces, ball.faces[:1, ::-1]]), process=False)
+    for at in ((0.0, 0.0, 0.0), (3.0, -2.0, 1.0)):
+        moved = trimesh.Trimesh(torn.vertices + at, torn.faces, process=False)
+        volume, centre, inertia = mesh_mass(moved)
+        assert volume == pytest.approx(ball.volume, rel=2e-3)
+        assert centre == pytest.approx(np.array(at), abs=2e-4)
+        assert inertia == pytest.approx(ball.moment_inertia, rel=5e-3, abs=5e-3 * ball.moment_inertia[0, 0])
+    two = trimesh.util.concatenate([box((1, 1, 1)), box((1, 1, 1), (1.0, 1.0, 0.0))])  # touch at an edge: closed
+    two.merge_vertices()
+    assert mesh_mass(two)[0] == pytest.approx(2.0, rel=1e-12)
 
 
 def test_solids_that_touch_along_an_edge() -> None:
@@ -152,10 +182,13 @@ def test_a_slot_without_width() -> None:
 
 def test_shells_within_shells() -> None:
     outer, inner = box((1, 1, 1)), box((0.5, 0.5, 0.5))
-    with pytest.raises(
-        MeshError, match=r"^has 2 shells, of which shell 1 lies within shell 0 and is turned as if both"
-    ):
-        take(trimesh.util.concatenate([outer, inner]))
+    both = trimesh.util.concatenate([outer, inner])
+    said = "has 2 shells, of which shell 1 lies within shell 0 and is turned as if both were solid"
+    with pytest.raises(MeshError, match=f"^{said}"):
+        take(both, "pieces")
+    taken = take(both)
+    assert taken.chosen == "field" and taken.notes[0].startswith(f"winding numbers say what is solid, as it {said}")
+    assert taken.mass[0] == pytest.approx(1.0, rel=1e-3)
     found, notes = soundness.mended(trimesh.util.concatenate([outer, turned(inner)]))
     assert not notes and found.volume == pytest.approx(1.0 - 0.125)
     # within the cavity there may be something solid again
@@ -171,7 +204,8 @@ def test_a_shell_in_another_counts_once_in_the_mass_of_a_field() -> None:
     taken = take(both, "field", 2e-3)
     assert taken.mass[0] == pytest.approx(1e-3, rel=2e-3)
     assert taken.notes == (
-        "no pairs of its triangles intersect: what it encloses more than once or inside out changes its volume by -6 %",
+        "a part of it lies within another one: what it encloses more than once or inside out changes its volume by "
+        "-6 %",
     )
     hollow = take(trimesh.util.concatenate([box((0.1, 0.1, 0.1)), turned(box((0.04, 0.04, 0.04)))]), "field", 2e-3)
     assert hollow.mass[0] == pytest.approx(0.1**3 - 0.04**3) and hollow.notes == ()

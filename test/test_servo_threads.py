@@ -171,7 +171,7 @@ def test_what_a_servo_thread_uses_stays_open_until_it_has_ended(monkeypatch: pyt
             self._standard = self._diagnosis = None
 
     node = Hanging()
-    with pytest.raises(ServoError, match="has not ended 0.05 s after it was told to"):
+    with pytest.raises(ServoError, match=r"has not ended 0\.05 s after it was told to"):
         node.on_cleanup(SimpleNamespace())  # type: ignore[arg-type]
     assert not released
     go_on.set()

@@ -42,6 +42,7 @@ FLAT = 1e-9  # of the cube of the diagonal: less volume is none
 
 MOST_CORNERS = 500  # of a convex shape: contacts look at all of them in each step
 MOST_NEIGHBOURS = 200  # of a corner; coal counts to 255
+LEAST_SAMPLES = 10  # of them that lie inside a mesh that has a volume
 MASS_SAMPLES = 200_000  # in the box of a mesh whose triangles intersect: overlaps are found to some 0.1 % of its volume
 COARSE = 0.01  # of the diagonal: of convex pieces with more error than this it is said that a field is finer
 LARGE = 10.0  # [m]; of a mesh that is larger it is asked whether it is in millimetres
@@ -114,8 +115,9 @@ class Taken:
 
 def remedy(error: Exception, key: str = "as") -> str:
     """What the mesh that was refused can be taken as by a key of the user's instead; empty where nothing would do."""
-    if re.search("has a hole", str(error)):
-        return f"; close it, or set {key}: hull to take its convex hull"
+    if found := re.search(r"has a hole of (\S+) m", str(error)):
+        bound = f" set largest_hole: {found[1]} to have it closed by a flat fan," if key == "as" else ""
+        return f"; close it,{bound} or set {key}: hull to take its convex hull"
     if re.search(r"piece \d+ of \d+ has no volume", str(error)):
         return f"; take it out, or set {key}: hull or {key}: field"
     if re.search("its hull is", str(error)):
@@ -134,19 +136,22 @@ def take(
     how: As | Literal["connected"] = "automatic",
     error: float | None = None,
     points: Points = "all",
+    largest_hole: float | None = None,
 ) -> Taken:
     """What a mesh collides as.
 
     Args:
         mesh: with merged vertices.
         how: automatic: itself where it is convex, its connected pieces where these are, else a field, as also where it
-            has more than MOST_TRIANGLES triangles; hull: its convex hull, whatever it is like; pieces: as automatic,
-            but a decomposition instead of a field; connected: as automatic, but refused instead of a field; field: a
-            signed distance field, whatever it is like.
+            has more than MOST_TRIANGLES triangles, or only winding numbers say what is solid; hull: its convex hull,
+            whatever it is like; pieces: as automatic, but a decomposition instead of a field; connected: as automatic,
+            but refused instead of a field; field: a signed distance field, whatever it is like.
         error: that is wanted [m]; None: whatever the hull has, that of the coarsest pieces, or 1/300 of the diagonal
             for a field.
         points: of a field: all over the surface, or sharp: only where those of another solid do not find all contacts
             (`fields.field.standing_out`).
+        largest_hole: area of the largest hole that a field closes [m^2]; None: that of a circle of a tenth of the
+            diagonal.
 
     Raises:
         MeshError: flat, not closed, without volume, too large; or the error cannot be met.
@@ -154,14 +159,26 @@ def take(
     """
     _check_thickness(mesh.vertices)
     if how == "field" or (how == "automatic" and len(mesh.faces) > MOST_TRIANGLES):
-        return _with_field(mesh, error, points)
+        return _with_field(mesh, error, points, largest_hole)
     if points != "all":
         raise MeshError(f"points: {points}: only a field has points; set as: field")
+    if how != "automatic" and largest_hole is not None:
+        raise MeshError(f"largest_hole: {largest_hole:g}: only a field closes holes of a given area; set as: field")
     if how == "hull":
         return _with_hull(mesh, error)
     if len(mesh.faces) > MOST_TRIANGLES:
         raise MeshError(f"has {len(mesh.faces)} triangles: must have at most {MOST_TRIANGLES} triangles; simplify it")
-    sound, notes = soundness.mended(mesh)
+    try:
+        sound, notes = soundness.mended(mesh)
+    except soundness.UnclearError as unclear:
+        if how != "automatic":
+            raise
+        found = _with_field(mesh, error, points, largest_hole)
+        return replace(found, notes=(f"winding numbers say what is solid, as it {unclear}", *found.notes))
+    except MeshError:
+        if how != "automatic" or largest_hole is None:
+            raise
+        return _with_field(mesh, error, points, largest_hole)
     notes = (*notes, *_questions(float(np.ptp(sound.vertices, axis=0).max())))
     try:
         pieces = convex_pieces(sound)
@@ -169,7 +186,7 @@ def take(
         if how == "connected":
             raise
         if how == "automatic":
-            return _with_field(mesh, error, points)
+            return _with_field(mesh, error, points, largest_hole)
         found = _decomposed(sound, error)
         return replace(found, notes=(*notes, *found.notes))
     mass = sum_of_masses([hull_mass(piece) for piece in pieces])
@@ -284,10 +301,10 @@ def _decomposed(mesh: trimesh.Trimesh, error: float | None) -> Taken:
     )
 
 
-def _with_field(mesh: trimesh.Trimesh, error: float | None, points: Points) -> Taken:
+def _with_field(mesh: trimesh.Trimesh, error: float | None, points: Points, largest_hole: float | None = None) -> Taken:
     """A mesh as its signed distance field, which is kept; its small holes are closed."""
     check_count(len(mesh.faces))
-    holes = soundness.holes_of(mesh)
+    holes = soundness.holes_of(mesh, largest_hole)
     with np.errstate(divide="ignore", invalid="ignore"):  # trimesh divides by a volume of 0, which `mesh_mass` refuses
         mesh, turned = _turned(mesh)
         mass = mesh_mass(mesh)
@@ -336,7 +353,22 @@ def mass_of_inside(mesh: trimesh.Trimesh, mass: Mass) -> tuple[Mass, float]:
         mesh: closed, turned outwards.
         mass: its volume, centroid and inertia by integrals over triangles.
     """
-    import igl  # takes a while to import, and is needed only where triangles intersect
+    points, cell, w = _winding_numbers(mesh)
+    extra = np.rint(w) - (w > 0.5)
+    if not extra.any():
+        return mass, 0.0
+    points, extra = points[extra != 0.0], extra[extra != 0.0] * cell
+    volume, centre, inertia = mass
+    second = 0.5 * np.trace(inertia) * np.eye(3) - inertia + volume * np.outer(centre, centre)
+    inside = volume - float(extra.sum())
+    at = (volume * centre - extra @ points) / inside
+    second = second - (extra[:, None] * points).T @ points - inside * np.outer(at, at)
+    return (inside, at, np.trace(second) * np.eye(3) - second), inside / volume - 1.0
+
+
+def _winding_numbers(mesh: trimesh.Trimesh) -> tuple[np.ndarray, float, np.ndarray]:
+    """A random point in each cell of a grid over the box of a mesh [m], the volume of a cell [m^3], winding numbers."""
+    import igl  # takes a while to import, and is needed only where triangles intersect, or are not closed
 
     low, high = np.array(mesh.bounds, float)
     cell = (float(np.prod(high - low)) / MASS_SAMPLES) ** (1.0 / 3.0)
@@ -345,16 +377,34 @@ def mass_of_inside(mesh: trimesh.Trimesh, mass: Mass) -> tuple[Mass, float]:
     points = low + (grid + np.random.default_rng(0).random(grid.shape)) * ((high - low) / count)
     vertices, faces = _arrays(mesh)
     w = igl.fast_winding_number(np.ascontiguousarray(vertices), np.ascontiguousarray(faces), points)
-    extra = np.rint(w) - (w > 0.5)
-    if not extra.any():
-        return mass, 0.0
-    points, extra = points[extra != 0.0], extra[extra != 0.0] * float(np.prod((high - low) / count))
-    volume, centre, inertia = mass
-    second = 0.5 * np.trace(inertia) * np.eye(3) - inertia + volume * np.outer(centre, centre)
-    inside = volume - float(extra.sum())
-    at = (volume * centre - extra @ points) / inside
-    second = second - (extra[:, None] * points).T @ points - inside * np.outer(at, at)
-    return (inside, at, np.trace(second) * np.eye(3) - second), inside / volume - 1.0
+    return points, float(np.prod((high - low) / count)), w
+
+
+def _sampled_mass(mesh: trimesh.Trimesh) -> Mass:
+    """Mass of what lies inside a mesh that is not closed, by winding numbers above 1/2 alone.
+
+    An integral over its triangles would depend on the origin.
+
+    Raises:
+        MeshError: nothing lies inside.
+    """
+    vertices, faces = _arrays(mesh)
+
+    def build() -> Mapping[str, np.ndarray]:
+        points, cell, w = _winding_numbers(mesh)
+        inside = points[w > 0.5]
+        if len(inside) < LEAST_SAMPLES:
+            raise MeshError("has no volume, or its triangles face inwards")
+        centre = inside.mean(axis=0)
+        second = cell * (inside - centre).T @ (inside - centre)
+        return {
+            "volume": np.array(cell * len(inside)),
+            "centre": centre,
+            "inertia": np.trace(second) * np.eye(3) - second,
+        }
+
+    found, _ = kept("insides", digest_of(vertices, faces, MASS_SAMPLES), build)
+    return float(found["volume"]), found["centre"], found["inertia"]
 
 
 def _of_inside(mesh: trimesh.Trimesh, mass: Mass) -> tuple[Mass, tuple[str, ...]]:
@@ -371,7 +421,8 @@ def _of_inside(mesh: trimesh.Trimesh, mass: Mass) -> tuple[Mass, tuple[str, ...]
     found, _ = kept("insides", digest_of(vertices, faces, *mass, MASS_SAMPLES), build)
     pairs, changed = int(found["pairs"]), float(found["changed"])
     mass = float(found["volume"]), found["centre"], found["inertia"]
-    what = f"{pairs or 'no'} pair{'s' * (pairs != 1)} of its triangles intersect{'s' * (pairs == 1)}"
+    what = f"{pairs} pair{'s' * (pairs != 1)} of its triangles intersect{'s' * (pairs == 1)}"
+    what = what if pairs else "a part of it lies within another one"
     if changed == 0.0:
         return mass, (f"{what}, by too little to change its mass",) if pairs else ()
     more = f"what it encloses more than once or inside out changes its volume by {100.0 * changed:+.2g} %"
@@ -492,7 +543,10 @@ def mesh_mass(mesh: trimesh.Trimesh) -> Mass:
     import trimesh
 
     vertices, triangles, _ = close_holes(mesh.vertices, mesh.faces)
-    properties = trimesh.Trimesh(vertices, triangles, process=False).mass_properties
+    whole = trimesh.Trimesh(vertices, triangles, process=False)
+    if soundness.open_edges(triangles):
+        return _sampled_mass(whole)
+    properties = whole.mass_properties
     if not properties.volume > FLAT * _diagonal(mesh.vertices) ** 3:
         raise MeshError("has no volume, or its triangles face inwards")
     if not np.linalg.eigvalsh(properties.inertia)[0] > 0.0:

@@ -137,6 +137,13 @@ class _Surface(Textured):
         "sharp edges, corners and strongly curved parts, where the shapes that it touches have points everywhere, "
         "which find its faces",
     )
+    largest_hole: float | None = quantity(
+        None,
+        unit="m^2",
+        description="Area of the largest hole of a mesh that is closed where it collides by a signed distance field; "
+        "left out: that of a circle of a tenth of its diagonal",
+        gt=0.0,
+    )
 
     @model_validator(mode="before")
     @classmethod
@@ -292,7 +299,7 @@ def solid(shape: AnyShapeParameters, folder: Path) -> Solid:
         return Solid((coal.Halfspace(normal, shape.offset),), pose, None)
     source = shape.named(folder)
     try:
-        taken = take(shape.triangles(folder), shape.how, shape.error, shape.points)
+        taken = take(shape.triangles(folder), shape.how, shape.error, shape.points, shape.largest_hole)
     except (MeshError, FieldError) as error:
         raise MeshError(f".{source}: {error}{remedy(error)}") from error
     return Solid(taken.geometry, pose, pin.Inertia(*taken.mass), taken, source)

@@ -1,9 +1,9 @@
 """What is wrong with a closed surface of triangles, and what of that can be mended without a guess.
 
 Mended, and said: triangles that are there twice, triangles that are turned the wrong way, a mesh that is inside out,
-small holes. Refused: large holes, edges with three triangles, a shell within another one that is turned as if it was
-solid. Taken as they are: edges along which solids touch, with four triangles or more. Triangles that intersect are
-counted.
+small holes. Refused: large holes, surfaces with one side. Left to winding numbers (UnclearError): edges with three
+triangles, a shell within another one that is turned as if it was solid. Taken as they are: edges along which solids
+touch, with four triangles or more. Triangles that intersect are counted.
 """
 
 from __future__ import annotations
@@ -23,11 +23,16 @@ HOLE = 0.1  # of the diagonal: how large a hole is closed
 MOST_HOLES = 1000
 
 
+class UnclearError(MeshError):
+    """A surface that is not closed, or whose shells contradict each other: only winding numbers say what is solid."""
+
+
 def mended(mesh: trimesh.Trimesh) -> tuple[trimesh.Trimesh, tuple[str, ...]]:
     """A closed mesh, turned the right way, and what was changed.
 
     Raises:
-        MeshError: it is not closed, or has shells of which it is not clear what is solid.
+        UnclearError: it is not closed, or has shells of which it is not clear what is solid.
+        MeshError: it has a large hole, or one side only.
     """
     import trimesh
 
@@ -40,7 +45,7 @@ def mended(mesh: trimesh.Trimesh) -> tuple[trimesh.Trimesh, tuple[str, ...]]:
         mesh = trimesh.Trimesh(mesh.vertices, faces[np.sort(first)], process=False)
     edges, uses = np.unique(mesh.edges_sorted, axis=0, return_counts=True)
     if odd := int(np.count_nonzero((uses > 2) & (uses % 2 == 1))):
-        raise MeshError(
+        raise UnclearError(
             f"is not closed: {odd} of its {len(edges)} edges {'has' if odd == 1 else 'have'} an odd number of "
             "triangles, more than two"
         )
@@ -52,7 +57,7 @@ def mended(mesh: trimesh.Trimesh) -> tuple[trimesh.Trimesh, tuple[str, ...]]:
         )
     elif len(edges) == 0 or wrong:
         holes_of(mesh)
-        raise MeshError(f"is not closed: {wrong} of its {len(edges)} edges do not have a triangle on both sides")
+        raise UnclearError(f"is not closed: {wrong} of its {len(edges)} edges do not have a triangle on both sides")
     if (wrong_way := _turned_wrong(np.asarray(mesh.faces))).any():
         faces = np.where(wrong_way[:, None], mesh.faces[:, ::-1], mesh.faces)
         mesh = trimesh.Trimesh(mesh.vertices, faces, process=False)
@@ -63,10 +68,13 @@ def mended(mesh: trimesh.Trimesh) -> tuple[trimesh.Trimesh, tuple[str, ...]]:
     return mesh, tuple(notes)
 
 
-def holes_of(mesh: trimesh.Trimesh) -> tuple[str, ...]:
+def holes_of(mesh: trimesh.Trimesh, largest: float | None = None) -> tuple[str, ...]:
     """What is said of the holes that a field closes by fans (`close_holes`): as many as there are, of a small area.
 
     A gap between triangles that do not meet at their corners has no area, however long it is.
+
+    Args:
+        largest: area of the largest that may be closed [m^2]; None: that of a circle of HOLE of the diagonal.
 
     Raises:
         MeshError: one is too large to tell what is solid.
@@ -77,14 +85,20 @@ def holes_of(mesh: trimesh.Trimesh) -> tuple[str, ...]:
         return ()
     a, b, c = np.moveaxis(vertices[fans], 1, 0)
     areas = np.bincount(fans[:, 2] - len(mesh.vertices), 0.5 * np.linalg.norm(np.cross(b - a, c - a), axis=1))
-    limit = 0.25 * np.pi * (HOLE * float(np.linalg.norm(np.ptp(mesh.vertices, axis=0)))) ** 2
-    if areas.max() > limit:
-        raise MeshError(
-            f"has a hole of {areas.max():.2g} m^2: must be at most {limit:.2g} m^2, as a circle of a tenth of its "
-            "diagonal is, to be closed"
-        )
+    circle = 0.25 * np.pi * (HOLE * float(np.linalg.norm(np.ptp(mesh.vertices, axis=0)))) ** 2
+    if areas.max() > (circle if largest is None else largest):
+        limit = f"{circle:.2g} m^2, as a circle of a tenth of its diagonal is"
+        if largest is not None:
+            limit = f"largest_hole = {largest:g} m^2"
+        raise MeshError(f"has a hole of {_rounded_up(areas.max()):g} m^2: must be at most {limit}, to be closed")
     several = len(areas) > 1
     return (f"{len(areas)} hole{'s' * several} of at most {areas.max():.2g} m^2 {'are' if several else 'is'} closed",)
+
+
+def _rounded_up(value: float) -> float:
+    """A positive number as the next one of two digits, which can be given as a bound."""
+    digit = 10.0 ** (np.floor(np.log10(value)) - 1.0)
+    return float(np.ceil(value / digit) * digit)
 
 
 def shells(mesh: trimesh.Trimesh) -> list[trimesh.Trimesh]:
@@ -111,6 +125,13 @@ def shells(mesh: trimesh.Trimesh) -> list[trimesh.Trimesh]:
         vertices, faces = np.unique(mesh.faces[labels == label], return_inverse=True)
         found.append(trimesh.Trimesh(mesh.vertices[vertices], faces.reshape(-1, 3), process=False))
     return found
+
+
+def open_edges(faces: np.ndarray) -> int:
+    """The number of edges that more triangles go along one way than the other: 0 of a closed surface."""
+    directed = _directed(faces)
+    _, edge = np.unique(np.sort(directed, axis=1), axis=0, return_inverse=True)
+    return int(np.count_nonzero(np.bincount(edge.ravel(), _ways(directed))))
 
 
 def _neighbours(faces: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -144,7 +165,8 @@ def _turned_wrong(faces: np.ndarray) -> np.ndarray:
     """Which triangles of a closed surface have to be turned, so that each connected piece has one outside (F,).
 
     Raises:
-        MeshError: a piece has one side only, or the surface is open where more than two triangles meet.
+        MeshError: a piece has one side only.
+        UnclearError: the surface is open where more than two triangles meet.
     """
     from scipy.sparse import coo_array
     from scipy.sparse.csgraph import breadth_first_order
@@ -163,10 +185,8 @@ def _turned_wrong(faces: np.ndarray) -> np.ndarray:
                 turned[face] = turned[before[face]] ^ bool(graph[face, before[face]] == 2)
         if np.any(turned[first] ^ turned[second] ^ against):
             raise MeshError("is not closed: it has one side only, as a Moebius strip has")
-    directed = _directed(np.where(turned[:, None], faces[:, ::-1], faces))
-    _, edge = np.unique(np.sort(directed, axis=1), axis=0, return_inverse=True)
-    if wrong := int(np.count_nonzero(np.bincount(edge.ravel(), _ways(directed)))):
-        raise MeshError(f"is not closed: at {wrong} of its edges, where more than two triangles meet, it is open")
+    if wrong := open_edges(np.where(turned[:, None], faces[:, ::-1], faces)):
+        raise UnclearError(f"is not closed: at {wrong} of its edges, where more than two triangles meet, it is open")
     return turned
 
 
@@ -210,7 +230,7 @@ def _outward(mesh: trimesh.Trimesh) -> tuple[trimesh.Trimesh, bool]:
     A shell is a connected piece. One that lies within another bounds a cavity of it, and has to be turned so.
 
     Raises:
-        MeshError: a shell within another one is turned as that is.
+        UnclearError: a shell within another one is turned as that is.
     """
     import trimesh
 
@@ -220,7 +240,7 @@ def _outward(mesh: trimesh.Trimesh) -> tuple[trimesh.Trimesh, bool]:
     outer = [_holder(parts, bounds, i) for i in range(len(parts))]
     for i, around in enumerate(outer):
         if around is not None and signs[i] == signs[around]:
-            raise MeshError(
+            raise UnclearError(
                 f"has {len(parts)} shells, of which shell {i} lies within shell {around} and is turned as if both "
                 "were solid: turn the inner one inside out if it is a cavity, else remove it"
             )
