@@ -271,7 +271,8 @@ def test_bad_meshes_are_named_with_the_reason(tmp_path: Path) -> None:
     export(tmp_path, trimesh.Trimesh(box.vertices, box.faces[:-1]))
     assert said(tmp_path, "mesh.stl") == (
         start + "has a hole of 0.5 m^2: must be at most 0.024 m^2, as a circle of a tenth of its diagonal is, to be "
-        "closed; close it, or set as: hull to take its convex hull"
+        "closed; close it, set largest_hole: 0.5 to have it closed by a flat fan, or set as: hull to take its convex "
+        "hull"
     )
 
     flat = trimesh.Trimesh([[0, 0, 0], [1, 0, 0], [0, 1, 0]], [[0, 1, 2], [0, 2, 1]], process=False)
