@@ -15,7 +15,7 @@ from conftest import ROOT
 
 from haptic_bench import experiment
 from haptic_bench.experiment.shown import build_scene
-from haptic_sim.geometry.meshes import convex_shape
+from haptic_sim.geometry.convex import convex_shape
 from haptic_view import shapes
 
 POINTS = np.random.default_rng(20263).normal(size=(30, 3))

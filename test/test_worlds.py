@@ -823,8 +823,8 @@ def test_bad_meshes_name_the_body(tmp_path: Path) -> None:
     body = BALL | {"shapes": [{"type": "sphere", "radius": 1}, {"type": "mesh", "path": "open.stl"}]}
     assert problem(tmp_path, bodies={"ball": body}) == (
         f"scene.bodies.ball.shapes[1].path = {tmp_path / 'open.stl'}: has a hole of 0.5 m^2: must be at most "
-        "0.024 m^2, as a circle of a tenth of its diagonal is, to be closed; close it, set largest_hole: 0.5 to have it "
-        "closed by a flat fan, or set as: hull to take its convex hull"
+        "0.024 m^2, as a circle of a tenth of its diagonal is, to be closed; close it, set largest_hole: 0.5 to have "
+        "it closed by a flat fan, or set as: hull to take its convex hull"
     )
 
 

@@ -21,6 +21,7 @@ from pathlib import Path
 import coal
 import numpy as np
 
+from haptic_sim.geometry.convex import convex_shape
 from haptic_sim.geometry.mesh_files import MeshError
 from haptic_sim.geometry.sampling import on_sphere, spread
 from haptic_sim.geometry.soundness import triangles_of
@@ -133,7 +134,7 @@ def surface_error(vertices: np.ndarray, faces: np.ndarray, pieces: tuple[np.ndar
             break
         ways = _way_out(np.repeat(points[i][None], len(_DIRECTIONS), axis=0), _DIRECTIONS, planes, SEAM * scale)
         largest = max(largest, min(float(found[i]), float(ways.min())))
-    shapes = [_convex(piece) for piece in pieces]
+    shapes = [convex_shape(piece) for piece in pieces]
     for i in np.flatnonzero(~within)[np.argsort(-found[~within])]:
         if found[i] <= largest:
             break
@@ -167,13 +168,6 @@ def _height(points: np.ndarray, planes: np.ndarray) -> np.ndarray:
     """Height over the highest plane of a convex piece [m] (N,): outside at most its distance, within less its depth."""
     parts = np.array_split(points, 1 + len(points) * len(planes) // 10_000_000)
     return np.concatenate([(part @ planes[:, :3].T + planes[:, 3]).max(axis=1) for part in parts])
-
-
-def _convex(corners: np.ndarray) -> coal.Convex:
-    points = coal.StdVec_Vec3s()
-    for corner in corners:
-        points.append(corner)
-    return coal.Convex.convexHull(points, True, "Qt")
 
 
 def _distance(shape: coal.CollisionGeometry, point: coal.Sphere, where: np.ndarray) -> float:

@@ -17,6 +17,7 @@ import coal
 import numpy as np
 
 from haptic_sim.geometry import decomposition, soundness
+from haptic_sim.geometry.convex import MOST_CORNERS, convex_shape, usable_corners
 from haptic_sim.geometry.fields.field import (
     COARSEST,
     PARTS,
@@ -29,7 +30,6 @@ from haptic_sim.geometry.fields.field import (
 from haptic_sim.geometry.fields.field import FORMAT as FIELD_FORMAT
 from haptic_sim.geometry.fields.triangles import close_holes
 from haptic_sim.geometry.mesh_files import MeshError, check_count
-from haptic_sim.geometry.sampling import on_sphere
 from haptic_sim.kept import digest_of, kept
 
 if TYPE_CHECKING:
@@ -40,8 +40,6 @@ CONVEX_TOLERANCE = 1e-4  # of the diagonal: how far the surface may lie inside t
 MOST_TRIANGLES = 50_000  # to be looked at for convexity, which takes some seconds then
 FLAT = 1e-9  # of the cube of the diagonal: less volume is none
 
-MOST_CORNERS = 500  # of a convex shape: contacts look at all of them in each step
-MOST_NEIGHBOURS = 200  # of a corner; coal counts to 255
 LEAST_SAMPLES = 10  # of them that lie inside a mesh that has a volume
 MASS_SAMPLES = 200_000  # in the box of a mesh whose triangles intersect: overlaps are found to some 0.1 % of its volume
 COARSE = 0.01  # of the diagonal: of convex pieces with more error than this it is said that a field is finer
@@ -249,7 +247,7 @@ def _with_hull(mesh: trimesh.Trimesh, error: float | None) -> Taken:
 
     def build() -> Mapping[str, np.ndarray]:
         start = time.perf_counter()
-        found = decomposition.surface_error(vertices, faces, (fewer_corners(corners, MOST_CORNERS),))
+        found = decomposition.surface_error(vertices, faces, (usable_corners(corners),))
         return {"error": np.array(found), "seconds": np.array(time.perf_counter() - start)}
 
     measures = MOST_CORNERS, decomposition.SAMPLES, decomposition.FORMAT
@@ -274,7 +272,7 @@ def _decomposed(mesh: trimesh.Trimesh, error: float | None) -> Taken:
     def build() -> Mapping[str, np.ndarray]:
         start = time.perf_counter()
         found = decomposition.decompose(vertices, faces, error)
-        pieces = [fewer_corners(piece, MOST_CORNERS) for piece in found.pieces]
+        pieces = [usable_corners(piece) for piece in found.pieces]
         return {
             "corners": np.concatenate(pieces),
             "counts": np.array([len(piece) for piece in pieces]),
@@ -501,37 +499,6 @@ def _dent(hull: ConvexHull, centroids: np.ndarray) -> float:
         if len(some):
             deepest = max(deepest, float(np.min(-(some @ normals.T + offsets), axis=1).max()))
     return 3.0 * deepest
-
-
-def convex_shape(vertices: np.ndarray) -> coal.Convex:
-    """The convex hull of points [m] as a shape for collision detection.
-
-    It has at most MOST_CORNERS corners, those that are the farthest in directions spread evenly. It has fewer where a
-    corner would have more neighbours than coal can count.
-    """
-    corners = fewer_corners(np.asarray(vertices, float), MOST_CORNERS)
-    try:
-        return _convex(corners)
-    except (RuntimeError, ValueError) as error:
-        if "Too many neighbors" not in str(error):
-            raise
-        return _convex(fewer_corners(corners, MOST_NEIGHBOURS))
-
-
-def _convex(corners: np.ndarray) -> coal.Convex:
-    points = coal.StdVec_Vec3s()
-    for corner in corners:
-        points.append(corner)
-    return coal.Convex.convexHull(points, True, "Qt")  # Qt: triangles, also of faces with more corners
-
-
-def fewer_corners(vertices: np.ndarray, most: int) -> np.ndarray:
-    """At most so many of the points (n, 3): all, or the farthest ones in directions spread over their bounding box."""
-    if len(vertices) <= most:
-        return vertices
-    extent = np.maximum(np.ptp(vertices, axis=0), 1e-12)
-    heights = (vertices / extent) @ on_sphere(most).T
-    return vertices[np.unique(np.argmax(heights, axis=0))]
 
 
 def mesh_mass(mesh: trimesh.Trimesh) -> Mass:

@@ -15,9 +15,10 @@ import coal
 import numpy as np
 import pinocchio as pin
 
+from haptic_sim.geometry.convex import convex_shape
 from haptic_sim.geometry.fields.distances import FieldError
 from haptic_sim.geometry.mesh_files import MeshError, merged
-from haptic_sim.geometry.meshes import Taken, convex_shape, remedy, take_of_file
+from haptic_sim.geometry.meshes import Taken, remedy, take_of_file
 from haptic_sim.geometry.sampling import on_sphere
 from haptic_sim.parameters import ParameterError
 from haptic_sim.worlds.compiled import CompiledTree, body_names, library, pose_of

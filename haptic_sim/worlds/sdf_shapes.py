@@ -12,10 +12,11 @@ import coal
 import numpy as np
 import pinocchio as pin
 
+from haptic_sim.geometry.convex import convex_shape
 from haptic_sim.geometry.fields.distances import FieldError
 from haptic_sim.geometry.height_maps import read_pixels
 from haptic_sim.geometry.mesh_files import MeshError, check_file, merged
-from haptic_sim.geometry.meshes import Mass, Taken, convex_shape, mesh_mass, remedy, sum_of_masses, take_of_file
+from haptic_sim.geometry.meshes import Mass, Taken, mesh_mass, remedy, sum_of_masses, take_of_file
 from haptic_sim.geometry.polygons import PolygonError, convex_parts
 from haptic_sim.geometry.sampling import on_sphere
 from haptic_sim.geometry.terrain import MOST_PIXELS, terrain
