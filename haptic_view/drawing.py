@@ -13,7 +13,7 @@ from __future__ import annotations
 import contextlib
 import itertools
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from html import escape
 
@@ -35,8 +35,8 @@ TRIANGLES = 1500  # of a mesh that is not convex
 FINER = 4  # pixels of the picture from which the outline of such a mesh is taken, in one of a drawing
 STRAIGHT = 0.25  # [px] by which a line may miss the outline
 PICTURES = 60  # of an animation
-LARGEST = 290_000  # characters of an animation of what is seen; a longer one has fewer pictures
-MOVING_STEPS = 4  # of light in an animation
+LARGEST = 270_000  # characters of what is seen in a picture, which else has fewer steps of light, or an animation
+MOVING_STEPS = 4  # of light, of which one is made in an animation
 OPEN = ", cut open"  # of a section
 NOTHING = "M0 0"  # a path of which nothing is seen
 POINTS = 9000  # of an animation; one with more has fewer pictures
@@ -50,7 +50,7 @@ NORMAL = 11.0  # [px] length of a contact normal
 NEAR_CUT = 24.0  # [px] from a section, up to which contacts are shown
 FAR = 100.0  # sizes of the scene, by which what lies behind all others is moved away
 BESIDE = 4.0  # [px] beside the drawing that is rendered, too, so that no outline runs along its border
-STEPS = 18  # of light in a picture
+JOINED_STEPS = 1, 2, 4  # of light, of which one is made in a picture: the fewest with which it is small enough
 FINER, MOVING_FINER = 4, 2  # pixels of what is rendered along one of a picture, and of an animation
 JOINED = 2  # of these along one of those from which outlines are taken
 SMALLEST = 0.05  # of the scene's size: what is shown is at least that large
@@ -219,12 +219,12 @@ def _rendered_motion(frames: Frames, eye: _Eye) -> tuple[list[Frame], list[str]]
     moving = [number for number, shape in enumerate(scene.shapes) if scene.moving[shape.body]]
     still = [number for number, shape in enumerate(scene.shapes) if not scene.moving[shape.body]]
     start, end = frames.frame(0), frames.frame(len(frames.times) - 1)
-    paths = rendered.regions(rendered.image(start, STEPS, still, rendered.empty(FINER)), still)
+    paths = rendered.regions(rendered.image(start, still, rendered.empty(FINER)), still)
     parts = [f'<path {style} d="{path}"/>' for style, path in paths.items()]
-    behind = rendered.image(start, MOVING_STEPS, still, rendered.empty(MOVING_FINER))
+    behind = rendered.image(start, still, rendered.empty(MOVING_FINER))
 
     def seen(frame: Frame) -> dict[str, str]:
-        return rendered.few_regions(rendered.image(frame, MOVING_STEPS, moving, behind), moving)
+        return rendered.few_regions(rendered.image(frame, moving, behind), moving)
 
     size = sum(map(len, seen(end).values()))
     shown = _chosen(frames, int(np.clip((LARGEST - sum(map(len, parts))) // max(size, 1) - 2, 5, PICTURES)))
@@ -388,7 +388,7 @@ def _bodies_at(scene: Scene, frame: Frame, eye: _Eye) -> list[str]:
     """The shapes of a scene: in the plane their outlines, the farthest first, and in space what is seen of them."""
     if not scene.planar:
         rendered, all_shapes = _Rendering(scene, eye), range(len(scene.shapes))
-        paths = rendered.regions(rendered.image(frame, STEPS, all_shapes, rendered.empty(FINER)), all_shapes)
+        paths = rendered.regions(rendered.image(frame, all_shapes, rendered.empty(FINER)), all_shapes)
         return [f'<path {style} d="{path}"/>' for style, path in paths.items()]
     parts = []
     for shape in (scene.shapes[number] for number in _order(scene, frame, eye)):
@@ -415,7 +415,7 @@ class _Rendering:
     def empty(self, finer: int) -> rendering.Image:
         return rendering.empty((WIDTH + 2.0 * BESIDE, HEIGHT), finer)
 
-    def image(self, frame: Frame, steps: int, shapes: Iterable[int], before: rendering.Image) -> rendering.Image:
+    def image(self, frame: Frame, shapes: Iterable[int], before: rendering.Image) -> rendering.Image:
         """Some of the shapes, by their numbers, at a frame, with what an image shows already."""
         image = before.copy()
         poses = {number: frame.poses[self._scene.shapes[number].body].copy() for number in shapes}
@@ -423,63 +423,98 @@ class _Rendering:
             if self._scene.shapes[number].ground and _is_behind(self._scene.shapes[number], frame, self._eye):
                 poses[number][:3] -= FAR * self._scene.size * self._eye.away
         placed = [(number, self._first[number], self._surfaces[number], pose) for number, pose in poses.items()]
-        rendering.draw(image, placed, self._project, LIGHT / np.linalg.norm(LIGHT), steps, self._cut)
+        rendering.draw(image, placed, self._project, LIGHT / np.linalg.norm(LIGHT), self._cut)
         return image
 
-    def regions(self, image: rendering.Image, shapes: Iterable[int]) -> dict[str, str]:
+    def regions(self, image: rendering.Image, shapes: Sequence[int]) -> dict[str, str]:
         """What a picture shows of some shapes: paths by their style, in the order in which they are drawn."""
-        fills: dict[str, str] = {}
-        edges: dict[str, str] = {}
-
-        def add(into: dict[str, str], style: str, mask: np.ndarray) -> None:
-            path = "".join(_closed(line - [BESIDE, 0.0]) for line in rendering.outlines(mask, image.finer, JOINED))
-            if path:
-                into[style] = into.get(style, "") + path
-
-        for number in shapes:
-            whole, shades = self._seen(image, number, STEPS)
-            patches = np.unique(image.patch[whole])
-            if len(patches):  # below what is too narrow to have an outline
-                add(fills, _plain(shades[np.bincount(image.step[whole]).argmax()]), whole)
-            for patch in patches:
-                mask = image.patch == patch
-                found = np.unique(image.step[mask])
-                for step in found if len(found) > 1 else ():
-                    add(fills, _plain(shades[step]), mask & (image.step == step))
-                add(edges, f'fill="{"none" if len(found) > 1 else shades[found[0]]}" {OUTLINED}', mask)
-            add(edges, self._of_section(number), image.patch == -2 - number)
-        return fills | edges
-
-    def few_regions(self, image: rendering.Image, shapes: Iterable[int]) -> dict[str, str]:
-        """The same for a picture of an animation: outlines of shapes, and of a few steps of light on them."""
-        found: dict[str, str] = {}
-
-        def add(style: str, mask: np.ndarray) -> None:
-            path = "".join(_short(line - [BESIDE, 0.0]) for line in rendering.outlines(mask, image.finer, JOINED))
-            if path:
-                found[style] = path
-
-        for number in shapes:
-            whole, shades = self._seen(image, number, MOVING_STEPS)
-            counts = np.bincount(image.step[whole], minlength=MOVING_STEPS)
-            usual = int(counts.argmax())
-            add(f'data-shape="{number}" fill="{shades[usual]}" {OUTLINED}', whole)
-            for step in np.flatnonzero(counts):
-                if step != usual:
-                    add(f'data-shape="{number}" {_plain(shades[step])}', whole & (image.step == step))
-            add(f'data-shape="{number}" {self._of_section(number)}', image.patch == -2 - number)
+        for joined in JOINED_STEPS:
+            found = self._all_regions(image, shapes, joined)
+            if sum(map(len, found.values())) <= LARGEST:
+                break
         return found
 
-    def _seen(self, image: rendering.Image, number: int, steps: int) -> tuple[np.ndarray, list[str]]:
-        """Where a shape is seen in an image, and its colours by the steps of light."""
-        first, end = self._first[number : number + 2]
-        colour = _colour(self._scene, self._scene.shapes[number])
-        return (image.patch >= first) & (image.patch < end), [
-            _shaded(colour, (2.0 * k + 1.0) / steps - 1.0) for k in range(steps)
-        ]
+    def _all_regions(self, image: rendering.Image, shapes: Sequence[int], joined: int) -> dict[str, str]:
+        fills: dict[str, list[str]] = {}
+        edges: dict[str, list[str]] = {}
+        for seen, number in self._seen(image, shapes, joined):
+            shades = _shades(self._colour(number), joined)
+            patches = np.unique(seen.patch[seen.whole])
+            if len(patches):  # below what is too narrow to have an outline
+                fills.setdefault(_plain(shades[seen.usual]), []).append(seen.path(seen.whole))
+            for patch in patches:
+                mask = seen.patch == patch
+                found = np.unique(seen.step[mask])
+                for step in found if len(found) > 1 else ():
+                    fills.setdefault(_plain(shades[step]), []).append(seen.path(mask & (seen.step == step)))
+                filled = "none" if len(found) > 1 else shades[found[0]]
+                edges.setdefault(f'fill="{filled}" {OUTLINED}', []).append(seen.path(mask))
+            edges.setdefault(self._of_section(number), []).append(seen.path(seen.section))
+        return {style: path for style, paths in (fills | edges).items() if (path := "".join(paths))}
+
+    def few_regions(self, image: rendering.Image, shapes: Sequence[int]) -> dict[str, str]:
+        """The same for a picture of an animation: outlines of shapes, and of a few steps of light on them."""
+        found: dict[str, str] = {}
+        for seen, number in self._seen(image, shapes, MOVING_STEPS):
+            shades, of = _shades(self._colour(number), MOVING_STEPS), f'data-shape="{number}"'
+            found[f'{of} fill="{shades[seen.usual]}" {OUTLINED}'] = seen.path(seen.whole, short=True)
+            for step in set(np.unique(seen.step[seen.whole]).tolist()) - {seen.usual}:
+                path = seen.path(seen.whole & (seen.step == step), short=True)
+                found[f"{of} {_plain(shades[step])}"] = path
+            found[f"{of} {self._of_section(number)}"] = seen.path(seen.section, short=True)
+        return {style: path for style, path in found.items() if path}
+
+    def _seen(self, image: rendering.Image, shapes: Iterable[int], joined: int) -> Iterator[tuple[_Seen, int]]:
+        """Those of the shapes that are seen, and their numbers."""
+        from scipy.ndimage import find_objects  # takes long to import: only where a picture is drawn
+
+        owner = np.searchsorted(self._first, image.patch, side="right")  # number of the shape + 1; 0: nothing
+        cut = image.patch < -1
+        owner[cut] = -1 - image.patch[cut]
+        boxes = dict(enumerate(find_objects(owner)))
+        for number in shapes:
+            if (box := boxes.get(number)) is not None:
+                yield _Seen(image, number, self._first[number : number + 2], box, joined), number
+
+    def _colour(self, number: int) -> str:
+        return _colour(self._scene, self._scene.shapes[number])
 
     def _of_section(self, number: int) -> str:
-        return f'fill="{_mixed(_colour(self._scene, self._scene.shapes[number]), SECTION)}" {OUTLINED}'
+        return f'fill="{_mixed(self._colour(number), SECTION)}" {OUTLINED}'
+
+
+Box = tuple[slice, slice]
+"""Rows and columns of an image."""
+
+
+class _Seen:
+    """The part of an image in which a shape is seen.
+
+    Attributes:
+        patch, step: of that part; of the steps of light, some are one.
+        whole, section: where the shape is seen, and where its section.
+        usual: the step that most of it has.
+    """
+
+    def __init__(self, image: rendering.Image, number: int, patches: Sequence[int], box: Box, joined: int):
+        part = tuple(slice(side.start - side.start % JOINED, side.stop + side.stop % JOINED) for side in box)
+        self._finer = image.finer
+        self._from = np.array([part[1].start, part[0].start]) / image.finer - [BESIDE, 0.0]
+        self.patch, self.step = image.patch[part], image.step[part] // joined
+        self.whole = (self.patch >= patches[0]) & (self.patch < patches[1])
+        self.section = self.patch == -2 - number
+        self.usual = int(np.bincount(self.step[self.whole]).argmax()) if self.whole.any() else 0
+
+    def path(self, mask: np.ndarray, *, short: bool = False) -> str:
+        """Closed outlines of a part of it."""
+        lines = rendering.outlines(mask, self._finer, JOINED)
+        return "".join((_short if short else _closed)(line + self._from) for line in lines)
+
+
+def _shades(colour: str, joined: int) -> list[str]:
+    """A colour in steps of light, of which some are one."""
+    steps = rendering.STEPS // joined
+    return [_shaded(colour, (2.0 * k + 1.0) / steps - 1.0) for k in range(steps)]
 
 
 def _plain(shade: str) -> str:

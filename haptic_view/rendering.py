@@ -20,6 +20,8 @@ from haptic_sim.rotations import matrices
 from haptic_view.shapes import Shape
 
 CREASE = math.cos(math.radians(46.0))  # between the normals of triangles on both sides of an edge that is seen
+STEPS = 16  # of light
+NEARER = 0.5  # [px] that a shape must be nearer than one before it: surfaces that coincide are those of the first
 NOTHING = -1, 0, -math.inf  # of patch, step and depth
 STRAIGHT = 0.4  # pixels from which an outline is taken, by which a line may miss it
 
@@ -46,7 +48,7 @@ class Image(NamedTuple):
     Attributes:
         finer: pixels of the buffer along one of the drawing.
         patch: its number, those of all shapes counted one after the other; -1: nothing; -2 - k: section of shape k.
-        step: of the light there.
+        step: of the light there, from 0 (turned away) to STEPS - 1.
         depth: towards the eye, in pixels of the buffer; -inf: nothing.
     """
 
@@ -109,7 +111,6 @@ def draw(
     placed: Iterable[tuple[int, int, Surface, np.ndarray]],
     project: np.ndarray,
     light: np.ndarray,
-    steps: int,
     cut: np.ndarray,
 ) -> None:
     """Draw surfaces into an image, with what is there already.
@@ -119,7 +120,6 @@ def draw(
         placed: number of each shape, that of its first patch, its surface, and the pose of its body [m, quat_xyzw] (7,).
         project: affine map of a point to its place in the drawing, right and down, and towards the eye [px], (3, 4).
         light: direction towards the light (3,).
-        steps: of the light, from -1 to 1.
         cut: half space n.p > d that is left out: n, and d [m], (4,); zeros: nothing is.
     """
     project = image.finer * project
@@ -128,19 +128,19 @@ def draw(
     for number, first, surface, pose in placed:
         R = matrices(pose[None, 3:])[0]
         places = (surface.corners @ R.T + pose[:3]) @ project[:, :3].T + project[:, 3]
-        bright = surface.normals @ (R.T @ light)
+        bright, end = surface.normals @ (R.T @ light), first + surface.patches
         if not cut.any():
-            _fill(places, bright, surface.patch, first, steps, plane, *image[1:])
+            _fill(places, bright, surface.patch, first, end, plane, NEARER * image.finer, *image[1:])
             continue
         # What is within a closed surface where the plane is, shows its inside behind the plane: it is its section, which
         # lies in the plane. The inside of a surface alone says so, as bodies that touch may overlap.
         own = Image(image.finer, *(np.full_like(of_all, what) for of_all, what in zip(image[1:], NOTHING, strict=True)))
-        _fill(places, bright, surface.patch, first, steps, plane, *own[1:])
-        _merge(*own[1:], -2 - number, plane, *image[1:])
+        _fill(places, bright, surface.patch, first, end, plane, 0.0, *own[1:])
+        _merge(*own[1:], -2 - number, plane, NEARER * image.finer, *image[1:])
 
 
 @kernel
-def _fill(places, bright, patch, first, steps, plane, found, step, depth):
+def _fill(places, bright, patch, first, end, plane, nearer, found, step, depth):
     """Draw triangles (F, 3, 3): x, y and the depth towards the eye are in pixels of the buffer; -2: an inside."""
     height, width = depth.shape
     for f in range(places.shape[0]):
@@ -165,23 +165,24 @@ def _fill(places, bright, patch, first, steps, plane, found, step, depth):
                 if a < 0.0 or b < 0.0 or c < 0.0:
                     continue
                 z = a * z0 + b * z1 + c * z2
-                if z <= depth[i, k] or plane[0] * x + plane[1] * y + plane[2] * z > plane[3]:
+                least = depth[i, k] + (0.0 if first <= found[i, k] < end else nearer)
+                if z <= least or plane[0] * x + plane[1] * y + plane[2] * z > plane[3]:
                     continue
                 depth[i, k] = z
                 light = a * bright[f, 0] + b * bright[f, 1] + c * bright[f, 2]
                 found[i, k] = -2 if inside else first + patch[f]
-                step[i, k] = 0 if inside else min(max(int(0.5 * (1.0 + light) * steps), 0), steps - 1)
+                step[i, k] = 0 if inside else min(max(int(0.5 * (1.0 + light) * STEPS), 0), STEPS - 1)
 
 
 @kernel
-def _merge(found, step, depth, section, plane, of_all, all_steps, all_depths):
+def _merge(found, step, depth, section, plane, nearer, of_all, all_steps, all_depths):
     """Add the image of a shape to that of all, in which its inside is the section by a plane."""
     for i in range(depth.shape[0]):
         for k in range(depth.shape[1]):
             z, number = depth[i, k], found[i, k]
             if number == -2:
                 z, number = (plane[3] - plane[0] * (k + 0.5) - plane[1] * (i + 0.5)) / plane[2], section
-            if z > all_depths[i, k]:
+            if z > all_depths[i, k] + nearer:
                 of_all[i, k], all_steps[i, k], all_depths[i, k] = number, step[i, k], z
 
 
