@@ -1,11 +1,13 @@
 """Drawings of a scene for reports: as it is at an instant, and a short animation that repeats; each one SVG of its own.
 
-The projection is parallel; convex shapes are drawn by the faces that are seen, those with many faces by their outline,
-and meshes that are not convex by the triangles of a coarser mesh that are seen, the farthest first; in an animation by
-their outline.
-An animation has the same number of points in all its pictures, between which the browser interpolates (SMIL); outlines
-of meshes follow each other. What moves is there a second time, as it is at the end: that is shown to who wants less
-motion, on paper, and where the page around it stops the motion (report.css).
+The projection is parallel. In the plane shapes are drawn by their outlines. A picture in space shows what is seen of all
+bodies together, as outlines of what a depth buffer has of them (`rendering.py`); where they hide all contacts, they are
+cut open (`viewpoint.py`).
+
+An animation of convex shapes has the same number of points in all its pictures, between which the browser interpolates
+(SMIL): faces that are seen, and outlines of shapes with many faces. Where a shape is not convex, or where bodies are
+cut open, pictures follow each other. What moves is there a second time, as it is at the end: that is shown to who wants
+less motion, on paper, and where the page around it stops the motion (report.css).
 """
 
 from __future__ import annotations
@@ -14,7 +16,6 @@ import contextlib
 import itertools
 import math
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
 from html import escape
 
 import numpy as np
@@ -31,9 +32,6 @@ MARGIN = 14.0  # [px] around what is shown
 LIGHT = np.array([0.3, -0.4, 0.86])
 FACES = 12  # of a shape; one with more is drawn by its outline
 OUTLINE = 28  # points
-TRIANGLES = 1500  # of a mesh that is not convex
-FINER = 4  # pixels of the picture from which the outline of such a mesh is taken, in one of a drawing
-STRAIGHT = 0.25  # [px] by which a line may miss the outline
 PICTURES = 60  # of an animation
 LARGEST = 270_000  # characters of what is seen in a picture, which else has fewer steps of light, or an animation
 MOVING_STEPS = 4  # of light, of which one is made in an animation
@@ -275,7 +273,7 @@ class _Outline:
 
     def __init__(self, shape: Shape):
         self.corresponding = not _has_dents(shape)
-        self._shape = shape if self.corresponding else _coarser(shape, TRIANGLES)
+        self._shape = shape
         self._faces = [] if shape.smooth or not shape.convex else _polygons(shape)
         self.points = sum(map(len, self._faces)) or OUTLINE
         turns = (np.arange(OUTLINE) + 0.5) * 2.0 * math.pi / OUTLINE  # none across a rod, where both its ends would do
@@ -304,50 +302,13 @@ class _Outline:
 
 
 def _silhouette(triangles: np.ndarray) -> str:
-    """The outline of triangles (N, 3, 2) [px] together, with its holes."""
-    import contourpy  # take a tenth of a second, and are for meshes only
-    from matplotlib.path import Path
-    from PIL import Image, ImageDraw
-
-    low = triangles.min(axis=(0, 1)) - 1.0
-    width, height = np.ceil(FINER * (triangles.max(axis=(0, 1)) + 1.0 - low)).astype(int) + 1
-    image = Image.new("L", (int(width), int(height)))
-    draw = ImageDraw.Draw(image)
-    for triangle in FINER * (triangles - low):
-        draw.polygon(triangle.ravel().tolist(), fill=255)
-    lines = contourpy.contour_generator(z=np.asarray(image.reduce(FINER), float)).lines(127.5)
-    parts = []
-    for line in lines:
-        rough = Path(np.asarray(line, float))
-        rough.simplify_threshold, rough.should_simplify = STRAIGHT, True
-        points = np.asarray(rough.cleaned(simplify=True).vertices)[:-1]
-        if len(points) > 2:
-            parts.append(_closed(low + points + 0.5 - 0.5 / FINER))
-    return "".join(parts)
+    """The outline of triangles (N, 3, 2) [px] together, with its holes, as far as it is in the drawing."""
+    mask = rendering.silhouette(triangles + [BESIDE, 0.0], (WIDTH + 2.0 * BESIDE, HEIGHT), FINER)
+    return "".join(_closed(line - [BESIDE, 0.0]) for line in rendering.outlines(mask, FINER, JOINED))
 
 
 def _has_dents(shape: Shape) -> bool:
     return not (shape.convex or shape.smooth or shape.hollow or shape.ground)
-
-
-def _coarser(shape: Shape, most: int) -> Shape:
-    """A mesh with at most so many triangles, its vertices joined within the cells of a grid."""
-    if len(shape.faces) <= most:
-        return shape
-    low, extent = shape.vertices.min(axis=0), float(np.ptp(shape.vertices, axis=0).max())
-    for cells in (96, 64, 48, 32, 24, 20, 16, 12, 10, 8, 6, 4, 3, 2):
-        cell = np.floor((shape.vertices - low) / extent * cells).astype(int)
-        _, joined, counts = np.unique(cell, axis=0, return_inverse=True, return_counts=True)
-        joined = joined.ravel()
-        faces = joined[shape.faces]
-        faces = faces[(faces != np.roll(faces, 1, axis=1)).all(axis=1)]
-        least = np.take_along_axis(faces, (np.argmin(faces, axis=1)[:, None] + np.arange(3)) % 3, axis=1)
-        faces = np.unique(least, axis=0)
-        if len(faces) <= most:
-            break
-    vertices = np.zeros((len(counts), 3))
-    np.add.at(vertices, joined, shape.vertices)
-    return replace(shape, vertices=vertices / counts[:, None], faces=faces)
 
 
 def _polygons(shape: Shape) -> list[np.ndarray]:

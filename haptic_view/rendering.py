@@ -23,7 +23,7 @@ CREASE = math.cos(math.radians(46.0))  # between the normals of triangles on bot
 STEPS = 16  # of light
 NEARER = 0.5  # [px] that a shape must be nearer than one before it: surfaces that coincide are those of the first
 NOTHING = -1, 0, -math.inf  # of patch, step and depth
-STRAIGHT = 0.4  # pixels from which an outline is taken, by which a line may miss it
+STRAIGHT = 0.8  # pixels from which an outline is taken, by which a line may miss it
 
 
 class Surface(NamedTuple):
@@ -104,6 +104,14 @@ def empty(size: tuple[float, float], finer: int) -> Image:
     shape = math.ceil(finer * size[1]), math.ceil(finer * size[0])
     kinds = np.int32, np.uint8, np.float64
     return Image(finer, *(np.full(shape, what, kind) for what, kind in zip(NOTHING, kinds, strict=True)))
+
+
+def silhouette(triangles: np.ndarray, size: tuple[float, float], finer: int) -> np.ndarray:
+    """Where triangles (N, 3, 2) are in a drawing of a size, all [px]: pixels of a finer buffer, a mask."""
+    image, count = empty(size, finer), len(triangles)
+    places = np.concatenate([finer * triangles, np.zeros((count, 3, 1))], axis=2)
+    _fill(places, np.zeros((count, 3)), np.zeros(count, np.int32), 0, 1, np.zeros(4), 0.0, *image[1:])
+    return np.asarray(image.patch >= 0)
 
 
 def draw(

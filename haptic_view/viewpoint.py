@@ -235,7 +235,7 @@ class View(NamedTuple):
     normal: np.ndarray = ABOVE
 
 
-@lru_cache(maxsize=2)
+@lru_cache(maxsize=1)  # all drawings of a trial ask
 def of_trial(frames: Frames) -> View:
     """How a recorded trial is seen: by the motion of its hands and of its bodies, and by where these touch.
 
