@@ -1,8 +1,8 @@
 """Drawings of a scene for reports: as it is at an instant, and a short animation that repeats; each one SVG of its own.
 
-The projection is parallel. In the plane shapes are drawn by their outlines. A picture in space shows what is seen of all
-bodies together, as outlines of what a depth buffer has of them (`rendering.py`); where they hide all contacts, they are
-cut open (`viewpoint.py`).
+The projection is parallel. In the plane shapes are drawn by their outlines. A picture in space shows what is seen of
+all bodies together, as outlines of what a depth buffer has of them (`rendering.py`); where they hide all contacts, they
+are cut open (`viewpoint.py`).
 
 An animation of convex shapes has the same number of points in all its pictures, between which the browser interpolates
 (SMIL): faces that are seen, and outlines of shapes with many faces. Where a shape is not convex, or where bodies are

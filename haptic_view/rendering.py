@@ -1,8 +1,9 @@
 """What is seen of shapes: of the triangles at a point of a drawing, the nearest one, whatever body it belongs to.
 
 A surface consists of patches, between whose triangles there is no edge that is sharper than CREASE. Triangles are
-drawn into a depth buffer that is finer than the drawing, with the light that falls on their patch there in some steps. Of the buffer, outlines are taken: of what is seen of each patch, and of each step of light on it. So the
-size of a drawing depends on what it shows, and not on the number of triangles, none of which is left out.
+drawn into a depth buffer that is finer than the drawing, with the light that falls on their patch there in some steps.
+Of the buffer, outlines are taken: of what is seen of each patch, and of each step of light on it. So the size of a
+drawing depends on what it shows, and not on the number of triangles, none of which is left out.
 
 A plane may cut shapes open. What is seen behind it from within a closed surface is the section.
 """
@@ -125,7 +126,7 @@ def draw(
 
     Args:
         image: of the drawing.
-        placed: number of each shape, that of its first patch, its surface, and the pose of its body [m, quat_xyzw] (7,).
+        placed: of each shape its number, that of its first patch, its surface, and its body's pose [m, quat_xyzw], (7,).
         project: affine map of a point to its place in the drawing, right and down, and towards the eye [px], (3, 4).
         light: direction towards the light (3,).
         cut: half space n.p > d that is left out: n, and d [m], (4,); zeros: nothing is.
@@ -140,8 +141,8 @@ def draw(
         if not cut.any():
             _fill(places, bright, surface.patch, first, end, plane, NEARER * image.finer, *image[1:])
             continue
-        # What is within a closed surface where the plane is, shows its inside behind the plane: it is its section, which
-        # lies in the plane. The inside of a surface alone says so, as bodies that touch may overlap.
+        # What is within a closed surface where the plane is shows its inside behind the plane: that is its section,
+        # which lies in the plane. Each surface is drawn by itself, as bodies that touch may overlap.
         own = Image(image.finer, *(np.full_like(of_all, what) for of_all, what in zip(image[1:], NOTHING, strict=True)))
         _fill(places, bright, surface.patch, first, end, plane, 0.0, *own[1:])
         _merge(*own[1:], -2 - number, plane, NEARER * image.finer, *image[1:])
@@ -158,10 +159,10 @@ def _fill(places, bright, patch, first, end, plane, nearer, found, step, depth):
         area = (x1 - x0) * (y2 - y0) - (x2 - x0) * (y1 - y0)
         if area == 0.0:
             continue
-        left = max(0, int(math.ceil(min(x0, x1, x2) - 0.5)))
-        right = min(width - 1, int(math.floor(max(x0, x1, x2) - 0.5)))
-        top = max(0, int(math.ceil(min(y0, y1, y2) - 0.5)))
-        bottom = min(height - 1, int(math.floor(max(y0, y1, y2) - 0.5)))
+        left = max(0, math.ceil(min(x0, x1, x2) - 0.5))
+        right = min(width - 1, math.floor(max(x0, x1, x2) - 0.5))
+        top = max(0, math.ceil(min(y0, y1, y2) - 0.5))
+        bottom = min(height - 1, math.floor(max(y0, y1, y2) - 0.5))
         inside = area > 0.0 and plane[2] != 0.0  # y goes down: the outside of a triangle goes around clockwise
         for i in range(top, bottom + 1):
             y = i + 0.5

@@ -115,7 +115,9 @@ def test_patches_end_at_sharp_edges_and_are_smooth_between_them() -> None:
     assert round_one.patches == 3
     side = np.abs(round_one.normals[:, :, 2]).max(axis=1) < 0.5
     radial = round_one.corners[side] * [2.0, 2.0, 0.0]
-    assert round_one.normals[side] == pytest.approx(radial, abs=0.04)  # of 32 sides, whose triangles weigh as much as they are large
+    assert round_one.normals[side] == pytest.approx(
+        radial, abs=0.04
+    )  # of 32 sides, whose triangles weigh as much as they are large
     assert np.abs(round_one.normals[~side, :, 2]) == pytest.approx(1.0)
 
 
@@ -131,7 +133,9 @@ def test_an_edge_within_a_patch_that_is_sharp_is_not_smoothed() -> None:
     """A roof whose ridge fades out at one end: its sides are one patch, and yet the ridge is sharp at the other end."""
     x = np.linspace(0.0, 1.0, 9)
     height = 0.5 * (1.0 - x)
-    vertices = np.concatenate([np.stack([x, y * np.ones(9), z], axis=1) for y, z in ((-0.3, 0 * x), (0, height), (0.3, 0 * x))])
+    vertices = np.concatenate(
+        [np.stack([x, y * np.ones(9), z], axis=1) for y, z in ((-0.3, 0 * x), (0, height), (0.3, 0 * x))]
+    )
     faces = [
         face
         for side in (0, 9)
