@@ -178,8 +178,8 @@ class MugOnHook(Analysis):
             ),
         ]
         text = (
-            "The mug is lowered until its handle rests on the rod, and is pressed down. It stops where the shapes say, but "
-            "for the errors of their convex pieces and the depth of the contact."
+            "The mug is lowered until its handle rests on the rod, and is pressed down. It stops where the shapes say, "
+            "but for the errors of their convex pieces and the depth of the contact."
         )
         return [Figure("Mug on hook", text, panels), *super().figures(trial, samples, findings)]
 

@@ -377,8 +377,8 @@ class NutAndBolt(Analysis):
             ),
         ]
         text = (
-            "The nut is lifted, pressed down, and turned: it follows the helix of its thread. Between the flanks it comes "
-            "to rest beyond the play of rigid threads, as its contacts have a depth."
+            "The nut is lifted, pressed down, and turned: it follows the helix of its thread. Between the flanks it "
+            "comes to rest beyond the play of rigid threads, as its contacts have a depth."
         )
         return [Figure("Nut and bolt", text, panels), *super().figures(trial, samples, findings)]
 

@@ -457,7 +457,7 @@ class _Seen:
         usual: the step that most of it has.
     """
 
-    def __init__(self, image: rendering.Image, number: int, patches: Sequence[int], box: Box, joined: int):
+    def __init__(self, image: rendering.Image, number: int, patches: np.ndarray, box: Box, joined: int):
         part = tuple(slice(side.start - side.start % JOINED, side.stop + side.stop % JOINED) for side in box)
         self._finer = image.finer
         self._from = np.array([part[1].start, part[0].start]) / image.finer - [BESIDE, 0.0]

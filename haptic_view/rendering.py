@@ -126,7 +126,7 @@ def draw(
 
     Args:
         image: of the drawing.
-        placed: of each shape its number, that of its first patch, its surface, and its body's pose [m, quat_xyzw], (7,).
+        placed: of each shape its number, that of its first patch, its surface, and its body's pose, (7,).
         project: affine map of a point to its place in the drawing, right and down, and towards the eye [px], (3, 4).
         light: direction towards the light (3,).
         cut: half space n.p > d that is left out: n, and d [m], (4,); zeros: nothing is.

@@ -43,6 +43,8 @@ class Frames(Protocol):
 
     def greatest_force(self) -> float: ...
 
+    def __hash__(self) -> int: ...
+
 
 def chosen_frames(frames: Frames, most: int) -> list[Frame]:
     """At most so many frames, evenly over the trial."""
