@@ -40,7 +40,7 @@ HANGS = Statement(
     "The handle comes to rest on the rod where the shapes say, but for the errors of their pieces and the depth F / K "
     "of the contact",
     "geometry",
-    Quantity("way of the mug down to the rod", "mm", 1e3),
+    Quantity("descent of the mug to the rod", "mm", 1e3),
     of=lambda case: {"mug": case.fall, "shapes": case.clearance, "allowed": case.allowed},
     holds=lambda m: abs(m["mug"] - m["shapes"]) <= m["allowed"],
     when=lambda case: case.rests,
@@ -48,7 +48,7 @@ HANGS = Statement(
 
 
 METRICS = {
-    "fall": Quantity("Way of the mug down to the rod", "mm", 1e3, of=lambda case: case.fall),
+    "fall": Quantity("Descent of the mug to the rod", "mm", 1e3, of=lambda case: case.fall),
     "clearance": Quantity("Distance of handle and rod by the shapes", "mm", 1e3, of=lambda case: case.clearance),
     "pieces_error": Quantity("Errors of the convex pieces together", "mm", 1e3, of=lambda case: case.errors),
     "max_force": Quantity(
@@ -168,7 +168,7 @@ class MugOnHook(Analysis):
             Line(time[[0, -1]], np.full(2, 1e3 * case.clearance), "rod, by the shapes", Style(BLACK, (4, 2))),
         ]
         panels = [
-            draw("down", "(a) way of the mug down", lines, "time [s]", "down [mm]"),
+            draw("down", "(a) descent of the mug", lines, "time [s]", "descent [mm]"),
             draw(
                 "rod",
                 "(b) force of the hook",
@@ -177,7 +177,10 @@ class MugOnHook(Analysis):
                 Axis("force [N]", least=0.1),
             ),
         ]
-        text = "The mug goes down until its handle is on the rod."
+        text = (
+            "The mug is lowered until its handle rests on the rod, and is pressed down. It stops where the shapes say, "
+            "but for the errors of their convex pieces and the depth of the contact."
+        )
         return [Figure("Mug on hook", text, panels), *super().figures(trial, samples, findings)]
 
 

@@ -376,7 +376,10 @@ class NutAndBolt(Analysis):
                 Axis("force [N]", least=0.1),
             ),
         ]
-        text = "The nut is lifted, pressed down, and turned: it follows the helix of its thread."
+        text = (
+            "The nut is lifted, pressed down, and turned: it follows the helix of its thread. Between the flanks it "
+            "comes to rest beyond the play of rigid threads, as its contacts have a depth."
+        )
         return [Figure("Nut and bolt", text, panels), *super().figures(trial, samples, findings)]
 
 

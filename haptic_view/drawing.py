@@ -1,11 +1,13 @@
 """Drawings of a scene for reports: as it is at an instant, and a short animation that repeats; each one SVG of its own.
 
-The projection is parallel; convex shapes are drawn by the faces that are seen, those with many faces by their outline,
-and meshes that are not convex by the triangles of a coarser mesh that are seen, the farthest first; in an animation by
-their outline.
-An animation has the same number of points in all its pictures, between which the browser interpolates (SMIL); outlines
-of meshes follow each other. What moves is there a second time, as it is at the end: that is shown to who wants less
-motion, on paper, and where the page around it stops the motion (report.css).
+The projection is parallel. In the plane shapes are drawn by their outlines. A picture in space shows what is seen of
+all bodies together, as outlines of what a depth buffer has of them (`rendering.py`); where they hide all contacts, they
+are cut open (`viewpoint.py`).
+
+An animation of convex shapes has the same number of points in all its pictures, between which the browser interpolates
+(SMIL): faces that are seen, and outlines of shapes with many faces. Where a shape is not convex, or where bodies are
+cut open, pictures follow each other. What moves is there a second time, as it is at the end: that is shown to who wants
+less motion, on paper, and where the page around it stops the motion (report.css).
 """
 
 from __future__ import annotations
@@ -13,12 +15,12 @@ from __future__ import annotations
 import contextlib
 import itertools
 import math
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Iterable, Iterator, Sequence
 from html import escape
 
 import numpy as np
 
+from haptic_view import rendering
 from haptic_view.frame import Frame
 from haptic_view.scene import AT_REST, Scene
 from haptic_view.shapes import Shape, at
@@ -30,16 +32,25 @@ MARGIN = 14.0  # [px] around what is shown
 LIGHT = np.array([0.3, -0.4, 0.86])
 FACES = 12  # of a shape; one with more is drawn by its outline
 OUTLINE = 28  # points
-TRIANGLES = 1500  # of a mesh that is not convex
-FINER = 4  # pixels of the picture from which the outline of such a mesh is taken, in one of a drawing
-STRAIGHT = 0.25  # [px] by which a line may miss the outline
 PICTURES = 60  # of an animation
+LARGEST = 270_000  # characters of what is seen in a picture, which else has fewer steps of light, or an animation
+MOVING_STEPS = 4  # of light, of which one is made in an animation
+OPEN = ", cut open"  # of a section
+NOTHING = "M0 0"  # a path of which nothing is seen
 POINTS = 9000  # of an animation; one with more has fewer pictures
 LOOP = 4.0  # [s] for a repetition of an animation
 ARROW = 70.0  # [px] length of the greatest force in a picture
+SHORTENED = 0.3  # of that, where the picture has no room for more
+BORDER = 3.0  # [px] between an arrow and the border of the picture
 SHORTEST = 6.0  # [px] of an arrow
 WEAK = 1e-4  # of the greatest force of the trial: a picture of weaker ones has short arrows
 NORMAL = 11.0  # [px] length of a contact normal
+NEAR_CUT = 24.0  # [px] from a section, up to which contacts are shown
+FAR = 100.0  # sizes of the scene, by which what lies behind all others is moved away
+BESIDE = 4.0  # [px] beside the drawing that is rendered, too, so that no outline runs along its border
+JOINED_STEPS = 1, 2, 4  # of light, of which one is made in a picture: the fewest with which it is small enough
+FINER, MOVING_FINER = 4, 2  # pixels of what is rendered along one of a picture, and of an animation
+JOINED = 2  # of these along one of those from which outlines are taken
 SMALLEST = 0.05  # of the scene's size: what is shown is at least that large
 NEAR = 0.6  # of the extent of what moves: how much is shown around that
 WHOLE = 2.5  # of the same: what stands there and is smaller is shown as a whole
@@ -49,6 +60,8 @@ RAYS = 10  # along a side of where two shapes overlap in the drawing, which tell
 FIXED, EDGE, TOOL, DEVICE = "#ced2d8", "#5b636d", "#0072b2", "#3d9bd1"
 MOVING = ("#e2bd79", "#a0c4aa", "#cda0b2", "#9ebad6", "#d6c696")
 STICKS, SLIDES, NORMALS, FIELD = "#009e73", "#d55e00", "#6a7079", "#a2588a"
+SECTION = 0.55  # part of white in the colour of a section
+OUTLINED = f'stroke="{EDGE}" stroke-width="0.6" stroke-linejoin="round"'
 LESS_MOTION = (
     ".still{display:none}@media print,(prefers-reduced-motion:reduce){.moving{display:none}.still{display:inline}}"
 )
@@ -59,25 +72,38 @@ class _Eye:
 
     def __init__(self, frames: Frames):
         scene = frames.scene
-        self.away = of_trial(frames)
+        self.view = of_trial(frames)
+        self.away = self.view.away
         up = np.array([0.0, 1.0, 0.0] if scene.planar else [0.0, 0.0, 1.0])
         self._right = np.cross(up, self.away)
         self._right /= np.linalg.norm(self._right)
         self._up = np.cross(self.away, self._right)
-        flat = self._flat(_in_sight(frames))
+        points = _in_sight(frames)
+        if self.view.cut is not None:
+            points = points - np.maximum((points - self.view.cut) @ self.view.normal, 0.0)[:, None] * self.view.normal
+        flat = self._flat(points)
         low, high = flat.min(axis=0), flat.max(axis=0)
         self._centre = 0.5 * (low + high)
         area = np.array([WIDTH, HEIGHT - TOP - BOTTOM]) - 2.0 * MARGIN
         self.scale = float((area / np.maximum(high - low, SMALLEST * scene.size)).min())
+        along = self.scale * np.stack([self._right, -self._up, self.away])
+        middle = [0.5 * WIDTH, 0.5 * (HEIGHT + TOP - BOTTOM)] - self.scale * self._centre * [1.0, -1.0]
+        self.project = np.concatenate([along, [[middle[0]], [middle[1]], [0.0]]], axis=1)  # (3, 4), see `rendering`
 
     def _flat(self, points: np.ndarray) -> np.ndarray:
         """Points (N, 3) to the right and up [m], (N, 2)."""
         return np.stack([points @ self._right, points @ self._up], axis=-1)
 
+    def shows(self, points: np.ndarray) -> np.ndarray:
+        """Whether points (N, 3) are shown: all of them, or those near a section, (N,)."""
+        if self.view.cut is None:
+            return np.ones(len(points), bool)
+        return np.asarray(np.abs((points - self.view.cut) @ self.view.normal) <= NEAR_CUT / self.scale)
+
     def __call__(self, points: np.ndarray) -> np.ndarray:
         """Places (N, 2) of points (N, 3) in the drawing [px]."""
-        right, up = self.scale * (self._flat(np.asarray(points, float)) - self._centre).T
-        return np.stack([0.5 * WIDTH + right, 0.5 * (HEIGHT + TOP - BOTTOM) - up], axis=-1)
+        places: np.ndarray = np.asarray(points, float) @ self.project[:2, :3].T + self.project[:2, 3]
+        return places
 
 
 def moves(frames: Frames) -> bool:
@@ -121,14 +147,16 @@ def picture(frames: Frames, index: int, what: str) -> str:
     scene, frame = frames.scene, frames.frame(index)
     eye = _Eye(frames)
     forces = np.linalg.norm(frame.contacts["force"], axis=1)
-    newtons_per_pixel = max(float(forces.max(initial=0.0)), WEAK * frames.greatest_force(), 1e-9) / ARROW
+    greatest = max(float(forces.max(initial=0.0)), WEAK * frames.greatest_force(), 1e-9)
+    newtons_per_pixel = greatest / _longest_arrow(frame, eye, greatest)
     parts = _bodies_at(scene, frame, eye) + _fields(scene, eye)
     parts += _paths(frames, index, eye)
     parts += _contacts(frame, eye, 1.0 / (newtons_per_pixel * eye.scale))
     parts += _hands(frame, eye)
     drawn = forces / newtons_per_pixel >= SHORTEST
     legend = _legend(frame, bool(index), newtons_per_pixel if drawn.any() else None)
-    return _document(parts, legend, f"{what}, {_time(frame.time)}", _describe(scene, frame, forces))
+    cut = "" if eye.view.cut is None else OPEN
+    return _document(parts, legend, f"{what}, {_time(frame.time)}{cut}", _describe(scene, frame, forces))
 
 
 def animation(frames: Frames, what: str = "the whole trial") -> str:
@@ -140,22 +168,9 @@ def animation(frames: Frames, what: str = "the whole trial") -> str:
     """
     scene = frames.scene
     eye = _Eye(frames)
-    outlines = [_Outline(shape) for shape in scene.shapes]
-    moving = sum(one.points for one, shape in zip(outlines, scene.shapes, strict=True) if scene.moving[shape.body])
-    count = int(np.clip(POINTS // max(moving, 1), 5, PICTURES))
+    rendered = eye.view.cut is not None or (not scene.planar and any(map(_has_dents, scene.shapes)))
+    shown, parts = (_rendered_motion if rendered else _moving_outlines)(frames, eye)
     last = len(frames.times) - 1
-    wanted = np.linspace(frames.times[0], frames.times[-1], count)
-    chosen = np.clip(np.searchsorted(frames.times, wanted), 0, last)
-    shown = [frames.frame(int(i)) for i in chosen]
-    parts = []
-    for number in _order(scene, shown[0], eye):
-        shape, outline = scene.shapes[number], outlines[number]
-        colour = _colour(scene, shape)
-        style = f'fill="{colour}" stroke="{EDGE}" stroke-width="0.7" stroke-linejoin="round" fill-rule="nonzero"'
-        if shape.hollow:
-            style = f'fill="none" stroke="{EDGE}" stroke-width="1.2"'
-        paths = [outline.path(frame.poses[shape.body], eye) for frame in shown]
-        parts.append(_animated(style, paths, smooth=outline.corresponding))
     parts += _fields(scene, eye)
     parts += _paths(frames, last, eye)
     parts += _moving_hands(shown, eye)
@@ -166,10 +181,55 @@ def animation(frames: Frames, what: str = "the whole trial") -> str:
     return _document(
         parts,
         _legend(shown[-1], True, None, contacts=False),
-        text if speed > 0.0 else what,
+        (text if speed > 0.0 else what) + ("" if eye.view.cut is None else OPEN),
         description,
         LESS_MOTION,
     )
+
+
+def _chosen(frames: Frames, count: int) -> list[Frame]:
+    """So many frames, at equal intervals of time."""
+    wanted = np.linspace(frames.times[0], frames.times[-1], count)
+    return [frames.frame(int(i)) for i in np.clip(np.searchsorted(frames.times, wanted), 0, len(frames.times) - 1)]
+
+
+def _moving_outlines(frames: Frames, eye: _Eye) -> tuple[list[Frame], list[str]]:
+    """Frames of an animation, and the outlines of shapes in these, between which a browser interpolates."""
+    scene = frames.scene
+    outlines = [_Outline(shape) for shape in scene.shapes]
+    moving = sum(one.points for one, shape in zip(outlines, scene.shapes, strict=True) if scene.moving[shape.body])
+    shown = _chosen(frames, int(np.clip(POINTS // max(moving, 1), 5, PICTURES)))
+    parts = []
+    for number in _order(scene, shown[0], eye):
+        shape, outline = scene.shapes[number], outlines[number]
+        colour = _colour(scene, shape)
+        style = f'fill="{colour}" stroke="{EDGE}" stroke-width="0.7" stroke-linejoin="round" fill-rule="nonzero"'
+        if shape.hollow:
+            style = f'fill="none" stroke="{EDGE}" stroke-width="1.2"'
+        paths = [outline.path(frame.poses[shape.body], eye) for frame in shown]
+        parts.append(_animated(style, paths, smooth=outline.corresponding))
+    return shown, parts
+
+
+def _rendered_motion(frames: Frames, eye: _Eye) -> tuple[list[Frame], list[str]]:
+    """Frames of an animation, and what is seen in these: of what stands still once, and over it of what moves."""
+    scene, rendered = frames.scene, _Rendering(frames.scene, eye)
+    moving = [number for number, shape in enumerate(scene.shapes) if scene.moving[shape.body]]
+    still = [number for number, shape in enumerate(scene.shapes) if not scene.moving[shape.body]]
+    start, end = frames.frame(0), frames.frame(len(frames.times) - 1)
+    paths = rendered.regions(rendered.image(start, still, rendered.empty(FINER)), still)
+    parts = [f'<path {style} d="{path}"/>' for style, path in paths.items()]
+    behind = rendered.image(start, still, rendered.empty(MOVING_FINER))
+
+    def seen(frame: Frame) -> dict[str, str]:
+        return rendered.few_regions(rendered.image(frame, moving, behind), moving)
+
+    size = sum(map(len, seen(end).values()))
+    shown = _chosen(frames, int(np.clip((LARGEST - sum(map(len, parts))) // max(size, 1) - 2, 5, PICTURES)))
+    pictures = [seen(frame) for frame in shown]
+    styles = sorted(dict.fromkeys(style for one in pictures for style in one), key=lambda style: EDGE not in style)
+    parts += [_animated(style, [one.get(style, NOTHING) for one in pictures], smooth=False) for style in styles]
+    return shown, parts
 
 
 def _moving_hands(shown: Sequence[Frame], eye: _Eye) -> list[str]:
@@ -193,10 +253,12 @@ def _animated(style: str, paths: Sequence[str], *, smooth: bool = True) -> str:
     """
     if all(path == paths[0] for path in paths):
         return f'<path {style} d="{paths[0]}"/>'
-    held = [*paths, paths[-1], paths[-1]]
+    held = [*paths, paths[-1]] if smooth else paths
+    times = np.linspace(0.0, LOOP / (LOOP + 1.0), len(paths)).tolist() + [1.0] * smooth
     return (
         f'<path class="moving" {style} d="{paths[0]}"><animate attributeName="d" dur="{LOOP + 1.0:g}s" '
-        f'calcMode="{"linear" if smooth else "discrete"}" repeatCount="indefinite" values="{";".join(held)}"/></path>\n'
+        f'calcMode="{"linear" if smooth else "discrete"}" keyTimes="{";".join(f"{time:.4g}" for time in times)}" '
+        f'repeatCount="indefinite" values="{";".join(held)}"/></path>\n'
         f'<path class="still" {style} d="{paths[-1]}"/>'
     )
 
@@ -211,7 +273,7 @@ class _Outline:
 
     def __init__(self, shape: Shape):
         self.corresponding = not _has_dents(shape)
-        self._shape = shape if self.corresponding else _coarser(shape, TRIANGLES)
+        self._shape = shape
         self._faces = [] if shape.smooth or not shape.convex else _polygons(shape)
         self.points = sum(map(len, self._faces)) or OUTLINE
         turns = (np.arange(OUTLINE) + 0.5) * 2.0 * math.pi / OUTLINE  # none across a rod, where both its ends would do
@@ -240,50 +302,13 @@ class _Outline:
 
 
 def _silhouette(triangles: np.ndarray) -> str:
-    """The outline of triangles (N, 3, 2) [px] together, with its holes."""
-    import contourpy  # take a tenth of a second, and are for meshes only
-    from matplotlib.path import Path
-    from PIL import Image, ImageDraw
-
-    low = triangles.min(axis=(0, 1)) - 1.0
-    width, height = np.ceil(FINER * (triangles.max(axis=(0, 1)) + 1.0 - low)).astype(int) + 1
-    image = Image.new("L", (int(width), int(height)))
-    draw = ImageDraw.Draw(image)
-    for triangle in FINER * (triangles - low):
-        draw.polygon(triangle.ravel().tolist(), fill=255)
-    lines = contourpy.contour_generator(z=np.asarray(image.reduce(FINER), float)).lines(127.5)
-    parts = []
-    for line in lines:
-        rough = Path(np.asarray(line, float))
-        rough.simplify_threshold, rough.should_simplify = STRAIGHT, True
-        points = np.asarray(rough.cleaned(simplify=True).vertices)[:-1]
-        if len(points) > 2:
-            parts.append(_closed(low + points + 0.5 - 0.5 / FINER))
-    return "".join(parts)
+    """The outline of triangles (N, 3, 2) [px] together, with its holes, as far as it is in the drawing."""
+    mask = rendering.silhouette(triangles + [BESIDE, 0.0], (WIDTH + 2.0 * BESIDE, HEIGHT), FINER)
+    return "".join(_closed(line - [BESIDE, 0.0]) for line in rendering.outlines(mask, FINER, JOINED))
 
 
 def _has_dents(shape: Shape) -> bool:
     return not (shape.convex or shape.smooth or shape.hollow or shape.ground)
-
-
-def _coarser(shape: Shape, most: int) -> Shape:
-    """A mesh with at most so many triangles, its vertices joined within the cells of a grid."""
-    if len(shape.faces) <= most:
-        return shape
-    low, extent = shape.vertices.min(axis=0), float(np.ptp(shape.vertices, axis=0).max())
-    for cells in (96, 64, 48, 32, 24, 20, 16, 12, 10, 8, 6, 4, 3, 2):
-        cell = np.floor((shape.vertices - low) / extent * cells).astype(int)
-        _, joined, counts = np.unique(cell, axis=0, return_inverse=True, return_counts=True)
-        joined = joined.ravel()
-        faces = joined[shape.faces]
-        faces = faces[(faces != np.roll(faces, 1, axis=1)).all(axis=1)]
-        least = np.take_along_axis(faces, (np.argmin(faces, axis=1)[:, None] + np.arange(3)) % 3, axis=1)
-        faces = np.unique(least, axis=0)
-        if len(faces) <= most:
-            break
-    vertices = np.zeros((len(counts), 3))
-    np.add.at(vertices, joined, shape.vertices)
-    return replace(shape, vertices=vertices / counts[:, None], faces=faces)
 
 
 def _polygons(shape: Shape) -> list[np.ndarray]:
@@ -321,40 +346,140 @@ def _normal(polygon: np.ndarray) -> np.ndarray:
 
 
 def _bodies_at(scene: Scene, frame: Frame, eye: _Eye) -> list[str]:
-    """The shapes of a scene, the farthest first, shaded by a light from above."""
+    """The shapes of a scene: in the plane their outlines, the farthest first, and in space what is seen of them."""
+    if not scene.planar:
+        rendered, all_shapes = _Rendering(scene, eye), range(len(scene.shapes))
+        paths = rendered.regions(rendered.image(frame, all_shapes, rendered.empty(FINER)), all_shapes)
+        return [f'<path {style} d="{path}"/>' for style, path in paths.items()]
     parts = []
-    for number in _order(scene, frame, eye):
-        shape = scene.shapes[number]
-        outline, pose, colour = _Outline(shape), frame.poses[shape.body], _colour(scene, shape)
-        edge = f'stroke="{EDGE}" stroke-width="0.7" stroke-linejoin="round"'
+    for shape in (scene.shapes[number] for number in _order(scene, frame, eye)):
+        path = _Outline(shape).path(frame.poses[shape.body], eye)
         if shape.hollow:
-            parts.append(f'<path fill="none" stroke="{EDGE}" stroke-width="1.2" d="{outline.path(pose, eye)}"/>')
-        elif _has_dents(shape) and not scene.planar:
-            parts += _triangles_at(_coarser(shape, TRIANGLES), pose, colour, eye)
-        elif shape.smooth or not shape.convex or scene.planar or not (faces := _polygons(shape)):
-            parts.append(f'<path fill="{colour}" {edge} d="{outline.path(pose, eye)}"/>')
+            parts.append(f'<path fill="none" stroke="{EDGE}" stroke-width="1.2" d="{path}"/>')
         else:
-            placed = at(pose, shape.vertices)
-            seen = eye(placed)
-            for face in faces:
-                normal = _normal(placed[face])
-                if normal @ eye.away > 1e-9:
-                    light = float(normal @ LIGHT / np.linalg.norm(normal))
-                    parts.append(f'<path fill="{_shaded(colour, light)}" {edge} d="{_closed(seen[face])}"/>')
+            style = f'stroke="{EDGE}" stroke-width="0.7" stroke-linejoin="round"'
+            parts.append(f'<path fill="{_colour(scene, shape)}" {style} d="{path}"/>')
     return parts
 
 
-def _triangles_at(shape: Shape, pose: np.ndarray, colour: str, eye: _Eye) -> list[str]:
-    """The triangles of a mesh that are seen, the farthest first."""
-    corners = at(pose, shape.vertices)[shape.faces]
-    normals = np.cross(corners[:, 1] - corners[:, 0], corners[:, 2] - corners[:, 0])
-    normals /= np.maximum(np.linalg.norm(normals, axis=1, keepdims=True), 1e-300)
-    seen = np.flatnonzero(normals @ eye.away > 1e-9)
-    parts = []
-    for i in seen[np.argsort(corners[seen].mean(axis=1) @ eye.away)]:
-        shade = _shaded(colour, float(normals[i] @ LIGHT))
-        parts.append(f'<path fill="{shade}" stroke="{shade}" stroke-width="0.5" d="{_closed(eye(corners[i]))}"/>')
-    return parts
+class _Rendering:
+    """What is seen of a scene in space."""
+
+    def __init__(self, scene: Scene, eye: _Eye):
+        self._scene, self._eye = scene, eye
+        self._surfaces = [rendering.surface_of(shape) for shape in scene.shapes]
+        self._first = np.concatenate([[0], np.cumsum([one.patches for one in self._surfaces])])
+        self._project = eye.project + [[0.0, 0.0, 0.0, BESIDE], np.zeros(4), np.zeros(4)]
+        view = eye.view
+        self._cut = np.zeros(4) if view.cut is None else np.array([*view.normal, view.normal @ view.cut])
+
+    def empty(self, finer: int) -> rendering.Image:
+        return rendering.empty((WIDTH + 2.0 * BESIDE, HEIGHT), finer)
+
+    def image(self, frame: Frame, shapes: Iterable[int], before: rendering.Image) -> rendering.Image:
+        """Some of the shapes, by their numbers, at a frame, with what an image shows already."""
+        image = before.copy()
+        poses = {number: frame.poses[self._scene.shapes[number].body].copy() for number in shapes}
+        for number in poses:
+            if self._scene.shapes[number].ground and _is_behind(self._scene.shapes[number], frame, self._eye):
+                poses[number][:3] -= FAR * self._scene.size * self._eye.away
+        placed = [(number, self._first[number], self._surfaces[number], pose) for number, pose in poses.items()]
+        rendering.draw(image, placed, self._project, LIGHT / np.linalg.norm(LIGHT), self._cut)
+        return image
+
+    def regions(self, image: rendering.Image, shapes: Sequence[int]) -> dict[str, str]:
+        """What a picture shows of some shapes: paths by their style, in the order in which they are drawn."""
+        for joined in JOINED_STEPS:
+            found = self._all_regions(image, shapes, joined)
+            if sum(map(len, found.values())) <= LARGEST:
+                break
+        return found
+
+    def _all_regions(self, image: rendering.Image, shapes: Sequence[int], joined: int) -> dict[str, str]:
+        fills: dict[str, list[str]] = {}
+        edges: dict[str, list[str]] = {}
+        for seen, number in self._seen(image, shapes, joined):
+            shades = _shades(self._colour(number), joined)
+            patches = np.unique(seen.patch[seen.whole])
+            if len(patches):  # below what is too narrow to have an outline
+                fills.setdefault(_plain(shades[seen.usual]), []).append(seen.path(seen.whole))
+            for patch in patches:
+                mask = seen.patch == patch
+                found = np.unique(seen.step[mask])
+                for step in found if len(found) > 1 else ():
+                    fills.setdefault(_plain(shades[step]), []).append(seen.path(mask & (seen.step == step)))
+                filled = "none" if len(found) > 1 else shades[found[0]]
+                edges.setdefault(f'fill="{filled}" {OUTLINED}', []).append(seen.path(mask))
+            edges.setdefault(self._of_section(number), []).append(seen.path(seen.section))
+        return {style: path for style, paths in (fills | edges).items() if (path := "".join(paths))}
+
+    def few_regions(self, image: rendering.Image, shapes: Sequence[int]) -> dict[str, str]:
+        """The same for a picture of an animation: outlines of shapes, and of a few steps of light on them."""
+        found: dict[str, str] = {}
+        for seen, number in self._seen(image, shapes, MOVING_STEPS):
+            shades, of = _shades(self._colour(number), MOVING_STEPS), f'data-shape="{number}"'
+            found[f'{of} fill="{shades[seen.usual]}" {OUTLINED}'] = seen.path(seen.whole, short=True)
+            for step in set(np.unique(seen.step[seen.whole]).tolist()) - {seen.usual}:
+                path = seen.path(seen.whole & (seen.step == step), short=True)
+                found[f"{of} {_plain(shades[step])}"] = path
+            found[f"{of} {self._of_section(number)}"] = seen.path(seen.section, short=True)
+        return {style: path for style, path in found.items() if path}
+
+    def _seen(self, image: rendering.Image, shapes: Iterable[int], joined: int) -> Iterator[tuple[_Seen, int]]:
+        """Those of the shapes that are seen, and their numbers."""
+        from scipy.ndimage import find_objects  # takes long to import: only where a picture is drawn
+
+        owner = np.searchsorted(self._first, image.patch, side="right")  # number of the shape + 1; 0: nothing
+        cut = image.patch < -1
+        owner[cut] = -1 - image.patch[cut]
+        boxes = dict(enumerate(find_objects(owner)))
+        for number in shapes:
+            if (box := boxes.get(number)) is not None:
+                yield _Seen(image, number, self._first[number : number + 2], box, joined), number
+
+    def _colour(self, number: int) -> str:
+        return _colour(self._scene, self._scene.shapes[number])
+
+    def _of_section(self, number: int) -> str:
+        return f'fill="{_mixed(self._colour(number), SECTION)}" {OUTLINED}'
+
+
+Box = tuple[slice, slice]
+"""Rows and columns of an image."""
+
+
+class _Seen:
+    """The part of an image in which a shape is seen.
+
+    Attributes:
+        patch, step: of that part; of the steps of light, some are one.
+        whole, section: where the shape is seen, and where its section.
+        usual: the step that most of it has.
+    """
+
+    def __init__(self, image: rendering.Image, number: int, patches: np.ndarray, box: Box, joined: int):
+        part = tuple(slice(side.start - side.start % JOINED, side.stop + side.stop % JOINED) for side in box)
+        self._finer = image.finer
+        self._from = np.array([part[1].start, part[0].start]) / image.finer - [BESIDE, 0.0]
+        self.patch, self.step = image.patch[part], image.step[part] // joined
+        self.whole = (self.patch >= patches[0]) & (self.patch < patches[1])
+        self.section = self.patch == -2 - number
+        self.usual = int(np.bincount(self.step[self.whole]).argmax()) if self.whole.any() else 0
+
+    def path(self, mask: np.ndarray, *, short: bool = False) -> str:
+        """Closed outlines of a part of it."""
+        lines = rendering.outlines(mask, self._finer, JOINED)
+        return "".join((_short if short else _closed)(line + self._from) for line in lines)
+
+
+def _shades(colour: str, joined: int) -> list[str]:
+    """A colour in steps of light, of which some are one."""
+    steps = rendering.STEPS // joined
+    return [_shaded(colour, (2.0 * k + 1.0) / steps - 1.0) for k in range(steps)]
+
+
+def _plain(shade: str) -> str:
+    return f'fill="{shade}" stroke="{shade}" stroke-width="0.6"'  # which covers the gap between two regions
 
 
 def _fields(scene: Scene, eye: _Eye) -> list[str]:
@@ -385,6 +510,12 @@ def _order(scene: Scene, frame: Frame, eye: _Eye) -> list[int]:
         ordered.append(next((number for number in left if number not in hiding), left[0]))
         left.remove(ordered[-1])
     return ordered
+
+
+def _is_behind(shape: Shape, frame: Frame, eye: _Eye) -> bool:
+    """Whether a plane is seen from behind."""
+    top = at(frame.poses[shape.body], shape.vertices)[shape.faces[0]]
+    return bool(_normal(top) @ eye.away < 0.0)
 
 
 class _Solid:
@@ -439,6 +570,12 @@ def _shaded(colour: str, light: float) -> str:
     return "#" + "".join(f"{max(0, min(255, round(value * factor + 14))):02x}" for value in values)
 
 
+def _mixed(colour: str, white: float) -> str:
+    """A colour with a part of white."""
+    values = (int(colour[i : i + 2], 16) for i in (1, 3, 5))
+    return "#" + "".join(f"{round(value + white * (255 - value)):02x}" for value in values)
+
+
 def _paths(frames: Frames, index: int, eye: _Eye) -> list[str]:
     """The paths of the tools up to a frame."""
     chosen = np.unique(np.linspace(0, index, min(index + 1, PATH)).astype(int))
@@ -446,6 +583,8 @@ def _paths(frames: Frames, index: int, eye: _Eye) -> list[str]:
     for hand in range(len(frames.scene.hands)) if len(chosen) > 1 else ():
         places = eye(np.array([frames.frame(int(i)).hands[hand].tool[:3] for i in chosen]))
         points = " ".join(f"{x:.1f},{y:.1f}" for x, y in places)
+        under = "M" + "L".join(f"{x:.1f} {y:.1f}" for x, y in places)  # which shows it on the tool, of the same colour
+        parts.append(f'<path fill="none" stroke="#ffffff" stroke-width="2.4" opacity="0.5" d="{under}"/>')
         parts.append(f'<polyline fill="none" stroke="{TOOL}" stroke-width="1" opacity="0.55" points="{points}"/>')
     return parts
 
@@ -453,13 +592,24 @@ def _paths(frames: Frames, index: int, eye: _Eye) -> list[str]:
 def _contacts(frame: Frame, eye: _Eye, per_newton: float) -> list[str]:
     """Points, normals and forces of the contacts: sticking ones as discs, sliding ones as diamonds with dashes."""
     parts = []
-    for contact, slides in zip(frame.contacts, frame.slides, strict=True):
+    shown = eye.shows(frame.contacts["point"])
+    for contact, slides in zip(frame.contacts[shown], frame.slides[shown], strict=True):
         normal = contact["point"] + NORMAL / eye.scale * contact["normal"]
         start, end, along = eye(np.stack([contact["point"], contact["point"] + per_newton * contact["force"], normal]))
         parts.append(f'<path fill="none" stroke="{NORMALS}" stroke-width="1" d="{_line(start, along)}"/>')
         parts += _arrow(start, end, SLIDES if slides else STICKS, dashed=bool(slides))
         parts.append(_contact_point(start, bool(slides)))
     return parts
+
+
+def _longest_arrow(frame: Frame, eye: _Eye, greatest: float) -> float:
+    """Length of the arrow of the greatest force [px] with which all arrows end in the picture, if it is not short."""
+    contacts = frame.contacts[eye.shows(frame.contacts["point"])]
+    starts = eye(contacts["point"])
+    along = eye(contacts["point"] + contacts["force"] * ARROW / (greatest * eye.scale)) - starts
+    low, high = np.array([BORDER, TOP + BORDER]), np.array([WIDTH - BORDER, HEIGHT - BOTTOM - BORDER])
+    room = np.where(along > 0.0, high - starts, starts - low) / np.maximum(np.abs(along), 1e-9)
+    return ARROW * float(np.clip(room.min(initial=1.0), SHORTENED, 1.0))
 
 
 def _contact_point(place: np.ndarray, slides: bool) -> str:
@@ -547,6 +697,15 @@ def _line(start: np.ndarray, end: np.ndarray) -> str:
 def _closed(points: np.ndarray) -> str:
     """A closed path through points in the drawing."""
     return "M" + "L".join(f"{x:.1f} {y:.1f}" for x, y in points) + "Z"
+
+
+def _short(points: np.ndarray) -> str:
+    """The same in fewer characters, from point to point."""
+    tenths = np.round(10.0 * points).astype(int)
+    steps = np.diff(tenths, axis=0)
+    numbers = [f"{value / 10.0:g}".replace("0.", ".", 1 if abs(value) < 10 else 0) for value in steps.ravel().tolist()]
+    text = "".join(number if number[0] == "-" else f" {number}" for number in numbers).lstrip()
+    return f"M{tenths[0, 0] / 10.0:g} {tenths[0, 1] / 10.0:g}l{text}z"
 
 
 def _time(time: float) -> str:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import Protocol
+from functools import lru_cache
+from typing import NamedTuple, Protocol
 
 import numpy as np
 
+from haptic_sim.kernels import kernel
 from haptic_sim.rotations import matrices
 from haptic_view.frame import Frame
 from haptic_view.scene import Scene
@@ -25,8 +27,9 @@ STILL = 0.01  # of the size of the scene: less is no motion
 SAMPLED = 60  # frames of a trial from which is found where bodies are
 CONTACTS = 12  # of a trial, at different times, that are to be seen
 UNSEEN = 1.0  # what motion is worth less for a view in which bodies hide all of them
-MOST_TRIANGLES = 20_000  # of a shape that may hide a contact: the search looks at each
+MOST_TRIANGLES = 50_000  # of a shape that may hide a contact: the search looks at each
 AWAY = 0.02  # of the size of the scene: what is nearer to a contact does not hide it
+OVER_SECTION = 20.0  # [deg], from which a section is seen
 PATH = 400  # points of the path of a hand
 
 
@@ -39,6 +42,8 @@ class Frames(Protocol):
     def frame(self, index: int) -> Frame: ...
 
     def greatest_force(self) -> float: ...
+
+    def __hash__(self) -> int: ...
 
 
 def chosen_frames(frames: Frames, most: int) -> list[Frame]:
@@ -126,6 +131,9 @@ class Contacts:
     """Where bodies touch in a trial, the deepest contact at each of some times, and what may hide it then.
 
     A box around a mug has the opening of its handle in it: here what hides is found by triangles.
+
+    Attributes:
+        middle: of the contacts at these times [m], (3,).
     """
 
     def __init__(self, frames: Frames):
@@ -135,12 +143,15 @@ class Contacts:
         chosen = touching[:: max(1, -(-len(touching) // CONTACTS))]
         self._near = AWAY * scene.size
         self._seen: list[tuple[np.ndarray, np.ndarray]] = []  # triangles from a contact (T, 3, 3), their normals (T, 3)
+        places = []
         for frame in chosen:
             point = frame.contacts["point"][np.argmax(frame.contacts["depth"])]
             if np.isfinite(point).all():
+                places.append(frame.contacts["point"].mean(axis=0))
                 parts = [self._of(s, at(frame.poses[s.body], s.vertices) - point) for s in shapes]
                 corners, normals = (np.concatenate(of) for of in zip(*parts, strict=True))
                 self._seen.append((corners, normals))
+        self.middle = np.mean(places, axis=0) if places else np.zeros(3)
 
     def _of(self, shape: Shape, vertices: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Triangles and their normals; none of a convex shape that touches there, which is in its own way."""
@@ -152,16 +163,33 @@ class Contacts:
 
     def hide(self, away: np.ndarray) -> float:
         """Part of the contacts that is hidden from an eye far away in this direction."""
-        hidden = 0
-        for corners, normals in self._seen:
-            slope = normals @ away
-            slope[np.abs(slope) < 1e-30] = np.nan  # seen along its plane: hides nothing
-            distance = np.einsum("ij,ij->i", normals, corners[:, 0]) / slope
-            ahead = distance > self._near
-            a, b, c = (corners[ahead, k] - distance[ahead, None] * away for k in range(3))
-            sides = [np.cross(p, q) @ away * np.sign(slope[ahead]) for p, q in ((a, b), (b, c), (c, a))]
-            hidden += bool(np.any(np.min(sides, axis=0) >= 0.0))
+        hidden = sum(_is_hidden(corners, normals, away, self._near) for corners, normals in self._seen)
         return hidden / max(len(self._seen), 1)
+
+
+@kernel
+def _is_hidden(corners, normals, away, near):
+    """Whether a ray from the origin meets a triangle (T, 3, 3), farther away than something is near."""
+    for t in range(corners.shape[0]):
+        slope = distance = 0.0
+        for k in range(3):
+            slope += normals[t, k] * away[k]
+            distance += normals[t, k] * corners[t, 0, k]
+        if abs(slope) < 1e-30:  # it is seen along its plane
+            continue
+        distance /= slope
+        if not distance > near:
+            continue
+        inside = True
+        for i in range(3):  # whether the ray passes each side where the triangle is
+            j = (i + 1) % 3
+            x, y, z = corners[t, i]
+            u, v, w = corners[t, j]
+            turn = (y * w - z * v) * away[0] + (z * u - x * w) * away[1] + (x * v - y * u) * away[2]
+            inside = inside and turn * slope >= 0.0
+        if inside:
+            return True
+    return False
 
 
 def _targets(scene: Scene, paths: Sequence[np.ndarray]) -> np.ndarray:
@@ -195,8 +223,33 @@ def _around() -> list[np.ndarray]:
     return found
 
 
-def of_trial(frames: Frames) -> np.ndarray:
-    """The same of a recorded trial: by the motion of its hands and of its bodies, and by where these touch."""
+class View(NamedTuple):
+    """From where a scene is seen, and whether it is cut open.
+
+    Attributes:
+        away: unit vector from the scene to the eye, (3,).
+        cut: a point of the plane of a section [m], whose half towards the eye is left out, (3,); None: nothing is.
+        normal: of this plane, towards the eye, (3,).
+    """
+
+    away: np.ndarray
+    cut: np.ndarray | None = None
+    normal: np.ndarray = ABOVE
+
+
+@lru_cache(maxsize=1)  # all drawings of a trial ask
+def of_trial(frames: Frames) -> View:
+    """How a recorded trial is seen: by the motion of its hands and of its bodies, and by where these touch.
+
+    Where bodies hide all contacts whatever the direction, an upright plane through the middle of the contacts cuts them
+    open.
+    """
     if frames.scene.planar:
-        return ABOVE
-    return towards_eye(frames.scene, [paths_of_hands(frames), paths_of_bodies(frames)], Contacts(frames).hide)
+        return View(ABOVE)
+    contacts = Contacts(frames)
+    away = towards_eye(frames.scene, [paths_of_hands(frames), paths_of_bodies(frames)], contacts.hide)
+    if contacts.hide(away) < 1.0:
+        return View(away)
+    normal = np.array([away[0], away[1], 0.0]) / math.hypot(away[0], away[1])
+    height = math.radians(OVER_SECTION)
+    return View(math.cos(height) * normal + math.sin(height) * ABOVE, contacts.middle, normal)

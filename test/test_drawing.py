@@ -233,7 +233,7 @@ def test_a_scene_without_motion_is_seen_as_usual_and_a_planar_one_from_above(peg
     ball = {"joint": "free", "mass": 0.5, "shapes": [{"type": "sphere", "radius": 0.02}]}
     scene = scene_of_model(World({"tool": "ball", "bodies": {"ball": ball}}).model, "ball")
     assert np.array_equal(viewpoint.towards_eye(scene, [moved([0.0, 1e-6, 0.0])]), viewpoint.USUAL)
-    assert np.array_equal(viewpoint.of_trial(peg[0]), [0.0, 0.0, 1.0])
+    assert np.array_equal(viewpoint.of_trial(peg[0]).away, [0.0, 0.0, 1.0])
 
 
 def test_a_picture_says_what_it_shows(peg: tuple[SampledFrames, Any]) -> None:
@@ -357,3 +357,99 @@ def test_the_first_contact_is_that_of_any_link_of_the_tool(tmp_path: Any) -> Non
     first = frames.first_contact()
     assert first is not None and first > 0
     assert frames.times[first - 1] < samples["time"][np.argmax(samples["contacts"] > 0)] <= frames.times[first] + 1e-9
+
+
+def hidden_ball(lid: bool) -> film._Taken:
+    """A ball that rests in a box of six walls, or of five; half a second."""
+    sides = {"floor": ([0.2, 0.2, 0.02], [0, 0, -0.01])} | ({"lid": ([0.2, 0.2, 0.02], [0, 0, 0.13])} if lid else {})
+    for name, x, y in (("left", -0.09, 0), ("right", 0.09, 0), ("front", 0, -0.09), ("back", 0, 0.09)):
+        sides[name] = ([0.02, 0.2, 0.12] if x else [0.16, 0.02, 0.12], [x, y, 0.06])
+    bodies: dict[str, Any] = {
+        name: {"joint": "fixed", "position": place, "shapes": [{"type": "box", "size": size}]}
+        for name, (size, place) in sides.items()
+    }
+    ball = {"joint": "free", "mass": 0.1, "position": [0.02, 0, 0.05], "shapes": [{"type": "sphere", "radius": 0.04}]}
+    one = World({"tool": "ball", "bodies": bodies | {"ball": ball}}, environment={"method": "constraint"})
+    taken = Film(one)
+    while one.time < 0.5:
+        one.step()
+        taken.take()
+    return film._Taken(one, taken._frames, "a ball")
+
+
+def test_bodies_that_hide_all_contacts_are_cut_open_through_them() -> None:
+    closed = hidden_ball(lid=True)
+    view = viewpoint.of_trial(closed)
+    assert view.cut is not None
+    last = len(closed.times) - 1
+    assert (view.cut - closed.frame(last).contacts["point"][0]) @ view.normal == pytest.approx(0.0, abs=1e-3)
+    assert view.normal[2] == 0.0 and view.away @ view.normal == pytest.approx(np.cos(np.radians(20.0)))
+    for svg in (drawing.picture(closed, last, "end"), drawing.animation(closed)):
+        root = ElementTree.fromstring(svg)
+        assert "cut open" in str(root.findtext(f"{SVG}title"))
+        colours = {path.get("fill") for path in root.iter(f"{SVG}path")}
+        assert {drawing._mixed(colour, drawing.SECTION) for colour in (drawing.TOOL, drawing.FIXED)} <= colours
+    assert "sticks" in drawing.picture(closed, last, "end")
+    opened = hidden_ball(lid=False)
+    assert viewpoint.of_trial(opened).cut is None
+    assert "cut open" not in drawing.picture(opened, last, "end")
+
+
+def test_a_contact_far_from_a_section_is_not_shown() -> None:
+    closed = hidden_ball(lid=True)
+    eye, frame = drawing._Eye(closed), closed.frame(len(closed.times) - 1)
+    assert len(drawing._contacts(frame, eye, 1.0)) > 0
+    contacts = frame.contacts.copy()
+    contacts["point"] += 0.05 * eye.view.normal
+    moved_away = SimpleNamespace(contacts=contacts, slides=frame.slides)
+    assert drawing._contacts(moved_away, eye, 1.0) == []  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("force", [[0.0, 5.0, 0.0], [0.0, -5.0, 0.0], [4.0, 3.0, 0.0]])
+def test_arrows_end_within_the_picture(peg: tuple[SampledFrames, Any], force: list[float]) -> None:
+    frames, _ = peg
+    eye, frame = drawing._Eye(frames), frames.frame(len(frames.times) - 1)
+    contacts = frame.contacts[:1].copy()
+    contacts["force"] = force
+    shortened = 0
+    for x, y in np.random.default_rng(1).uniform([20.0, 50.0], [460.0, 280.0], (40, 2)):  # [px]
+        off = ([x, y] - eye(np.zeros((1, 3)))[0]) / eye.scale * [1.0, -1.0]
+        contacts["point"] = [*off, 0.0]
+        length = drawing._longest_arrow(SimpleNamespace(contacts=contacts), eye, 5.0)  # type: ignore[arg-type]
+        assert drawing.SHORTENED * drawing.ARROW <= length <= drawing.ARROW
+        shortened += length < drawing.ARROW
+        start, end = eye(
+            np.concatenate([contacts["point"], contacts["point"] + contacts["force"] * length / (5.0 * eye.scale)])
+        )
+        assert start == pytest.approx([x, y])
+        inside = (end > 0.0).all() and end[0] < drawing.WIDTH and drawing.TOP < end[1] < drawing.HEIGHT - drawing.BOTTOM
+        assert inside or length == pytest.approx(drawing.SHORTENED * drawing.ARROW)
+    assert 0 < shortened < 40
+
+
+def test_a_path_of_small_steps_is_the_same_path() -> None:
+    points = np.array([[12.34, 5.0], [12.3, -0.04], [0.0, 17.77], [12.0, 5.55]])
+    numbers = re.findall(r"-?(?:\d+\.?\d*|\.\d+)", drawing._short(points))
+    found = np.cumsum(np.array(numbers, float).reshape(-1, 2), axis=0)
+    assert found == pytest.approx(points, abs=0.051)
+
+
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("name", ["nut_and_bolt", "gears", "mug_on_hook", "bone_saddle"])
+def test_pictures_of_concave_shapes_are_small_and_only_the_thread_is_cut_open(name: str) -> None:
+    frames, _ = sampled(name, "analysis=trial")
+    last = len(frames.times) - 1
+    for svg in (drawing.picture(frames, 0, "start"), drawing.picture(frames, last, "end"), drawing.animation(frames)):
+        assert ("cut open" in svg) == (name == "nut_and_bolt")
+        assert len(svg) < 300_000
+
+
+def test_a_large_picture_has_fewer_steps_of_light(monkeypatch: pytest.MonkeyPatch) -> None:
+    frames, _ = sampled("two_hands", "duration=0.05")
+    ball_scene = hidden_ball(lid=False)
+    full = drawing.picture(ball_scene, 0, "start")
+    monkeypatch.setattr(drawing, "LARGEST", len(full) // 2)
+    fewer = drawing.picture(ball_scene, 0, "start")
+    assert len(set(re.findall(r'fill="(#\w+)"', fewer))) < len(set(re.findall(r'fill="(#\w+)"', full)))
+    assert len(fewer) < 0.8 * len(full)
+    ElementTree.fromstring(drawing.animation(frames))

@@ -38,6 +38,7 @@ from haptic_sim.messages import DeviceState, LocalGeometry, Message, ToolCommand
 from haptic_sim.nodes.environment import EnvironmentNode  # noqa: E402
 from haptic_sim.nodes.local_model import LocalModelNode  # noqa: E402
 from haptic_sim.parameters import Parameters, quantity  # noqa: E402
+from haptic_sim.tool.omissions import read_omissions  # noqa: E402
 
 KINDS = {
     "driver": DriverNode,
@@ -596,11 +597,16 @@ def test_leaves_of_fields_that_are_left_out_are_on_diagnostics(
     }
     (tmp_path / "rings.yaml").write_text(yaml.safe_dump(document))
     node = configured(bench.node("environment", *settings, of=str(tmp_path / "rings.yaml")))
+    node.config = node.config.model_copy(update={"directory": str(tmp_path)})
+    node.release()
+    assert read_omissions(tmp_path) == 0 and not (tmp_path / "omissions.json").exists()
     assert node.health() == ("", {"refused messages": 0, "scheduler": "default", "omitted leaves of fields": 0})
     detector = (node._surroundings if settings else node.core)._detector
     detector._arrays.field_memory.omissions[0] = 3  # a world that needs more than 4096 leaves takes long to make
     trouble, values = node.health()
     assert trouble == "3 leaves of signed distance fields were left out: contacts may begin late"
     assert values["omitted leaves of fields"] == 3
+    node.release()  # as every process does when it ends
+    assert read_omissions(tmp_path) == 3
     rclpy.try_shutdown()
     assert "omitted leaves of fields" not in configured(bench.node("environment", *settings)).health()[1]

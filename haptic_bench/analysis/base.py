@@ -108,9 +108,10 @@ class Analysis:
         sink: Sink,
         progress: Callable[[int], object] | None = None,
         stop: Callable[[], bool] | None = None,
+        left_out: Callable[[int], object] | None = None,
     ) -> int:
         """Run a trial offline, as `haptic_bench.running.offline.simulate`."""
-        return simulate(trial, sink, progress, stop)
+        return simulate(trial, sink, progress, stop, left_out)
 
     def beginning(self, trial: Trial) -> AbstractContextManager[None]:
         """What computes beside an offline trial what its analysis needs of no sample; by itself nothing does."""

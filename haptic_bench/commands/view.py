@@ -195,7 +195,7 @@ def _view_recorded(options: argparse.Namespace) -> int:
         trial, frames = read_frames(directory)
         for note in frames.scene.notes:
             print(f"haptics: {note}", file=sys.stderr)
-        page = Page(frames.scene, viewing.host, viewing.port, max(frames.greatest_force(), 1e-6), of_trial(frames))
+        page = Page(frames.scene, viewing.host, viewing.port, max(frames.greatest_force(), 1e-6), of_trial(frames).away)
         print(f"{page.address}  {trial.experiment.name}, recorded; Ctrl-C ends it", flush=True)
         Player(page, frames).run(interruption.event)
         page.stop()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 from functools import partial
 from typing import Any, ClassVar
@@ -17,6 +18,7 @@ from haptic_sim.contact.response import UNLIMITED
 from haptic_sim.messages import Message, OperatorEvent
 from haptic_sim.nodes.tool import WorldTrialParameters, world_topics
 from haptic_sim.parameters import quantity
+from haptic_sim.tool.omissions import omissions_of, write_omissions
 from haptic_sim.tool.tool_side import build_start, build_tool_side
 from haptic_sim.tool.world_state import WorldStates
 
@@ -55,6 +57,11 @@ class StandaloneNode(LeaderNode):
         self._worlds = WorldStates(self._core.observer, every, config.rate, partial(self.send, "world_state"))
         self._worlds.warm_up()
         self.open_trial()
+
+    def release(self) -> None:
+        """Leave what was left out of signed distance fields beside the bag."""
+        with contextlib.suppress(AttributeError):  # not configured
+            write_omissions(self.config.directory, omissions_of(self._core))
 
     def reconfigure(self) -> None:
         self._core.configure(self.config.contact)

@@ -44,7 +44,9 @@ _UNKNOWN = Quantity("")
 SCENE = (
     "Blue: the virtual tool and its path; circle: hand of the device. Contacts with their normals and forces: green "
     "discs where they stick, orange diamonds and dashed arrows where they slide. Each picture has its own scale of "
-    "forces. The command haptics view shows the trial on a page."
+    "forces. Bodies that hide their contacts from all sides are cut open by an upright plane through the middle of the "
+    "contacts: pale is the section, and only contacts near it are shown. The command haptics view shows the trial on a "
+    "page."
 )
 HALT = (
     '<label class="motion"><input type="checkbox" class="halt"> <span class="moves">hold still</span>'

@@ -179,7 +179,9 @@ def _parameters(
         "device_relay": relay | {"watchdog": getattr(experiment.device, "watchdog", None)},
         "world_relay": relay | {"leads_side": leads_side},
         "local_model": tool_side,
-        "environment": world | operator | leader if experiment.standalone else tool_side,
+        "environment": world | operator | leader
+        if experiment.standalone
+        else tool_side | {"directory": str(directory)},
         "recorder": recorder | {"hardware": json.dumps(experiment.hardware_hands)},
     }
     if experiment.bridged:

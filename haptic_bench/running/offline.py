@@ -26,6 +26,7 @@ from haptic_sim.messages import (
     tick_time,
     topic_of,
 )
+from haptic_sim.tool.omissions import omissions_of
 from haptic_sim.tool.protocol import LocalModelCore, ToolSide
 from haptic_sim.tool.surroundings import Surroundings
 from haptic_sim.tool.tool_side import build_surroundings
@@ -43,12 +44,16 @@ class Loop(Protocol):
         tool_state: of the tool that the first hand holds, after the last tick.
         hands: the messages of each hand that holds a device, the first one first.
         events: of an operator that is a pointer, None of other operators.
+        omissions: leaves of signed distance fields that ticks have left out so far.
     """
 
     ticks: int
     tool_state: ToolState
     hands: list[HandLoop]
     events: Events | None
+
+    @property
+    def omissions(self) -> int: ...
 
     def step(self) -> None:
         """Advance by a tick.
@@ -71,6 +76,7 @@ def simulate(
     sink: Sink,
     progress: Callable[[int], object] | None = None,
     stop: Callable[[], bool] | None = None,
+    left_out: Callable[[int], object] | None = None,
 ) -> int:
     """Run a trial; returns the number of ticks done.
 
@@ -79,19 +85,24 @@ def simulate(
         sink: takes every message.
         progress: called with the number of ticks done every 64 ticks.
         stop: asked every 64 ticks; True ends the trial early.
+        left_out: called at the end with the leaves of signed distance fields that ticks have left out.
 
     Raises:
         UnstableError, DeviceError: the trial cannot go on.
     """
     loop = build_loop(trial, sink)
-    for done in range(1, trial.experiment.last_tick + 2):
-        loop.step()
-        if not done & 63:
-            if progress is not None:
-                progress(done)
-            if stop is not None and stop():
-                break
-    loop.conclude()
+    try:
+        for done in range(1, trial.experiment.last_tick + 2):
+            loop.step()
+            if not done & 63:
+                if progress is not None:
+                    progress(done)
+                if stop is not None and stop():
+                    break
+        loop.conclude()
+    finally:
+        if left_out is not None:
+            left_out(loop.omissions)
     return loop.ticks
 
 
@@ -123,6 +134,11 @@ class LoopOfHands:
 
     def _show(self, state: WorldState) -> None:
         self._made["world_state"] = state.to_bytes()
+
+    @property
+    def omissions(self) -> int:
+        """Leaves of signed distance fields that ticks, or surveys, have left out."""
+        return omissions_of(self._tool_side if self._surveys is None else self._surveys.surroundings) or 0
 
     def step(self) -> None:
         """Advance by a tick."""
@@ -233,6 +249,11 @@ class _StandaloneLoop:
     def _show(self, state: WorldState) -> None:
         self._made["world_state"] = state.to_bytes()
 
+    @property
+    def omissions(self) -> int:
+        """Leaves of signed distance fields that ticks have left out."""
+        return omissions_of(self._environment) or 0
+
     def step(self) -> None:
         """Advance by a tick."""
         tick, command, state = self.ticks, self._operator.command, self.tool_state
@@ -291,7 +312,7 @@ class _Surveys:
     """The asynchronous environment: makes the surveys, and passes each to the local model after its delay."""
 
     def __init__(self, surroundings: Surroundings, local_model: LocalModelCore, experiment: Experiment, sink: Sink):
-        self._surroundings, self._local_model, self._sink = surroundings, local_model, sink
+        self.surroundings, self._local_model, self._sink = surroundings, local_model, sink
         self._schedule = experiment.environment.schedule(experiment.rate)
         self._geometry = surroundings.local_geometry()
         self._known: dict[int, bytes] = {}
@@ -300,7 +321,7 @@ class _Surveys:
     def before(self, tick: int, tool_state: ToolState) -> None:
         """Survey, and pass on the survey that is due, before the local model steps `tick`."""
         if self._schedule.surveys(tick):
-            self._surroundings.survey(tool_state, self._step, self._geometry)
+            self.surroundings.survey(tool_state, self._step, self._geometry)
             self._step += 1
             self._known[tick] = self._geometry.to_bytes()
         due = self._schedule.due(tick)

@@ -25,6 +25,7 @@ from haptic_ros.realtime import Deadlines, Stopwatch, prioritise, without_collec
 from haptic_sim.dynamics.energy import UnstableError
 from haptic_sim.messages import DeviceReading, OperatorEvent
 from haptic_sim.parameters import ParameterError
+from haptic_sim.tool.omissions import write_omissions
 
 WARM = 3  # ticks in which every kernel of a tick is called
 
@@ -153,6 +154,7 @@ class PacedTrial:
         for hand in self._loop.hands[:1]:
             counts |= _counts(hand)
         self._watch.save(directory, done, lost | counts)
+        write_omissions(directory, self._loop.omissions)
         wall_time = 1e-9 * (self.ended - self.begun)
         close(trial, "realtime", directory, Outcome(status, self.problem, 0.0, wall_time, f"/{namespace}"))
 

@@ -13,6 +13,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -39,6 +40,7 @@ from haptic_drivers.events import recorded_events, write_events
 from haptic_sim import inputs
 from haptic_sim.dynamics.energy import UnstableError
 from haptic_sim.parameters import ParameterError
+from haptic_sim.tool.omissions import read_omissions, write_omissions
 from haptic_view.figures import import_matplotlib
 
 MODES = ("offline", "lockstep", "realtime")
@@ -216,7 +218,9 @@ def run_offline(
     finished, reason = False, ""
     try:
         try:
-            done = analysis.simulate(trial, book.add_tick, show, lambda: bool(interruption))
+            done = analysis.simulate(
+                trial, book.add_tick, show, lambda: bool(interruption), partial(write_omissions, directory)
+            )
             finished = done > analysis.last_tick(experiment)
         finally:
             book.close("finished" if finished else "interrupted", book.complete)
@@ -289,7 +293,10 @@ def close(trial: Trial, mode: str, directory: Path, outcome: Outcome) -> dict[st
     if missed is not None and status == "done" and missed.too_many:
         status, reason = "failed", reason or missed.reason
     claims = bool(analysis_of(trial.experiment).CLAIMS)
+    omitted = read_omissions(directory)
     notices = [*([missed.notice(claims)] if missed is not None and missed.undecides else []), *_foreign(timing)]
+    if omitted:
+        notices.append(f"{omitted} leaves of signed distance fields were left out of ticks: contacts may begin late")
     summary: dict[str, Any] = {
         "experiment": trial.experiment.name,
         "mode": mode,
@@ -305,6 +312,7 @@ def close(trial: Trial, mode: str, directory: Path, outcome: Outcome) -> dict[st
         "wall_time": outcome.wall_time,
         **Findings({}).summary(),
         **({"missed_share": None if missed is None else missed.share} if mode == "realtime" else {}),
+        **({"omitted_leaves": omitted} if any(mesh["as"] == "field" for mesh in trial.meshes) else {}),
         **({"notices": notices} if notices else {}),
         "timing": timing,
         "machine": machine(),

@@ -7,6 +7,7 @@ tool_state of its own; a tick is executed when the commands of all hands are the
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 from collections import OrderedDict
 from typing import Any, ClassVar
@@ -17,16 +18,26 @@ from haptic_ros.process import run
 from haptic_ros.realtime import Deadlines
 from haptic_ros.trial import POLL
 from haptic_sim.messages import Message, MessageError, ToolCommand, split_topic, topic_of
-from haptic_sim.nodes.tool import ToolNode, check_command
+from haptic_sim.nodes.tool import ToolNode, ToolTrialParameters, check_command
+from haptic_sim.parameters import quantity
 from haptic_sim.tool.further_hand import FurtherHand
+from haptic_sim.tool.omissions import omissions_of, write_omissions
 from haptic_sim.tool.tool_side import build_start, build_surroundings, build_tool_side, fields_of
 from haptic_sim.worlds.isolated import isolate_tool
+
+
+class EnvironmentTrialParameters(ToolTrialParameters):
+    """What the environment needs to know of a trial."""
+
+    directory: str = quantity("", description="Directory of the trial: receives what ticks had to leave out")
 
 
 class EnvironmentNode(ToolNode):
     """The full world as a node."""
 
     NAME: ClassVar[str] = "environment"
+    Config: ClassVar = EnvironmentTrialParameters
+    config: EnvironmentTrialParameters
 
     _link: Any = None
     asynchronous: bool
@@ -65,9 +76,14 @@ class EnvironmentNode(ToolNode):
         return super().on_cleanup(state)
 
     def release(self) -> None:
-        """Leave what other programs move at rest."""
+        """Leave what other programs move at rest, and what was left out of fields beside the bag."""
         if self._link is not None:
             self._link.stay()
+        with contextlib.suppress(AttributeError):  # not configured
+            write_omissions(self.config.directory, self._omissions())
+
+    def _omissions(self) -> int | None:
+        return omissions_of(self._surroundings if self.asynchronous else self.core)
 
     def _open_hands(self) -> None:
         """Prepare to answer further hands."""
@@ -82,7 +98,7 @@ class EnvironmentNode(ToolNode):
     def health(self) -> tuple[str, dict[str, object]]:
         """What /diagnostics says of this node, also what ticks have left out of signed distance fields."""
         trouble, values = super().health()
-        omissions = getattr(self._surroundings if self.asynchronous else self.core, "omissions", None)
+        omissions = self._omissions()
         if omissions is None:  # no fields, or an engine of others
             return trouble, values
         if omissions:
