@@ -22,7 +22,14 @@ and SHARE of the energy that was exchanged at the ports, or `health.energy`. It 
 controller that is not passive, or from a source in the world: a motion, a controlled joint, a controller whose springs
 are stretched at the start. A trial that is meant to show one says so (`health.active: expected`), or it has failed.
 
-Behind a local model the energies of the world are those of the tool alone.
+Behind a local model the energies of the world are those of the tool alone, in our own engine. Of a world of MuJoCo its
+bodies have books of their own (`haptic_bench.recording.others_energy`): they have released
+
+    W_o(0) - W_o(k) - max(0, D_o(k) - S_o(k)),
+
+D_o what they dissipated without touching the tool, and S_o what their actuators supplied less what these took. So what
+actuators supply may cover what is dissipated, but is nothing that the world had stored; and of what the tool and they
+do to one another, each has in its books what it got.
 """
 
 from __future__ import annotations
@@ -34,6 +41,7 @@ from typing import Any
 import numpy as np
 
 from haptic_bench.experiment import HealthParameters, Trial
+from haptic_bench.recording.others_energy import SUPPLIED
 from haptic_bench.recording.samples import Samples
 from haptic_control.stability import CoupledInertias
 from haptic_sim.messages import FORCE
@@ -44,6 +52,7 @@ SHARE = 0.01  # of the energy exchanged at the port, below which a display count
 LESS = 0.01  # of the command: a device that renders less than the rest is at a limit
 STORED = ("energy_kinetic", "energy_potential", "energy_elastic")
 DISSIPATED = ("energy_damping", "energy_friction", "energy_impact")
+OTHERS = "others_"  # before the names of these columns: of the bodies around a tool behind a local model
 
 
 @dataclass(frozen=True)
@@ -218,7 +227,13 @@ def _too_much(health: HealthParameters, speed: float, force: float) -> str:
 def _released(samples: Samples) -> np.ndarray:
     """What the stores of the world have released by each tick, (rows,) [J]."""
     stored, dissipated = (np.sum([samples[name] for name in names], axis=0) for names in (STORED, DISSIPATED))
-    return np.asarray(np.maximum(0.0, stored[:1] - stored - dissipated))
+    released = stored[:1] - stored - dissipated
+    if SUPPLIED in samples.names:
+        stored, dissipated = (
+            np.sum([samples[f"{OTHERS}{name}"] for name in names], axis=0) for names in (STORED, DISSIPATED)
+        )
+        released += stored[:1] - stored - np.maximum(0.0, dissipated - samples[SUPPLIED])
+    return np.asarray(np.maximum(0.0, released))
 
 
 def _carried(twist: np.ndarray, inertias: CoupledInertias | None) -> np.ndarray:

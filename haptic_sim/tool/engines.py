@@ -129,6 +129,9 @@ class EngineParameters(Part):
     TEXTURES: ClassVar[bool] = False
     """Whether the textures of shapes are felt in the worlds that it simulates."""
 
+    BOOKS: ClassVar[bool] = False
+    """Whether its surroundings can keep an energy balance of the bodies around the tool: they have `keep_books`."""
+
     LINK: ClassVar[str] = ""
     """MODULE:CLASS of what connects that with other programs, made by the environment's node and closed with it."""
 
@@ -277,6 +280,7 @@ class MujocoEngineParameters(EngineParameters):
     SERVO: ClassVar[bool] = False
     SURVEYS: ClassVar[bool] = True
     PROGRAMS: ClassVar[bool] = True
+    BOOKS: ClassVar[bool] = True
 
     type: Literal["mujoco"] = "mujoco"
 

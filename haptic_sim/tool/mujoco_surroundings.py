@@ -14,6 +14,7 @@ from haptic_sim.messages import ToolState
 from haptic_sim.packed import Packed
 from haptic_sim.records import allocate, array, record, shared, value
 from haptic_sim.tool.mobility import LOADED
+from haptic_sim.tool.mujoco_books import MujocoBooks
 from haptic_sim.tool.surroundings import SimulatedSurroundings
 from haptic_sim.worlds.compiled import library, version
 from haptic_sim.worlds.mujoco_files import MujocoTree
@@ -81,6 +82,7 @@ class MujocoSurroundings(SimulatedSurroundings):
         self._gaps = _Gaps(model, own, version(self._mujoco))
         self._features = Features()
         self._link = tool.link
+        self._books: MujocoBooks | None = None  # none are kept
         self._bodies = Packed(_trees(model, data, tool)).arrays
         self._allocate_for(CAPACITY)
         self._refresh()
@@ -89,6 +91,11 @@ class MujocoSurroundings(SimulatedSurroundings):
         """Call every kernel once, so that none is loaded during a trial; the state is of no use afterwards."""
         self._features.number(np.zeros(1, np.int64), np.zeros((1, 3)), np.zeros((1, 3)))
         super().warm_up()
+
+    def keep_books(self) -> MujocoBooks:
+        """Keep an energy balance of the bodies around the tool from now on, which is returned."""
+        self._books = MujocoBooks(self._model, self._data, self._tool.link > 0)
+        return self._books
 
     def push(
         self,
@@ -123,7 +130,11 @@ class MujocoSurroundings(SimulatedSurroundings):
         self._refresh()
         for force in self._follower.follow(tool):
             self._apply(force)
+            if self._books is not None:
+                self._books.begin()
             self._mujoco.mj_step(self._model, self._data)
+            if self._books is not None:
+                self._books.end()
             total += self.felt()
             steps += 1
             self._refresh()
