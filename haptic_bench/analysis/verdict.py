@@ -35,7 +35,7 @@ do to one another, each has in its books what it got.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -49,6 +49,10 @@ from haptic_sim.messages import FORCE
 WINDOW = 0.01  # [s] over which forces are averaged: an impulse is felt as one, whatever the rate
 NOTICED = 1e-3  # [J] below which a display counts as passive
 SHARE = 0.01  # of the energy exchanged at the port, below which a display counts as passive
+LEFT_OUT = ("energy_given", "diverged", "source")  # of a summary
+KINEMATIC = (
+    "between updates what moves pushes the tool as if it had an infinite mass: set local_model.constraints=dynamic; or "
+)
 LESS = 0.01  # of the command: a device that renders less than the rest is at a limit
 STORED = ("energy_kinetic", "energy_potential", "energy_elastic")
 DISSIPATED = ("energy_damping", "energy_friction", "energy_impact")
@@ -72,6 +76,7 @@ class Verdict:
         device: whether there is a display.
         expected: whether the display is meant to be active.
         diverged: why the trial has diverged; empty if it has not.
+        source: what in the trial may give energy, and what to do about it; empty: nothing that is known.
     """
 
     energy_given: float = 0.0
@@ -86,6 +91,7 @@ class Verdict:
     device: bool = False
     expected: bool = False
     diverged: str = ""
+    source: str = ""
 
     @property
     def verdict(self) -> str:
@@ -99,8 +105,8 @@ class Verdict:
         """Why the trial has failed; empty if it has not."""
         if self.verdict == "active" and not self.expected:
             return (
-                f"the display gave the hand {energy(self.unexplained)}, more than {energy(self.limit)}: lower the "
-                "gains or raise the rates; or let the guard act (guard.type=passivity); where the display is meant to "
+                f"the display gave the hand {energy(self.unexplained)}, more than {energy(self.limit)}: "
+                f"{self.source}lower the gains or raise the rates; or let the guard act (guard.type=passivity); where the display is meant to "
                 "be active, set health.active=expected"
             )
         return self.diverged
@@ -134,7 +140,7 @@ class Verdict:
 
     def summary(self) -> dict[str, Any]:
         """As in summary.json."""
-        measured = {name: value for name, value in asdict(self).items() if name not in ("energy_given", "diverged")}
+        measured = {name: value for name, value in asdict(self).items() if name not in LEFT_OUT}
         return {"energy_given": self.energy_given, "verdict": self.verdict, "text": self.text, **measured}
 
 
@@ -158,7 +164,9 @@ def verdict_of(trial: Trial, samples: Samples, reason: str = "") -> Verdict:
         f"{name}_" if name else "": one.coupled_inertias if one.experiment.device.COMMANDS == FORCE else None
         for name, one in trial.hands.items()  # the port of a device that is moved is at its force sensor
     }
-    return measure(samples, experiment.rate, hands, experiment.health, supplied=supplied, unstable=unstable)
+    found = measure(samples, experiment.rate, hands, experiment.health, supplied=supplied, unstable=unstable)
+    moving = experiment.asynchronous and getattr(experiment.local_model, "constraints", "") == "kinematic"
+    return replace(found, source=KINEMATIC) if moving and SUPPLIED in samples.names else found
 
 
 def measure(

@@ -28,6 +28,8 @@ def energy_of_others(
     experiment = trial.experiment
     if not (experiment.asynchronous and experiment.environment.engine.BOOKS and messages.get("local_geometry")):
         return {}
+    if not trial.world.elsewhere:  # nothing else moves
+        return {}
     surroundings = build_surroundings(trial.world, experiment, experiment.rate)
     books = surroundings.keep_books()  # type: ignore[attr-defined]  # an engine with BOOKS has it
     geometry, state = surroundings.local_geometry(), trial.tool_sizes.tool_state()
