@@ -92,7 +92,7 @@ def test_gravity_that_is_balanced_or_switched_off_stores_nothing() -> None:
     ball = '<body pos="0 0 1" gravcomp="0.75"><freejoint/><geom type="sphere" size=".05" mass=".4"/></body>'
     assert values(booked(ball, 1)[0])["potential"] == pytest.approx(0.1 * G)
     off = '<flag gravity="disable"/>'
-    text = f'<mujoco><option>{off}</option><worldbody>{ball}</worldbody></mujoco>'
+    text = f"<mujoco><option>{off}</option><worldbody>{ball}</worldbody></mujoco>"
     model = mujoco.MjModel.from_xml_string(text)
     data = mujoco.MjData(model)
     books = MujocoBooks(model, data)

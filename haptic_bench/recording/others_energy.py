@@ -21,9 +21,7 @@ SUPPLIED = f"{PREFIX}supplied"
 """Column: the part of `others_energy_injected` that is the work of actuators [J]."""
 
 
-def energy_of_others(
-    trial: Trial, messages: Mapping[str, Sequence[bytes]], ticks: np.ndarray
-) -> dict[str, np.ndarray]:
+def energy_of_others(trial: Trial, messages: Mapping[str, Sequence[bytes]], ticks: np.ndarray) -> dict[str, np.ndarray]:
     """Columns of a trial at these ticks (rows,), evenly between two surveys; none where an engine keeps no books."""
     experiment = trial.experiment
     if not (experiment.asynchronous and experiment.environment.engine.BOOKS and messages.get("local_geometry")):

@@ -26,7 +26,8 @@ from haptic_sim.tool.mujoco_surroundings import MujocoSurroundings
 from haptic_sim.tool.protocol import Simulator, ToolSide
 from haptic_sim.tool.surroundings import Surroundings, WorldSurroundings
 from haptic_sim.worlds.building import WorldSetup
-from haptic_sim.worlds.mujoco_files import find_tool, load
+from haptic_sim.worlds.mujoco_files import find_tool, load, load_meshes
+from haptic_sim.worlds.mujoco_meshes import sampled_meshes
 from haptic_sim.worlds.parameters import MujocoParameters
 
 Start = WorldSetup | ConstrainedSetup
@@ -285,8 +286,8 @@ class MujocoEngineParameters(EngineParameters):
     type: Literal["mujoco"] = "mujoco"
 
     def compiled(self, scene: SceneParameters) -> tuple[Any, Any]:
-        """MuJoCo's model and data of a scene at its start."""
-        return load(_of_mujoco(scene))
+        """MuJoCo's model and data of a scene at its start, with meshes as in its file: a view draws no pieces."""
+        return load(_of_mujoco(scene).model_copy(update={"meshes": "hull"}))
 
     def simulator(self, context: EngineContext, scene: SceneParameters) -> MujocoSimulator:
         """What makes the simulations of a `haptic_sim.World`: MuJoCo, which simulates the tool, too."""
@@ -294,17 +295,20 @@ class MujocoEngineParameters(EngineParameters):
 
     def surroundings(self, context: SurroundingsContext) -> MujocoSurroundings:
         """What a local model is fed by."""
-        model, data = self.compiled(context.scene)
+        scene = _of_mujoco(context.scene)
+        model, data, meshes = load_meshes(scene)
         return MujocoSurroundings(
             model,
             data,
-            find_tool(model, data, _of_mujoco(context.scene)),
+            find_tool(model, data, scene),
             epsilon=context.epsilon,
             horizon=context.horizon,
             rate=context.rate,
             period=context.period,
             following=context.following,
             restitution=context.contact.restitution,
+            meshes=(*meshes, *sampled_meshes(model)),
+            wrench=context.wrench,
         )
 
 

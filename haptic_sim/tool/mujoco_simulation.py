@@ -75,7 +75,8 @@ class MujocoSimulator:
 class MujocoSimulation:
     """A world that MuJoCo simulates; see `Simulation`.
 
-    Contacts and energies are those of MuJoCo's last step (`MujocoBooks`). The wrench on the tool is what MuJoCo's contacts and constraints do to the acceleration of the hand, times the inertia there.
+    Contacts and energies are those of MuJoCo's last step (`MujocoBooks`). The wrench on the tool is what MuJoCo's
+    contacts and constraints do to the acceleration of the hand, times the inertia there.
 
     Args:
         simulator: which has its model.
