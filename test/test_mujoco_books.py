@@ -1,4 +1,4 @@
-"""The energy balance of MuJoCo's bodies: closed forms, what is left out, and what the verdict on a trial makes of it."""
+"""The energy balance of MuJoCo's bodies: closed forms, what is left out, and what the verdict makes of it."""
 
 from __future__ import annotations
 
@@ -119,7 +119,7 @@ def test_what_a_collision_dissipates_is_that_of_an_impact() -> None:
 
 
 def test_the_books_close_at_every_step() -> None:
-    """kinetic + potential + elastic = their sum at the start + injected - dissipated + numerical; little is numerical."""
+    """kinetic + potential + elastic = their sum at the start + injected - dissipated + numerical, which is little."""
     stack = '<geom type="plane" size="1 1 1"/>' + "".join(
         f'<body pos="0 0 {0.06 + 0.13 * i}" euler="0 0 {10 * i}"><freejoint/><geom type="box" size=".05 .05 .05" '
         'solref=".003 1" priority="1" mass=".5"/></body>'

@@ -11,10 +11,8 @@ import trimesh
 from field_scenes import torus
 from offline_runs import run_unrecorded
 
-import haptic_sim
 from haptic_bench.analysis.verdict import verdict_of
 from haptic_bench.experiment.loading import load_document
-from haptic_sim import World
 from haptic_sim.contact.response import ContactParameters
 from haptic_sim.messages import LocalGeometry
 from haptic_sim.parameters import ParameterError
@@ -176,7 +174,7 @@ def test_a_margin_moves_where_the_force_begins(folder: Path) -> None:
 
 
 def test_a_ring_that_moves_is_felt_with_its_velocity_and_mass(folder: Path) -> None:
-    body = f'<body name="r"><freejoint/><geom name="ring" type="mesh" mesh="ring" mass="0.5"/></body>'
+    body = '<body name="r"><freejoint/><geom name="ring" type="mesh" mesh="ring" mass="0.5"/></body>'
     loaded, surroundings = opened(scene(folder, body + ball(0.0, x=R - TUBE - 0.0155)), "field")
     place = loaded.model.joint(int(loaded.model.body("r").jntadr[0])).dofadr[0]
     loaded.data.qvel[place] = -0.1
@@ -248,35 +246,60 @@ def test_a_ball_passes_the_hole_of_a_ring_and_not_that_of_its_hull(folder: Path)
 
 
 def test_a_ball_in_the_hole_feels_the_tube_without_jumps(folder: Path) -> None:
-    """Pressed outwards and led around in the hole: the force is that of the arm's spring, and steps are small."""
+    """Pressed outwards and led around in the hole at 100 Hz: where the tube is, with steps as in our own engine."""
     angle = np.linspace(0.0, 2.0 * np.pi, 25)
-    circle = [[1.2 + 1.6 * i / 24, 0.03 * np.cos(a), 0.03 * np.sin(a), -0.06] for i, a in enumerate(angle)]
-    lead = [[0, 0, 0, 0], [0.7, 0, 0, -0.06], [1.0, 0.03, 0, -0.06], *circle]
-    samples, verdict = felt(folder, "field", lead, 3.0)
-    force = samples.wrench("env")[:, :3]
-    size = np.linalg.norm(force, axis=1)
-    around = samples["time"] > 1.3
-    radius = np.hypot(samples["hand_px"], samples["hand_py"])[around]
-    depth = size[around] / 2000.0
-    np.testing.assert_allclose(radius, R - TUBE - 0.015 + depth, atol=1e-3)
-    assert 3.0 < size[around].min() and size[around].max() < 10.0
-    assert np.abs(np.diff(force, axis=0))[around[1:]].max() < 0.35, "no step of the force"
-    assert verdict.verdict == "passive", verdict.text
-
-
-def test_a_free_ring_is_lifted_by_a_ball_in_its_hole(folder: Path) -> None:
-    """The ring stands; the ball, in its hole, rises: it carries the weight, and the hand does the work."""
-    body = f"""<geom name="floor" type="plane" size="1 1 1" pos="0 0 -{R + TUBE}"/>
-        <body name="r"><freejoint/><geom name="ring" type="mesh" mesh="ring" mass="0.2"/></body>"""
-    path = scene(folder, body + ball(0.0), "lift.xml")
+    circle = [[1.2 + 1.6 * i / 24, 0.02 * np.cos(a), 0.02 * np.sin(a), -0.06] for i, a in enumerate(angle)]
+    lead = [[0, 0, 0, 0], [0.7, 0, 0, -0.06], [1.0, 0.02, 0, -0.06], *circle]
+    device = {
+        "device": {"type": "inertial", "mass": 0.1, "inertia": 1e-4},
+        "controller": {"type": "virtual_coupling"},
+    }
+    own = {
+        "type": "world",
+        "tool": "tool",
+        "gravity_compensation": True,
+        "bodies": {
+            "ring": {
+                "joint": "fixed",
+                "friction_static": 0.3,
+                "friction_kinetic": 0.3,
+                "shapes": [{"type": "mesh", "path": "ring.stl", "as": "field", "error": ERROR}],
+            },
+            "tool": {"joint": "free", "mass": 0.1, "position": [0, 0, 0.06]}
+            | {"shapes": [{"type": "sphere", "radius": 0.015}]},
+        },
+    }
     found = {}
-    for meshes in ("pieces", "field"):
-        world = World(haptic_sim.load(path, tool="tool", engine="mujoco", meshes=meshes, error=ERROR, rate=1000.0))
-        for _ in range(200):
-            world.step()
-        assert np.isfinite(world.pose).all()
-        found[meshes] = world.energy["potential"]
-    assert found["pieces"] == found["field"], "MuJoCo steps both with the same pieces"
+    for name, keys in (("mujoco", device), ("haptics", device | {"scene": own})):
+        samples, verdict = felt(folder, "field", lead, 3.0, **keys)
+        force, quiet = samples.wrench("env")[:, :3], samples["colliding"] == 0
+        around = samples["time"] > 1.1
+        radius = np.hypot(samples["tool_px"], samples["tool_py"])[around]
+        assert verdict.verdict == "passive", verdict.text
+        assert np.abs(radius - (R - TUBE - 0.015)).max() < 1.6e-3, "as deep as the spring of a contact says"
+        assert np.median(np.linalg.norm(force[around], axis=1)) == pytest.approx(1.3, abs=0.25)
+        later = around[1:] & quiet[1:] & quiet[:-1]
+        found[name] = np.linalg.norm(np.diff(force, axis=0), axis=1)[later].max()
+    assert found["mujoco"] < 0.7 and found["mujoco"] < 1.5 * found["haptics"]
+
+
+def test_a_ring_is_pushed_by_a_ball_in_its_hole(folder: Path) -> None:
+    """The ring lies on a floor and goes along with the ball. The hand does half of the work of its friction, no more:
+    between updates planes do not know of dry friction (docs/local_model.md)."""
+    body = f"""<geom name="floor" type="plane" size="1 1 1" pos="0 0 -{TUBE}" friction="0.3"/>
+        <body name="r"><freejoint/><geom name="ring" type="mesh" mesh="ring" mass="0.2" friction="0.3"/></body>"""
+    lead = [[0, 0, 0, 0], [0.6, 0, 0, -0.06], [1.4, 0.08, 0, -0.06]]
+    slow = {"environment": {"rate": 200.0, "following": 50.0}, "local_model": {"type": "full"}}  # kinematic planes
+    samples, verdict = felt(folder, "field", lead, 1.6, body, **slow)
+    world = samples.world
+    assert world is not None
+    moved = float(world.poses[-1, world.bodies.index("r"), 0])
+    assert moved == pytest.approx(samples["hand_px"][-1] - (R - TUBE - 0.015), abs=4e-3) and moved > 0.05
+    assert verdict.verdict == "passive", verdict.text
+    slid = 0.3 * 0.2 * 9.81 * moved
+    assert samples["others_energy_impact"][-1] == pytest.approx(slid, rel=0.3), "friction of contacts is among these"
+    assert -samples["port_energy_translation"].min() < 1e-3
+    assert 0.3 * slid < samples["port_energy_translation"][-1] < 1.1 * slid
 
 
 def notes(path: Path, **keys: Any) -> list[str]:

@@ -106,8 +106,8 @@ class Verdict:
         if self.verdict == "active" and not self.expected:
             return (
                 f"the display gave the hand {energy(self.unexplained)}, more than {energy(self.limit)}: "
-                f"{self.source}lower the gains or raise the rates; or let the guard act (guard.type=passivity); where the display is meant to "
-                "be active, set health.active=expected"
+                f"{self.source}lower the gains or raise the rates; or let the guard act (guard.type=passivity); where "
+                "the display is meant to be active, set health.active=expected"
             )
         return self.diverged
 
