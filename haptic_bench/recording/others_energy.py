@@ -22,7 +22,11 @@ SUPPLIED = f"{PREFIX}supplied"
 
 
 def energy_of_others(trial: Trial, messages: Mapping[str, Sequence[bytes]], ticks: np.ndarray) -> dict[str, np.ndarray]:
-    """Columns of a trial at these ticks (rows,), evenly between two surveys; none where an engine keeps no books."""
+    """Columns of a trial at these ticks (rows,); none where an engine keeps no books.
+
+    Of each tick at the first survey after it: what the tool and the others do to one another in a period of the surveys is
+    in the books at its end, which are those at the beginning of the engine's last step.
+    """
     experiment = trial.experiment
     if not (experiment.asynchronous and experiment.environment.engine.BOOKS and messages.get("local_geometry")):
         return {}
@@ -48,7 +52,8 @@ def energy_of_others(trial: Trial, messages: Mapping[str, Sequence[bytes]], tick
     table = np.array(values)
     table[: int(np.argmax(table.any(axis=1)))] = [*books.start, 0.0]  # surveys before the first step
     names = [*(f"{PREFIX}{term}" for term in TERMS), SUPPLIED]
-    return {name: np.interp(ticks, known, table[:, i]) for i, name in enumerate(names)}
+    place = np.minimum(np.searchsorted(known, ticks, side="right"), len(known) - 1)
+    return {name: np.ascontiguousarray(table[place, i]) for i, name in enumerate(names)}
 
 
 def _surveyed(geometry: LocalGeometry, surveys: Sequence[bytes]) -> list[int]:
