@@ -27,9 +27,9 @@ bodies have books of their own (`haptic_bench.recording.others_energy`): they ha
 
     W_o(0) - W_o(k) - max(0, D_o(k) - S_o(k)),
 
-D_o what they dissipated without touching the tool, and S_o what their actuators supplied less what these took. So what
-actuators supply may cover what is dissipated, but is nothing that the world had stored; and of what the tool and they
-do to one another, each has in its books what it got.
+D_o what they dissipated without touching the tool, with what discrete time has taken, and S_o what their actuators
+supplied less what these took. So what actuators supply may cover what is dissipated, but is nothing that the world had
+stored; and of what the tool and they do to one another, each has in its books what it got.
 """
 
 from __future__ import annotations
@@ -240,6 +240,7 @@ def _released(samples: Samples) -> np.ndarray:
         stored, dissipated = (
             np.sum([samples[f"{OTHERS}{name}"] for name in names], axis=0) for names in (STORED, DISSIPATED)
         )
+        dissipated += np.maximum(0.0, -samples[f"{OTHERS}energy_numerical"])
         released += stored[:1] - stored - np.maximum(0.0, dissipated - samples[SUPPLIED])
     return np.asarray(np.maximum(0.0, released))
 

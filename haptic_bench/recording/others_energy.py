@@ -53,6 +53,7 @@ def energy_of_others(trial: Trial, messages: Mapping[str, Sequence[bytes]], tick
     table[: int(np.argmax(table.any(axis=1)))] = [*books.start, 0.0]  # surveys before the first step
     names = [*(f"{PREFIX}{term}" for term in TERMS), SUPPLIED]
     place = np.minimum(np.searchsorted(known, ticks, side="right"), len(known) - 1)
+    place[ticks <= known[0]] = 0  # the start
     return {name: np.ascontiguousarray(table[place, i]) for i, name in enumerate(names)}
 
 

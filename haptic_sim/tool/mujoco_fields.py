@@ -127,7 +127,10 @@ class MeshContacts:
                 vertices, triangles = _terrain(model, int(model.geom_dataid[geom]))
                 geometry = triangle_mesh(vertices, triangles)
                 accuracy = float(np.linalg.norm(np.ptp(vertices, axis=0))) / PARTS
-                self._given[name] = build_field(vertices, triangles, accuracy)
+                try:
+                    self._given[name] = build_field(vertices, triangles, accuracy)
+                except FieldError as error:
+                    raise ParameterError([f"scene.file: geom {name}: {error}"]) from error
             elif model.geom_type[geom] in (MESH, SDF):
                 geometry = convex_shape(mesh_of(model, geom)[0])
             else:
