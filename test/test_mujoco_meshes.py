@@ -183,6 +183,7 @@ def test_a_ring_that_moves_is_felt_with_its_velocity_and_mass(folder: Path) -> N
     assert row["mobility"] > 1.0 / 0.5 * 0.9
 
 
+@pytest.mark.exhaustive
 def test_a_torus_meets_a_height_field_and_every_primitive(folder: Path) -> None:
     """A torus lies 1 mm above each; its hull, too, and only the field has a hole."""
     tool = f'<body name="tool" pos="0 0 {TUBE + 0.001}"><freejoint/>{ring()}</body>'
@@ -245,6 +246,7 @@ def test_a_ball_passes_the_hole_of_a_ring_and_not_that_of_its_hull(folder: Path)
         assert verdict.verdict == "passive"
 
 
+@pytest.mark.exhaustive
 def test_a_ball_in_the_hole_feels_the_tube_without_jumps(folder: Path) -> None:
     """Pressed outwards and led around in the hole at 100 Hz: where the tube is, with steps as in our own engine."""
     angle = np.linspace(0.0, 2.0 * np.pi, 25)
@@ -283,6 +285,7 @@ def test_a_ball_in_the_hole_feels_the_tube_without_jumps(folder: Path) -> None:
     assert found["mujoco"] < 0.7 and found["mujoco"] < 1.5 * found["haptics"]
 
 
+@pytest.mark.exhaustive
 def test_a_ring_is_pushed_by_a_ball_in_its_hole(folder: Path) -> None:
     """The ring lies on a floor and goes along with the ball. The hand does half of the work of its friction, no more:
     between updates planes do not know of dry friction (docs/local_model.md)."""
