@@ -24,8 +24,8 @@ SUPPLIED = f"{PREFIX}supplied"
 def energy_of_others(trial: Trial, messages: Mapping[str, Sequence[bytes]], ticks: np.ndarray) -> dict[str, np.ndarray]:
     """Columns of a trial at these ticks (rows,); none where an engine keeps no books.
 
-    Of each tick at the first survey after it: what the tool and the others do to one another in a period of the surveys is
-    in the books at its end, which are those at the beginning of the engine's last step.
+    Of each tick at the first survey after it: what the tool and the others do to one another in a period of the surveys
+    is in the books at its end, which are those at the beginning of the engine's last step.
     """
     experiment = trial.experiment
     if not (experiment.asynchronous and experiment.environment.engine.BOOKS and messages.get("local_geometry")):
