@@ -624,7 +624,7 @@ class World:
 
         from the first step on; before it all are zero.
 
-        Of a MuJoCo scene: kinetic and potential, at the beginning of MuJoCo's last step.
+        Of a MuJoCo scene at the beginning of MuJoCo's last step; `haptic_sim.tool.mujoco_books` says what is in a term.
         """
         return self._core.energy
 

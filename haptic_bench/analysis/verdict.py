@@ -22,18 +22,26 @@ and SHARE of the energy that was exchanged at the ports, or `health.energy`. It 
 controller that is not passive, or from a source in the world: a motion, a controlled joint, a controller whose springs
 are stretched at the start. A trial that is meant to show one says so (`health.active: expected`), or it has failed.
 
-Behind a local model the energies of the world are those of the tool alone.
+Behind a local model the energies of the world are those of the tool alone, in our own engine. Of a world of MuJoCo its
+bodies have books of their own (`haptic_bench.recording.others_energy`): they have released
+
+    W_o(0) - W_o(k) - max(0, D_o(k) - S_o(k)),
+
+D_o what they dissipated without touching the tool, with what discrete time has taken, and S_o what their actuators
+supplied less what these took. So what actuators supply may cover what is dissipated, but is nothing that the world had
+stored; and of what the tool and they do to one another, each has in its books what it got.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from haptic_bench.experiment import HealthParameters, Trial
+from haptic_bench.recording.others_energy import SUPPLIED
 from haptic_bench.recording.samples import Samples
 from haptic_control.stability import CoupledInertias
 from haptic_sim.messages import FORCE
@@ -41,9 +49,14 @@ from haptic_sim.messages import FORCE
 WINDOW = 0.01  # [s] over which forces are averaged: an impulse is felt as one, whatever the rate
 NOTICED = 1e-3  # [J] below which a display counts as passive
 SHARE = 0.01  # of the energy exchanged at the port, below which a display counts as passive
+LEFT_OUT = ("energy_given", "diverged", "source")  # of a summary
+KINEMATIC = (
+    "between updates what moves pushes the tool as if it had an infinite mass: set local_model.constraints=dynamic; or "
+)
 LESS = 0.01  # of the command: a device that renders less than the rest is at a limit
 STORED = ("energy_kinetic", "energy_potential", "energy_elastic")
 DISSIPATED = ("energy_damping", "energy_friction", "energy_impact")
+OTHERS = "others_"  # before the names of these columns: of the bodies around a tool behind a local model
 
 
 @dataclass(frozen=True)
@@ -63,6 +76,7 @@ class Verdict:
         device: whether there is a display.
         expected: whether the display is meant to be active.
         diverged: why the trial has diverged; empty if it has not.
+        source: what in the trial may give energy, and what to do about it; empty: nothing that is known.
     """
 
     energy_given: float = 0.0
@@ -77,6 +91,7 @@ class Verdict:
     device: bool = False
     expected: bool = False
     diverged: str = ""
+    source: str = ""
 
     @property
     def verdict(self) -> str:
@@ -90,9 +105,9 @@ class Verdict:
         """Why the trial has failed; empty if it has not."""
         if self.verdict == "active" and not self.expected:
             return (
-                f"the display gave the hand {energy(self.unexplained)}, more than {energy(self.limit)}: lower the "
-                "gains or raise the rates; or let the guard act (guard.type=passivity); where the display is meant to "
-                "be active, set health.active=expected"
+                f"the display gave the hand {energy(self.unexplained)}, more than {energy(self.limit)}: "
+                f"{self.source}lower the gains or raise the rates; or let the guard act (guard.type=passivity); where "
+                "the display is meant to be active, set health.active=expected"
             )
         return self.diverged
 
@@ -125,7 +140,7 @@ class Verdict:
 
     def summary(self) -> dict[str, Any]:
         """As in summary.json."""
-        measured = {name: value for name, value in asdict(self).items() if name not in ("energy_given", "diverged")}
+        measured = {name: value for name, value in asdict(self).items() if name not in LEFT_OUT}
         return {"energy_given": self.energy_given, "verdict": self.verdict, "text": self.text, **measured}
 
 
@@ -149,7 +164,9 @@ def verdict_of(trial: Trial, samples: Samples, reason: str = "") -> Verdict:
         f"{name}_" if name else "": one.coupled_inertias if one.experiment.device.COMMANDS == FORCE else None
         for name, one in trial.hands.items()  # the port of a device that is moved is at its force sensor
     }
-    return measure(samples, experiment.rate, hands, experiment.health, supplied=supplied, unstable=unstable)
+    found = measure(samples, experiment.rate, hands, experiment.health, supplied=supplied, unstable=unstable)
+    moving = experiment.asynchronous and getattr(experiment.local_model, "constraints", "") == "kinematic"
+    return replace(found, source=KINEMATIC) if moving and SUPPLIED in samples.names else found
 
 
 def measure(
@@ -218,7 +235,14 @@ def _too_much(health: HealthParameters, speed: float, force: float) -> str:
 def _released(samples: Samples) -> np.ndarray:
     """What the stores of the world have released by each tick, (rows,) [J]."""
     stored, dissipated = (np.sum([samples[name] for name in names], axis=0) for names in (STORED, DISSIPATED))
-    return np.asarray(np.maximum(0.0, stored[:1] - stored - dissipated))
+    released = stored[:1] - stored - dissipated
+    if SUPPLIED in samples.names:
+        stored, dissipated = (
+            np.sum([samples[f"{OTHERS}{name}"] for name in names], axis=0) for names in (STORED, DISSIPATED)
+        )
+        dissipated += np.maximum(0.0, -samples[f"{OTHERS}energy_numerical"])
+        released += stored[:1] - stored - np.maximum(0.0, dissipated - samples[SUPPLIED])
+    return np.asarray(np.maximum(0.0, released))
 
 
 def _carried(twist: np.ndarray, inertias: CoupledInertias | None) -> np.ndarray:

@@ -10,6 +10,7 @@ import numpy as np
 
 from haptic_bench.catalogue import did_you_mean
 from haptic_bench.experiment import Trial
+from haptic_bench.recording.others_energy import energy_of_others
 from haptic_bench.recording.recording import ROW
 from haptic_bench.recording.world_record import WorldRecord, read_world
 from haptic_sim.dynamics.energy import TERMS
@@ -309,6 +310,7 @@ def of_trial(trial: Trial, messages: Mapping[str, Sequence[bytes]]) -> Samples:
     samples = join(messages, trial.tool_sizes, experiment.rate, standalone=standalone, relayed=relayed, **kinds)
     if experiment.hands:
         samples = with_hands(samples, {name: join_hand(name, messages, trial) for name in experiment.hand_names})
+    samples = samples.with_columns(energy_of_others(trial, messages, samples["tick"]))
     samples.world = read_world(messages.get("world_state", ()))
     return samples
 

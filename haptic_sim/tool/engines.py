@@ -26,7 +26,8 @@ from haptic_sim.tool.mujoco_surroundings import MujocoSurroundings
 from haptic_sim.tool.protocol import Simulator, ToolSide
 from haptic_sim.tool.surroundings import Surroundings, WorldSurroundings
 from haptic_sim.worlds.building import WorldSetup
-from haptic_sim.worlds.mujoco_files import find_tool, load
+from haptic_sim.worlds.mujoco_files import find_tool, load, load_meshes
+from haptic_sim.worlds.mujoco_meshes import sampled_meshes
 from haptic_sim.worlds.parameters import MujocoParameters
 
 Start = WorldSetup | ConstrainedSetup
@@ -128,6 +129,9 @@ class EngineParameters(Part):
     """Whether the fields of a scene act in the worlds that it simulates."""
     TEXTURES: ClassVar[bool] = False
     """Whether the textures of shapes are felt in the worlds that it simulates."""
+
+    BOOKS: ClassVar[bool] = False
+    """Whether its surroundings can keep an energy balance of the bodies around the tool: they have `keep_books`."""
 
     LINK: ClassVar[str] = ""
     """MODULE:CLASS of what connects that with other programs, made by the environment's node and closed with it."""
@@ -277,12 +281,13 @@ class MujocoEngineParameters(EngineParameters):
     SERVO: ClassVar[bool] = False
     SURVEYS: ClassVar[bool] = True
     PROGRAMS: ClassVar[bool] = True
+    BOOKS: ClassVar[bool] = True
 
     type: Literal["mujoco"] = "mujoco"
 
     def compiled(self, scene: SceneParameters) -> tuple[Any, Any]:
-        """MuJoCo's model and data of a scene at its start."""
-        return load(_of_mujoco(scene))
+        """MuJoCo's model and data of a scene at its start, with meshes as in its file: a view draws no pieces."""
+        return load(_of_mujoco(scene).model_copy(update={"meshes": "hull"}))
 
     def simulator(self, context: EngineContext, scene: SceneParameters) -> MujocoSimulator:
         """What makes the simulations of a `haptic_sim.World`: MuJoCo, which simulates the tool, too."""
@@ -290,17 +295,20 @@ class MujocoEngineParameters(EngineParameters):
 
     def surroundings(self, context: SurroundingsContext) -> MujocoSurroundings:
         """What a local model is fed by."""
-        model, data = self.compiled(context.scene)
+        scene = _of_mujoco(context.scene)
+        model, data, meshes = load_meshes(scene)
         return MujocoSurroundings(
             model,
             data,
-            find_tool(model, data, _of_mujoco(context.scene)),
+            find_tool(model, data, scene),
             epsilon=context.epsilon,
             horizon=context.horizon,
             rate=context.rate,
             period=context.period,
             following=context.following,
             restitution=context.contact.restitution,
+            meshes=(*meshes, *sampled_meshes(model)),
+            wrench=context.wrench,
         )
 
 

@@ -15,6 +15,7 @@ from haptic_sim.parameters import ParameterError
 from haptic_sim.tool.local_model import FullParameters, LocalModelContext, LocalModelParameters
 from haptic_sim.tool.mujoco_surroundings import MujocoSurroundings
 from haptic_sim.worlds.mujoco_files import find_tool
+from haptic_sim.worlds.mujoco_meshes import sampled_meshes
 from haptic_sim.worlds.parameters import MujocoParameters
 
 
@@ -60,7 +61,8 @@ class HapticTool:
     ):
         contact = contact or ContactParameters()
         local_model = local_model or FullParameters()
-        tree = find_tool(model, data, MujocoParameters(file="", tool=tool, hold=hold), prefix="")
+        meshes = sampled_meshes(model)
+        tree = find_tool(model, data, MujocoParameters(file="", tool=tool, hold=hold), prefix="", meshes=meshes)
         self._surroundings = MujocoSurroundings(
             model,
             data,
@@ -69,6 +71,7 @@ class HapticTool:
             rate=rate,
             following=following,
             restitution=contact.restitution,
+            meshes=meshes,
         )
         period = float(model.opt.timestep)
         self._model = local_model.build(LocalModelContext(tree.world, contact, method, UNLIMITED, rate, period))

@@ -9,11 +9,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from haptic_sim.dynamics.energy import UnstableError
+from haptic_sim.dynamics.energy import TERMS, UnstableError
 from haptic_sim.fields.acting import switch_problems
 from haptic_sim.messages import CONTACT, ToolState, WorldState, tick_time
 from haptic_sim.parameters import ParameterError
 from haptic_sim.snapshots import Snapshot
+from haptic_sim.tool.mujoco_books import MujocoBooks
 from haptic_sim.tool.world_state import Contact, contacts_of
 from haptic_sim.worlds.compiled import SLIDE, body_names, coordinate_names, library
 from haptic_sim.worlds.mujoco_files import find_tool, load
@@ -46,7 +47,6 @@ class MujocoSimulator:
     """
 
     def __init__(self, scene: MujocoParameters, rate: float):
-        mujoco = library()
         self.rate = rate
         self.model, self._start = load(scene)
         self.tool = find_tool(self.model, self._start, scene)
@@ -56,7 +56,6 @@ class MujocoSimulator:
                 table[self.tool.actuators] = 0.0
         self.substeps = max(1, math.ceil(1.0 / (rate * model.opt.timestep) - 1e-9))
         model.opt.timestep = 1.0 / (rate * self.substeps)
-        model.opt.enableflags |= int(mujoco.mjtEnableBit.mjENBL_ENERGY)
         self.q, self.v = self._start.qpos.copy(), self._start.qvel.copy()
         self.q_names, self.v_names = coordinate_names(model)
         self.q_limits = np.tile((-math.inf, math.inf), (model.nq, 1))
@@ -76,8 +75,8 @@ class MujocoSimulator:
 class MujocoSimulation:
     """A world that MuJoCo simulates; see `Simulation`.
 
-    Contacts and energies are those of MuJoCo's last step; its potential energy includes that of springs. The wrench on
-    the tool is what MuJoCo's contacts and constraints do to the acceleration of the hand, times the inertia there.
+    Contacts and energies are those of MuJoCo's last step (`MujocoBooks`). The wrench on the tool is what MuJoCo's
+    contacts and constraints do to the acceleration of the hand, times the inertia there.
 
     Args:
         simulator: which has its model.
@@ -96,6 +95,7 @@ class MujocoSimulation:
         self._size = self._mujoco.mj_stateSize(model, self._kind)
         self._pulls: list[tuple[int, np.ndarray]] = []
         self._forces = np.zeros(model.nv)
+        self._books = MujocoBooks(model, data)
         self._contacts: np.ndarray | None = np.zeros(0, CONTACT)  # None: those in `data`
         self.observer = self
         self.state: ToolState = self._tool.world.tool_sizes().tool_state()
@@ -136,7 +136,9 @@ class MujocoSimulation:
             self._apply(self._tool.held, self._hand(), given)
             for body, one in self._pulls:
                 self._apply(body, data.xpos[body], one)
+            self._books.begin()
             mujoco.mj_step(model, data)
+            self._books.end()
             total += self._felt()
             self._refresh()
         self._pulls.clear()
@@ -226,9 +228,8 @@ class MujocoSimulation:
 
     @property
     def energy(self) -> dict[str, float]:
-        """Kinetic and potential energy at the beginning of MuJoCo's last step [J]; its springs count as potential."""
-        potential, kinetic = self._data.energy.tolist()
-        return {"kinetic": kinetic, "potential": potential}
+        """Energies at the beginning of MuJoCo's last step, and what flowed since the start [J]; see `MujocoBooks`."""
+        return dict(zip(TERMS, self._books.values.tolist(), strict=True))
 
     @property
     def contacts(self) -> list[Contact]:
@@ -291,7 +292,7 @@ class MujocoSimulation:
         """All that decides how it goes on, and what it says of its last step."""
         integration = np.zeros(self._size)
         self._mujoco.mj_getState(self._model, self._data, integration, self._kind)
-        arrays = {"integration": integration, "energy": self._data.energy.copy(), "contacts": self._touching().copy()}
+        arrays = {"integration": integration, "books": self._books.state, "contacts": self._touching().copy()}
         return Snapshot(arrays, {"tool": self.state.to_bytes()})
 
     def restore(self, snapshot: Snapshot) -> None:
@@ -306,6 +307,6 @@ class MujocoSimulation:
         self._mujoco.mj_setState(self._model, self._data, integration, self._kind)
         for warning in self._data.warning:
             warning.number = 0
-        self._data.energy[:], self._contacts = snapshot.arrays["energy"], snapshot.arrays["contacts"].copy()
+        self._books.state, self._contacts = snapshot.arrays["books"], snapshot.arrays["contacts"].copy()
         self.state.load(snapshot.atoms["tool"])
         self._refresh()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -14,10 +15,14 @@ from haptic_sim.messages import ToolState
 from haptic_sim.packed import Packed
 from haptic_sim.records import allocate, array, record, shared, value
 from haptic_sim.tool.mobility import LOADED
+from haptic_sim.tool.mujoco_books import MujocoBooks
+from haptic_sim.tool.mujoco_fields import MeshContacts
 from haptic_sim.tool.surroundings import SimulatedSurroundings
 from haptic_sim.worlds.compiled import library, version
 from haptic_sim.worlds.mujoco_files import MujocoTree
+from haptic_sim.worlds.mujoco_meshes import MujocoMesh
 
+BY_FIELDS = 1 << 62  # of the numbers of contacts by fields, which are less; those of MuJoCo's contacts are less, too
 SAME = 1e-3  # [m] by which a contact moves at most on one of its two bodies while it keeps its identity
 
 
@@ -41,6 +46,10 @@ class MujocoSurroundings(SimulatedSurroundings):
         epsilon, horizon: as of `SimulatedSurroundings`.
         rate, period, following: as of a `Follower`.
         restitution: of the contacts.
+        meshes: that are not convex; contacts of those with fields are found by these.
+        wrench: whether the wrench of MuJoCo's contacts is needed where nothing but the tool moves and contacts are
+            found by fields. Without it the tool is placed there at the state that is surveyed, as in our own worlds:
+            pieces that MuJoCo collides for a mesh do not hold it back.
     """
 
     def __init__(
@@ -55,6 +64,8 @@ class MujocoSurroundings(SimulatedSurroundings):
         period: float = 1.0 / 60.0,
         following: float = 20.0,
         restitution: float = 0.0,
+        meshes: Iterable[MujocoMesh] = (),
+        wrench: bool = True,
     ):
         own, world = tool.link[model.geom_bodyid] > 0, tool.world
         super().__init__(
@@ -78,17 +89,33 @@ class MujocoSurroundings(SimulatedSurroundings):
         for table in (model.actuator_gainprm, model.actuator_biasprm, model.actuator_gear):
             table[tool.actuators] = 0.0
         self._force = np.zeros(world.model.nv)
-        self._gaps = _Gaps(model, own, version(self._mujoco))
+        release = version(self._mujoco)
+        self._fields = MeshContacts(model, data, tool, meshes, restitution, margins=release >= (3, 9))
+        self._by_fields = 0  # of the rows, the first ones
+        self._placed = self._fields.covered.any() and not tool.others.size and not wrench
+        self._gaps = _Gaps(model, own, release)
         self._features = Features()
         self._link = tool.link
-        self._bodies = Packed(_trees(model, data, tool)).arrays
+        self._books: MujocoBooks | None = None  # none are kept
+        self._bodies = Packed(_trees(model, data, tool, self._fields.covered)).arrays
         self._allocate_for(CAPACITY)
         self._refresh()
 
     def warm_up(self) -> None:
         """Call every kernel once, so that none is loaded during a trial; the state is of no use afterwards."""
         self._features.number(np.zeros(1, np.int64), np.zeros((1, 3)), np.zeros((1, 3)))
+        self._fields.warm_up()
         super().warm_up()
+
+    @property
+    def omissions(self) -> int | None:
+        """Leaves of signed distance fields that surveys have left out; None: no fields."""
+        return self._fields.omissions
+
+    def keep_books(self) -> MujocoBooks:
+        """Keep an energy balance of the bodies around the tool from now on, which is returned."""
+        self._books = MujocoBooks(self._model, self._data, self._tool.link > 0)
+        return self._books
 
     def push(
         self,
@@ -119,11 +146,19 @@ class MujocoSurroundings(SimulatedSurroundings):
 
     def _advance(self, tool: ToolState) -> None:
         """Let MuJoCo step until it is less than one of its steps behind the state of the local model's tool."""
+        if self._placed:
+            self._tool.set_state(tool.q, tool.v, self._data.qpos, self._data.qvel)
+            self._refresh()
+            return
         total, steps = np.zeros(6), 0
         self._refresh()
         for force in self._follower.follow(tool):
             self._apply(force)
+            if self._books is not None:
+                self._books.begin()
             self._mujoco.mj_step(self._model, self._data)
+            if self._books is not None:
+                self._books.end()
             total += self.felt()
             steps += 1
             self._refresh()
@@ -165,17 +200,27 @@ class MujocoSurroundings(SimulatedSurroundings):
         self._gaps.widen(reach)
         self._mujoco.mj_fwdPosition(self._model, self._data)
         contact, n = self._data.contact, self._data.ncon
-        if n > self.rows.capacity:
-            self._allocate_for(2 * n)
+        first = self._by_fields = self._fields.find(reach)
+        if n + first > self.rows.capacity:
+            self._allocate_for(2 * (n + first))
+        rows, known = self.rows, self._fields.rows
+        for name in ("id", "body", "point", "normal", "separation", "wall", "friction") if first else ():
+            getattr(rows, name)[:first] = getattr(known, name)[:first]
         found = self._found
         found.geom[:n], found.frame[:n], found.pos[:n] = contact.geom, contact.frame, contact.pos
         found.dist[:n], found.includemargin[:n] = contact.dist, contact.includemargin
         found.dim[:n], found.friction[:n] = contact.dim, contact.friction
-        self.rows.count = fill_rows(n, found, self._bodies, self._rows)
+        self.rows.count = fill_rows(n, first, found, self._bodies, self._rows)
 
     def _identities(self, listed: np.ndarray) -> np.ndarray:
         """Identities of rows from survey to survey (n,)."""
-        return self._features.number(self.rows.wall[listed], self._found.own[listed], self._found.other[listed])
+        first, found = self._by_fields, self._found
+        theirs = listed[listed >= first]
+        numbers = self._features.number(self.rows.wall[theirs], found.own[theirs], found.other[theirs])
+        if theirs.size == listed.size:
+            return numbers
+        # listed in ascending order: those by fields come first
+        return np.concatenate([BY_FIELDS + self.rows.id[listed[listed < first]], numbers])
 
     def _allocate_for(self, capacity: int) -> None:
         """For so many contacts."""
@@ -204,6 +249,7 @@ class Trees(NamedTuple):
     body: np.ndarray = shared("body of each geom", "geoms", dtype=np.int32)
     number: np.ndarray = shared("see `MujocoTree`", "geoms", dtype=np.int64)
     surroundings: int = value("see `MujocoTree`")
+    covered: np.ndarray = shared("pairs with contacts by fields, by their number", "geom_pairs", dtype=np.bool_)
     own: np.ndarray = shared("whether a body is of the tool", "bodies", dtype=np.bool_)
     root: np.ndarray = shared("body at whose centre of mass the motion of a coordinate is given", "nv", dtype=np.int64)
     qvel: np.ndarray = shared("MuJoCo's velocity", "nv")
@@ -232,7 +278,7 @@ class Found(NamedTuple):
     other: np.ndarray = array("place of a row on the other body, axes of that", "contacts", 3, unit="m")
 
 
-def _trees(model: Any, data: Any, tool: MujocoTree) -> Trees:
+def _trees(model: Any, data: Any, tool: MujocoTree, covered: np.ndarray) -> Trees:
     """The record of a model, with the arrays of `data`, which stay where they are."""
     bodies, nv = model.nbody, model.nv
     moves = np.zeros((bodies, nv), np.bool_)
@@ -254,6 +300,7 @@ def _trees(model: Any, data: Any, tool: MujocoTree) -> Trees:
         body=model.geom_bodyid,
         number=tool.number,
         surroundings=tool.surroundings,
+        covered=covered,
         own=tool.link > 0,
         root=model.body_rootid[model.dof_bodyid].astype(np.int64),
         qvel=data.qvel,
@@ -269,11 +316,12 @@ def _trees(model: Any, data: Any, tool: MujocoTree) -> Trees:
 
 
 @kernel
-def fill_rows(count, found, trees, rows):
+def fill_rows(count, first, found, trees, rows):
     """Make rows of the contacts of the tool, and of those that what it touches rests against; returns how many.
 
     Args:
         count: MuJoCo's contacts.
+        first: rows that are there already, of contacts of the tool by fields.
         found: `Found`; the places of the rows are filled in.
         trees: `Trees`; those of the rows are filled in.
         rows: `RowArrays`.
@@ -281,10 +329,19 @@ def fill_rows(count, found, trees, rows):
     own, tree_of, known = trees.own, trees.tree_of, trees.known
     known[:] = False
     _fill_tree(trees.hand_tree, trees)
-    n = 0
+    for n in range(first):
+        rows.coordinate[n] = -1
+        if tree_of[rows.body[n, 0]] >= 0:
+            _fill_tree(tree_of[rows.body[n, 0]], trees)
+    n = first
     for i in range(count):
-        a, b = trees.body[found.geom[i, 0]], trees.body[found.geom[i, 1]]
+        g, h = found.geom[i, 0], found.geom[i, 1]
+        a, b = trees.body[g], trees.body[h]
         if own[a] == own[b]:
+            continue
+        if own[b]:
+            g, h = h, g
+        if trees.covered[trees.number[g] * trees.surroundings + trees.number[h]]:
             continue
         _fill_row(i, n, found, trees, rows, own[a])
         other = tree_of[b if own[a] else a]

@@ -26,7 +26,7 @@ from haptic_sim.worlds.file_trees import FileShape, FileTree, Meshes, ModelFileE
 from haptic_sim.worlds.mjcf_equality import INSTEAD, equality_constraints
 from haptic_sim.worlds.parameters import WORLD
 
-PLANE, HFIELD, SPHERE, CAPSULE, ELLIPSOID, CYLINDER, BOX, MESH = range(8)
+PLANE, HFIELD, SPHERE, CAPSULE, ELLIPSOID, CYLINDER, BOX, MESH, SDF = range(9)
 """MuJoCo's types of geoms, mjtGeom."""
 CORNERS = 200  # of the polytope in an ellipsoid
 
@@ -152,11 +152,11 @@ def _shapes(
             for geometry in taken.geometry:
                 yield FileShape(link, joint, pose, geometry, taken, model.mesh(mesh).name)
         else:
-            for geometry in _geometries(model, i):
+            for geometry in convex_geometries(model, i):
                 yield FileShape(link, joint, pose, geometry)
 
 
-def _geometries(model: Any, geom: int) -> list[coal.CollisionGeometry]:
+def convex_geometries(model: Any, geom: int) -> list[coal.CollisionGeometry]:
     """The convex shapes of a geom that is no mesh, in its axes."""
     kind, size = int(model.geom_type[geom]), model.geom_size[geom].tolist()
     match kind:

@@ -18,7 +18,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pinocchio as pin
@@ -33,6 +33,7 @@ from haptic_sim.vectors import cross
 from haptic_sim.worlds.building import MATERIAL, WorldSetup
 from haptic_sim.worlds.compiled import CompiledTree, body_names, library, pose_of
 from haptic_sim.worlds.mujoco_actuators import hold_at_control
+from haptic_sim.worlds.mujoco_meshes import MujocoMesh, mesh_notes, sampled_meshes, with_pieces
 from haptic_sim.worlds.parameters import WORLD, MujocoParameters
 
 LISTED = 20  # names in a message
@@ -101,21 +102,37 @@ class MujocoTree:
             force[3:6] -= _cross(self.centre, _rotation(q[3:7]).T @ force[:3])
 
 
+class Loaded(NamedTuple):
+    """A scene at its start: MuJoCo's model and data, and the meshes that are not convex."""
+
+    model: Any
+    data: Any
+    meshes: tuple[MujocoMesh, ...]
+
+
 def load(parameters: MujocoParameters, folder: Path = Path()) -> tuple[Any, Any]:
     """Model and data of a scene at its start.
 
     Raises:
-        ParameterError: MuJoCo is missing, or cannot read the file.
+        ParameterError: MuJoCo is missing, or cannot read the file; or a mesh is not what `meshes` asks for.
     """
+    return load_meshes(parameters, folder)[:2]
+
+
+def load_meshes(parameters: MujocoParameters, folder: Path = Path()) -> Loaded:
+    """As `load`, with the meshes of `scene.meshes`, not with those that MuJoCo samples (`sampled_meshes`)."""
     mujoco, path = library(), locate(parameters.file, folder)
     key = f"scene.file = {inputs.shown(str(path))}"
     try:
         inputs.read_bytes(path, inputs.DATA)  # MuJoCo would wait for a pipe
         # MuJoCo's own way to warn is a file in the working folder; what matters is read from the data.
         mujoco.set_mju_user_warning(lambda text: None)
-        model = mujoco.MjModel.from_xml_path(str(path))
+        model, meshes = mujoco.MjModel.from_xml_path(str(path)), tuple[MujocoMesh, ...]()
+        balanced = list[int]()
         if parameters.gravity_compensation and parameters.tool in (names := body_names(model)):
-            model = _balanced(mujoco, path, _tree(model, names.index(parameters.tool)))
+            balanced = _tree(model, names.index(parameters.tool))
+        if balanced or parameters.meshes != "hull":
+            model, meshes = with_pieces(path, model, parameters, balanced)
     except inputs.InputError as error:
         raise ParameterError([f"{key}: {error}"]) from error
     except ValueError as error:
@@ -127,7 +144,7 @@ def load(parameters: MujocoParameters, folder: Path = Path()) -> tuple[Any, Any]
             hint = did_you_mean(parameters.keyframe, [model.key(i).name for i in range(model.nkey)], LISTED)
             raise ParameterError([f"scene.keyframe = {parameters.keyframe}: unknown keyframe{hint}"])
         mujoco.mj_resetDataKeyframe(model, data, number)
-    return model, data
+    return Loaded(model, data, meshes)
 
 
 def last_body(path: Path) -> str:
@@ -146,33 +163,30 @@ def _holdable(model: Any, body: int) -> bool:
     return bool(model.body_weldid[body]) and bool(model.body_treeid[body] >= 0)
 
 
-def _balanced(mujoco: Any, path: Path, bodies: list[int]) -> Any:
-    """The model of a file, with the weight of these bodies balanced; MuJoCo has to know of it when it compiles."""
-    specification = mujoco.MjSpec.from_file(str(path))
-    specification.compile()  # numbers the bodies
-    for body in specification.bodies:
-        if body.id in bodies:
-            body.gravcomp = 1.0
-    return specification.compile()
-
-
 def build_mujoco_world(parameters: MujocoParameters, folder: Path = Path()) -> WorldSetup:
     """The world of a scene, for the local model.
 
     Raises:
         ParameterError: it cannot be loaded, has a <flex>, or its tool is missing or fixed.
     """
-    model, data = load(parameters, folder)
-    return find_tool(model, data, parameters).world
+    model, data, meshes = load_meshes(parameters, folder)
+    return find_tool(model, data, parameters, meshes=(*meshes, *sampled_meshes(model))).world
 
 
-def find_tool(model: Any, data: Any, parameters: MujocoParameters, prefix: str = "scene.") -> MujocoTree:
+def find_tool(
+    model: Any,
+    data: Any,
+    parameters: MujocoParameters,
+    prefix: str = "scene.",
+    meshes: tuple[MujocoMesh, ...] = (),
+) -> MujocoTree:
     """The tool of a model, in the state that `data` has now.
 
     Args:
         model, data: MuJoCo's.
         parameters: `tool`, `hold` and how near a linkage is to being blocked; the file is not read.
         prefix: what goes before the keys in messages.
+        meshes: that are not convex, as they are taken.
 
     Raises:
         ParameterError: as of `build_mujoco_world`.
@@ -212,7 +226,9 @@ def find_tool(model: Any, data: Any, parameters: MujocoParameters, prefix: str =
     if parameters.actuators == "none":
         could_hold = sum(law.stiffness for law in laws) > sum(law.stiffness for law in tree.laws)
         laws, at_control = list(tree.laws), []
-    notes = _notes(mujoco, model, tree, at_control, could_hold)
+    notes = _notes(mujoco, model, tree, at_control, could_hold, meshes)
+    touching = [int(g) for g in np.flatnonzero(number >= 0)]
+    of_meshes = mesh_notes(model, meshes, touching, remedies=bool(prefix))
     free = tree.centre is not None
     single = free and tree.model.njoints == 2
     world = WorldSetup(
@@ -232,7 +248,10 @@ def find_tool(model: Any, data: Any, parameters: MujocoParameters, prefix: str =
         rank_tolerance=parameters.rank_tolerance,
         rank_fade=parameters.rank_fade,
         laws=tuple(law for law in laws if not law.idle),
-        notes=tuple(f"{prefix}tool = {parameters.tool}: {note}" for note in notes),
+        notes=(
+            *(f"{prefix}tool = {parameters.tool}: {note}" for note in notes),
+            *(f"{prefix}meshes: {note}" for note in of_meshes),
+        ),
         elsewhere=tuple(names[i] for i in others),
         pairs=pairs,
         balanced=balanced,
@@ -261,7 +280,14 @@ def find_tool(model: Any, data: Any, parameters: MujocoParameters, prefix: str =
     return tool
 
 
-def _notes(mujoco: Any, model: Any, tree: CompiledTree, at_control: list[int], could_hold: bool) -> Iterator[str]:
+def _notes(
+    mujoco: Any,
+    model: Any,
+    tree: CompiledTree,
+    at_control: list[int],
+    could_hold: bool,
+    meshes: tuple[MujocoMesh, ...],
+) -> Iterator[str]:
     """What of the tool is not simulated, or by MuJoCo alone, and which of its actuators act, or could."""
     names = {i: _named(model.actuator(i), i) for i in _actuators(mujoco, model, set(tree.places))}
     if at_control:
@@ -278,7 +304,9 @@ def _notes(mujoco: Any, model: Any, tree: CompiledTree, at_control: list[int], c
     if held := list(_held(mujoco, model, set(tree.places))):
         yield f"acts in MuJoCo's world, and is felt only as far as it moves other bodies: {listed(held, LISTED)}"
     # MuJoCo lists contacts of such a geom where it overlaps another one, whatever the gap
-    fields = [_named(model.geom(int(i)), int(i)) for i in np.flatnonzero(model.geom_type == mujoco.mjtGeom.mjGEOM_SDF)]
+    known = {mesh.geom for mesh in meshes}
+    sampled = np.flatnonzero(model.geom_type == mujoco.mjtGeom.mjGEOM_SDF).tolist()
+    fields = [_named(model.geom(i), i) for i in sampled if i not in known]
     if fields:
         late = listed(fields, LISTED)
         yield f"contacts with signed distance fields of MuJoCo are felt only once they are found to overlap: {late}"

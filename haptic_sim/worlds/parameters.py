@@ -427,6 +427,19 @@ class MujocoParameters(SceneParameters):
         description="Actuators of the tool: none: they exert no force; control: servos of its joints hold it at their "
         "control, which is that of the keyframe, or 0. Actuators of other bodies always act at their control",
     )
+    meshes: Literal["hull", "pieces", "field"] = quantity(
+        "hull",
+        description="What geoms of type mesh are that are not convex. hull: their convex hull, as MuJoCo takes it; "
+        "pieces: convex pieces, each a geom of its own; field: pieces for MuJoCo, and the mesh itself for the hand, by "
+        "a signed distance field",
+    )
+    error: float | None = quantity(
+        None,
+        unit="m",
+        description="Largest error of these pieces and fields; null: that of the coarsest pieces, and 1/300 of the "
+        "diagonal for a field",
+        gt=0.0,
+    )
     rank_tolerance: float = rank_tolerance_quantity()
     rank_fade: float = rank_fade_quantity()
 
