@@ -30,7 +30,7 @@ PROBES = {
     "kills": "Processes that are killed, stopped or without memory leave a true summary, a readable bag, nothing else",
     "robots": "Processes of a graph that moves an arm are killed: the arm stays, the hand has no force",
     "variants": "No random gain, rate, contact or link ends as done with energy that nothing explains",
-    "shapes": "The same of meshes as convex pieces and as fields, and of textures",
+    "shapes": "No random gain, rate, contact, mesh or texture ends as done with energy that nothing explains",
     "hands": "Whatever a hand does, the guard keeps the port of any device passive",
     "ports": "Whatever is commanded and read, the guard's kernels keep the port of any device passive",
     "disks": "A full disk is said in a line, and what was recorded can be read",
