@@ -24,8 +24,16 @@ from haptic_bench.trials.recorded import load_one, run
 from haptic_sim.parameters import ParameterError
 
 ROOT = Path(__file__).resolve().parents[1]
-MODELS = {"arm.urdf": "lower", "mujoco_clutter.xml": "rod", "mujoco_drawer.xml": "fore", "mujoco_peg.xml": "peg"}
+MODELS = {
+    "examples/arm.urdf": "lower",
+    "config/worlds/mujoco_clutter.xml": "rod",
+    "config/worlds/mujoco_drawer.xml": "fore",
+    "config/worlds/mujoco_peg.xml": "peg",
+    "campaign/corpus/worlds/arm.urdf.xacro": "left",
+    "campaign/corpus/worlds/room.sdf": "arm::ball",
+}
 """Files of models, and the body of each that is held."""
+CELL = "campaign/corpus/worlds/cell"  # the package of the last two: macros, sizes, a mesh, a height map, a model
 BATCH = 40  # files of a case
 TICKS = 20  # of an experiment that is accepted
 STATUSES = {0, 1, 2}
@@ -194,14 +202,25 @@ def _bytes(rng: np.random.Generator, folder: Path) -> tuple[str, ...]:
 
 
 def _model(rng: np.random.Generator, folder: Path) -> tuple[str, ...]:
-    """A world from a URDF or MJCF with bytes that are wrong."""
-    name, tool = list(MODELS.items())[int(rng.integers(len(MODELS)))]
-    (path,) = (found for place in ("examples", "config/worlds") if (found := ROOT / place / name).is_file())
-    (folder / name).write_bytes(damaged(rng, path.read_bytes()))
-    mujoco = path.suffix == ".xml" and rng.uniform() < 0.5
-    scene: dict[str, Any] = (
-        {"type": "mujoco", "file": name} if mujoco else {"type": "world", "files": {"robot": {"path": name}}}
-    )
+    """A world from a URDF, MJCF, xacro or SDF with bytes that are wrong, in it or in a file that it names."""
+    given, tool = list(MODELS.items())[int(rng.integers(len(MODELS)))]
+    name, files = Path(given).name, [folder / Path(given).name]
+    shutil.copy(ROOT / given, folder)
+    if given.startswith(str(Path(CELL).parent)):
+        shutil.copytree(ROOT / CELL, folder / "cell")
+        files += sorted(path for path in (folder / "cell").rglob("*") if path.is_file())
+    path = files[0 if rng.uniform() < 0.5 else int(rng.integers(len(files)))]
+    path.write_bytes(damaged(rng, path.read_bytes()))
+    mujoco = name.endswith(".xml") and rng.uniform() < 0.5
+    keys: dict[str, Any] = {"path": name}
+    if rng.uniform() < 0.2:
+        keys["meshes"] = str(rng.choice(["automatic", "hull", "field"]))
+        keys["error"] = float(10.0 ** rng.uniform(-3.0, -0.5))
+    if name.endswith(".xacro") and rng.uniform() < 0.3:
+        keys["args"] = {"kind": str(rng.choice(["short", "long", "none"])), "gripper": bool(rng.uniform() < 0.5)}
+    if len(files) > 1:
+        keys["packages"] = ["cell"]
+    scene: dict[str, Any] = {"type": "mujoco", "file": name} if mujoco else {"type": "world", "files": {"robot": keys}}
     scene["tool"] = tool if mujoco else f"robot/{tool}"
     document: dict[str, Any] = {"duration": 0.1, "rate": 1000.0, "scene": scene}
     document["device"] = {"type": "inertial" if mujoco else "none"}

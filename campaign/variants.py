@@ -64,6 +64,36 @@ KEYS: dict[str, dict[str, Any]] = {
     "two_hands": CONTACT,
     **dict.fromkeys(("push_arm", "pull_arm", "rolling_touch"), CONTACT),
 }
+SHAPES: dict[str, Any] = CONTACT | {
+    "contact.stiffness": Scale(100.0, 5e3),
+    "contact.damping": Scale(0.1, 20.0),
+    "device.mass": Scale(0.05, 2.0),
+}
+AS, ERROR = ["pieces", "field"], Scale(5e-4, 2e-3)  # what meshes collide as, and its error [m]
+KEYS_OF_SHAPES: dict[str, dict[str, Any]] = {
+    "gears": SHAPES
+    | {f"scene.bodies.{gear}.shapes[0].as": AS for gear in ("driver", "driven")}
+    | {"scene.bodies.driver.shapes[0].error": ERROR},
+    "mug_on_hook": SHAPES | {"scene.bodies.mug.shapes[0].as": AS, "scene.bodies.hook.shapes[0].as": AS},
+    "bone_saddle": SHAPES | {"scene.bodies.bone.shapes[0].error": Scale(1.5e-4, 1e-3)},
+    "nut_and_bolt": SHAPES | {"scene.bodies.bolt.shapes[0].points": ["all", "sharp"]},
+    "grating": SHAPES
+    | {
+        "contact.stiffness": Scale(20.0, 500.0),
+        "scene.bodies.plate.shapes[0].texture.amplitude": Scale(5e-6, 5e-5),
+        "scene.bodies.plate.shapes[0].texture.wavelength": Scale(5e-4, 5e-3),
+    },
+}
+"""Experiments with meshes and textures, and their keys."""
+WITH_COUPLING = (
+    "controller.type=virtual_coupling",
+    "controller.allow_active=false",
+    "device.damping=null",
+    "environment.integrator=2",
+)
+"""Settings of `grating`, whose own display may be active."""
+FIRST_OF_SHAPES = 100_000
+"""Number of the first variant of these, which have numbers of their own: those of the others are as they were."""
 
 
 @cache
@@ -86,8 +116,9 @@ def own_type(name: str) -> str:
 def variant(number: int) -> tuple[str, list[str]]:
     """An experiment and its settings: keys that its parts have, and types of local models that they fit."""
     rng = np.random.default_rng([SEED, number])
-    name = list(KEYS)[number % len(KEYS)]
-    keys = KEYS[name]
+    experiments = KEYS if number < FIRST_OF_SHAPES else KEYS_OF_SHAPES
+    name = list(experiments)[number % len(experiments)]
+    keys = experiments[name]
     drawn: dict[str, Any] = {}
     for key in rng.choice(list(keys), int(rng.integers(1, 6)), replace=False).tolist():
         bounds = keys[key]
@@ -101,7 +132,8 @@ def variant(number: int) -> tuple[str, list[str]]:
         known = LOCAL_MODELS.find(drawn.get(TYPE) or own_type(name)).model_fields
         drawn = {key: value for key, value in drawn.items() if key.removeprefix(SECTION) in known or SECTION not in key}
     written = {key: str(value).lower() if isinstance(value, bool) else value for key, value in drawn.items()}
-    return name, ["duration=2", "analysis=trial", *(f"{key}={value}" for key, value in written.items())]
+    fixed = ["duration=2"] if experiments is KEYS else WITH_COUPLING if name == "grating" else ()
+    return name, [*fixed, "analysis=trial", *(f"{key}={value}" for key, value in written.items())]
 
 
 def given(trial: Trial, samples: Samples) -> float:
@@ -153,8 +185,13 @@ def outcome(number: int) -> str:
 
 def case(number: int, folder: Path) -> Outcome:
     """Some variants; those of the test suite are the first."""
+    return batch(BATCH * number)
+
+
+def batch(first: int) -> Outcome:
+    """The variants from number `first` on."""
     ends, faults = [], []
-    for one in range(BATCH * number, BATCH * (number + 1)):
+    for one in range(first, first + BATCH):
         try:
             ends.append(outcome(one))
         except AssertionError as error:
@@ -163,4 +200,4 @@ def case(number: int, folder: Path) -> Outcome:
             name, settings = variant(one)
             faults.append(f"{name} {' '.join(settings)}: {type(error).__name__}: {error}")
     counts = ", ".join(f"{ends.count(end)} {end}" for end in sorted(set(ends)))
-    return Outcome(f"variants {BATCH * number} to {BATCH * (number + 1) - 1}: {counts}", faults, BATCH)
+    return Outcome(f"variants {first} to {first + BATCH - 1}: {counts}", faults, BATCH)

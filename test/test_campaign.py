@@ -10,10 +10,26 @@ from typing import Any, cast
 
 import numpy as np
 import pytest
+import yaml
 from conftest import ROOT, Haptics, answer
 
-from campaign import cases, disks, fuzz, hands, inputs, kills, machines, robots, soak, strangers, suite, variants
+from campaign import (
+    cases,
+    disks,
+    fuzz,
+    hands,
+    inputs,
+    kills,
+    machines,
+    robots,
+    shapes,
+    soak,
+    strangers,
+    suite,
+    variants,
+)
 from campaign.cases import Ended, Outcome, faults_of, summary_of
+from haptic_bench.commands import command_line
 
 
 def test_the_end_of_a_program_is_judged() -> None:
@@ -85,6 +101,29 @@ def test_variants_that_fail_are_named(monkeypatch: pytest.MonkeyPatch, tmp_path:
     assert found.faults[0] == "x: done, though" and found.faults[1].endswith("ValueError: y")
 
 
+def test_shapes_are_variants_from_their_first_number_on(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    seen: list[int] = []
+    monkeypatch.setattr(variants, "outcome", lambda number: seen.append(number) or "passive")
+    assert shapes.case(2, tmp_path).tried == "variants 100010 to 100014: 5 passive"
+    assert seen == list(range(100010, 100015))
+
+
+@pytest.mark.exhaustive
+def test_models_are_valid_where_nothing_is_damaged(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(inputs, "damaged", lambda rng, data: data)
+    rng, seen = np.random.default_rng(20265), set()
+    for number in range(60):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        command, path = inputs._model(rng, folder)
+        scene = yaml.safe_load(Path(path).read_text())["scene"]
+        keys = scene.get("files", {}).get("robot", {"path": scene.get("file")})
+        if not keys.keys() & {"args", "error"}:  # which may be wrong
+            assert command_line.main([command, path]) == 0
+            seen.add(keys["path"])
+    assert seen == {Path(name).name for name in inputs.MODELS}
+
+
 @pytest.mark.graph
 @pytest.mark.exhaustive
 @pytest.mark.parametrize(
@@ -105,6 +144,7 @@ def test_the_trials_and_probes_exist() -> None:
 
     for name, *_ in (*kills.TRIALS, *disks.TRIALS):
         assert name in catalogue()
+    assert set(variants.KEYS) | set(variants.KEYS_OF_SHAPES) <= set(catalogue())
     assert {*machines.TRIALS, *strangers.TRIALS, *soak.TRIALS, *soak.WORLDS, *hands.WORLDS} <= set(catalogue())
 
 

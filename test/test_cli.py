@@ -95,7 +95,7 @@ def test_an_error_of_ours_is_one_line_and_a_file(
         raise ZeroDivisionError("of ours\nin two lines")
 
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-    monkeypatch.setattr(experiment, "load", fail)
+    monkeypatch.setattr(cli, "load_given", fail)
     assert call("validate", "corner_peg") == 1
     (line,) = capsys.readouterr().err.splitlines()
     (file,) = tmp_path.iterdir()

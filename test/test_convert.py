@@ -178,7 +178,7 @@ def test_a_file_is_viewed_without_a_device_and_its_bodies_are_dragged(
     assert is_world_file(str(path)) and is_world_file("robot://ur5e") and not is_world_file("corner_peg")
     for arguments, said in (
         ([str(path), "--arg", "mass=two"], "<mass> value = two: must be finite numbers"),
-        (["corner_peg", "--arg", "mass=2"], "--arg: is for a xacro file; leave it out"),
+        (["corner_peg", "--arg", "mass=2"], "--arg mass: is an argument of a xacro file; leave it out"),
         (["nowhere.sdf"], "world nowhere.sdf: there is no such file"),
     ):
         assert command_line.main(["view", *arguments]) == 2

@@ -368,6 +368,12 @@ def test_the_page_names_the_method(tmp_path, settings, text):
         (lambda path: (path / "summary.json").write_text("[]"), "summary.json: must be a mapping"),
         (lambda path: (path / "experiment.yaml").unlink(), "experiment.yaml: cannot be read"),
         (lambda path: (path / "samples.csv").write_text("tick,time\n0,x\n"), "not the samples of a trial"),
+        (
+            lambda path: (path / "samples.csv").write_text(
+                (path / "samples.csv").read_text().replace("hand_wz", "h_", 1)
+            ),
+            "samples.csv: not the samples of a trial: samples have no column hand_wz",
+        ),
         (lambda path: (path / "summary.json").write_text(EMPTY), "the sweep has no runs"),
     ],
 )

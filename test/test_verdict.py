@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -150,6 +151,7 @@ def test_a_device_at_its_limits_is_told() -> None:
     clipped = np.mean(np.abs(samples["command_fx"]) > 5e-3 / 0.99)
     assert found.limited == pytest.approx(clipped, abs=2 / len(samples)) and found.limited > 0.05
     assert f"in {100 * clipped:.2g} % of the ticks the device rendered less than was commanded" in found.text
+    assert "in 100 % of the ticks the device rendered" in replace(found, limited=1.0).text
 
 
 def test_without_a_device_the_numerical_energy_is_told() -> None:

@@ -135,7 +135,8 @@ class Verdict:
     def _of_limits(self) -> str:
         if not self.limited:
             return ""
-        part = f"{100.0 * self.limited:.2g} %" if self.limited >= 1e-3 else "less than 0.1 %"
+        percent = 100.0 * self.limited
+        part = "less than 0.1 %" if percent < 0.1 else f"{percent:.0f} %" if percent >= 10.0 else f"{percent:.2g} %"
         return f"; in {part} of the ticks the device rendered less than was commanded"
 
     def summary(self) -> dict[str, Any]:

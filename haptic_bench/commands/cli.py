@@ -21,6 +21,7 @@ from haptic_bench import experiment
 from haptic_bench.commands.command_line import DONE, FAILED, KINDS
 from haptic_bench.commands.options import number, whole
 from haptic_bench.experiment import reference
+from haptic_bench.experiment.system import args_of, load_given
 from haptic_bench.recording.bag import BagError
 from haptic_bench.recording.summary import is_complete, read_summary, runs_of
 from haptic_bench.replay import verification
@@ -56,8 +57,10 @@ def describe(options: argparse.Namespace) -> int:
 
 
 def validate(options: argparse.Namespace) -> int:
-    """`haptics validate EXPERIMENT`."""
-    trials = experiment.load(options.experiment, options.settings, options.duration)
+    """`haptics validate EXPERIMENT|FILE`."""
+    trials = load_given(
+        options.experiment, options.settings, options.duration, args_of(options.args), tuple(options.packages)
+    )
     _print_notes(trials)
     for one in trials:
         for device in (one.experiment.device, *(hand.device for hand in one.experiment.hands)):

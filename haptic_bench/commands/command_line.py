@@ -28,6 +28,7 @@ KINDS = (  # of parts
     *("local_models", "engines", "friction_models", "contact_methods", "fields", "textures", "robot_adapters"),
 )
 VIEW = "haptic_bench.commands.view:view"
+VALIDATE = "haptic_bench.commands.cli:validate"
 DOCTOR = "haptic_bench.commands.doctor:doctor"  # runs before the environment is prepared, which it looks at
 PROBLEMS = 20  # lines that are said of bad input
 EXAMPLES = """\
@@ -158,7 +159,8 @@ def _answer(options: argparse.Namespace) -> int | None:
             print(f"{name:{width}}  {{}} ({{}})".format(*headline(path)))
         return DONE
     kind = options.command == DESCRIBE and options.experiment in KINDS
-    if options.experiment is not None and options.command != VIEW and not kind:  # which knows namespaces, too
+    files = options.command in (VIEW, VALIDATE)  # which know files of robots and worlds, too
+    if options.experiment is not None and not files and not kind:
         find(options.experiment)
     if options.directory is not None and options.command != "haptic_bench.commands.cli:repair":
         summary = Path(options.directory, "summary.json")
@@ -251,9 +253,12 @@ def _add_commands(commands: Any) -> None:
     )
     command.set_defaults(command=DESCRIBE)
 
-    command = commands.add_parser("validate", help="check an experiment without running it")
+    command = commands.add_parser(
+        "validate", help="check an experiment, or a file of a robot or a world, without running it"
+    )
     _add_experiment(command)
-    command.set_defaults(command="haptic_bench.commands.cli:validate")
+    _add_args(command)
+    command.set_defaults(command=VALIDATE)
 
     command = commands.add_parser("run", help="run an experiment and report it", epilog=EXAMPLES)
     _add_experiment(command)
@@ -332,9 +337,6 @@ def _add_commands(commands: Any) -> None:
     command.add_argument("file", metavar="FILE", help="a file .urdf, .xacro, .xml (MJCF), .sdf or .world")
     command.add_argument("--out", metavar="WORLD.yaml", required=True, help="file that is written, meshes beside it")
     _add_args(command)
-    command.add_argument(
-        "--packages", action="append", default=[], metavar="DIR", help="folder in which packages are looked for first"
-    )
     command.add_argument("--force", action="store_true", help="overwrite the file")
     command.set_defaults(command="haptic_bench.commands.convert:convert")
 
@@ -766,6 +768,9 @@ def _add_args(command: argparse.ArgumentParser) -> None:
         default=[],
         metavar="NAME=VALUE",
         help="set an argument of a xacro file, as ur_type=ur5e",
+    )
+    command.add_argument(
+        "--packages", action="append", default=[], metavar="DIR", help="folder in which packages are looked for first"
     )
 
 

@@ -24,7 +24,7 @@ def start(options: argparse.Namespace) -> int:
     given = [world for world in (options.world, options.given_world) if world is not None]
     if len(given) != 1:
         raise ParameterError([f"start: {len(given)} worlds are given; give one, by name or as a file"])
-    one = load_system(given[0], options.device, options.settings, args_of(options.args))
+    one = load_system(given[0], options.device, options.settings, args_of(options.args), tuple(options.packages))
     experiment = one.experiment
     for note in one.notes:
         print(f"haptics: {note}", file=sys.stderr)

@@ -14,7 +14,7 @@ from typing import Any
 from haptic_bench import experiment
 from haptic_bench.analysis.base import analysis_of
 from haptic_bench.commands.command_line import DONE, FAILED
-from haptic_bench.experiment.system import args_of, is_world_file, load_viewed
+from haptic_bench.experiment.system import args_of, is_world_file, load_given
 from haptic_bench.recording.frames import read_frames
 from haptic_bench.recording.summary import read_summary, runs_of
 from haptic_bench.running import namespaces
@@ -40,7 +40,13 @@ def view(options: argparse.Namespace) -> int:
         return _view_running(options, chosen(options.target, running))
     if options.target is None:
         raise ParameterError(["view: names no experiment; add one, or leave --namespace out to see what runs"])
-    one = _loaded(options)
+    one, *others = load_given(
+        options.target, options.settings, options.duration, args_of(options.args), tuple(options.packages)
+    )
+    if others:
+        raise ParameterError(["view: shows one trial; give no list of values"])
+    for note in one.notes if is_world_file(options.target) else ():
+        print(f"haptics: {note}", file=sys.stderr)
     if options.namespace is None and (same := same_world(one.experiment.namespace, running)):
         return _view_running(options, chosen(None, same))
     mode = options.mode or "realtime"
@@ -51,26 +57,6 @@ def view(options: argparse.Namespace) -> int:
         print(f"haptics: /{name} runs, too; `haptics view {name}` shows it", file=sys.stderr)
     with Interruption() as interruption:
         return run_viewed(one, mode, interruption, viewing, composed=options.composed, namespace=namespace)
-
-
-def _loaded(options: argparse.Namespace) -> experiment.Trial:
-    """The trial of an experiment or of the file of a world.
-
-    Raises:
-        ParameterError: one line for each problem.
-    """
-    if is_world_file(options.target):
-        duration = [] if options.duration is None else [f"duration={options.duration}"]
-        one = load_viewed(options.target, [*options.settings, *duration], args_of(options.args))
-        for note in one.notes:
-            print(f"haptics: {note}", file=sys.stderr)
-        return one
-    if options.args:
-        raise ParameterError(["--arg: is for a xacro file; leave it out"])
-    (one, *others) = experiment.load(options.experiment, options.settings, options.duration)
-    if others:
-        raise ParameterError(["view: shows one trial; give no list of values"])
-    return one
 
 
 def chosen(target: str | None, running: Sequence[str]) -> str:

@@ -8,6 +8,7 @@ hardware device.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,7 @@ from typing import Any
 from haptic_bench.catalogue import IS_A_MESH, MESHES, catalogue, config_folder, did_you_mean
 from haptic_bench.experiment import analyses
 from haptic_bench.experiment.devices import known_devices
-from haptic_bench.experiment.loading import find, load_document, name_of, read_document
+from haptic_bench.experiment.loading import find, load, load_document, name_of, read_document
 from haptic_bench.experiment.resolution import Trial
 from haptic_control.parameters import CONTROLLERS
 from haptic_drivers.parameters import DEVICES
@@ -64,7 +65,11 @@ def simulated_devices() -> tuple[str, ...]:
 
 
 def load_system(
-    world: str, device: str = "", settings: Sequence[str] = (), args: Mapping[str, str] | None = None
+    world: str,
+    device: str = "",
+    settings: Sequence[str] = (),
+    args: Mapping[str, str] | None = None,
+    packages: Sequence[str] = (),
 ) -> Trial:
     """The trial whose graph is the system.
 
@@ -74,6 +79,7 @@ def load_system(
         device: a type of simulated ones, a name in config/devices, or a YAML file; empty: as the world has it.
         settings: KEY=VALUE.
         args: values of the arguments of a xacro file.
+        packages: folders in which packages and models that the file names are looked for first.
 
     Raises:
         ParameterError: one line for each problem.
@@ -87,9 +93,10 @@ def load_system(
             document["device"] = document["device"] | {"aligned": "mount"}
         return _one(document, Path("device.yaml"), settings)
     file = _world_file(world)
-    _check_args(file, args)
+    _check_args(file, args, packages)
     path = find(world) if file is None else file
-    document = _with_device(read_document(path) if file is None else _document(path, settings, args or {}), device)
+    given = read_document(path) if file is None else _document(path, settings, args or {}, packages)
+    document = _with_device(given, device)
     kind = _type_of(document, "device") or "none"
     chosen = file is not None or bool(device) or kind == "hardware"  # an experiment's own device has its controller
     if "controller" in document or not chosen or not _takes_forces(kind):
@@ -126,20 +133,37 @@ def args_of(settings: Sequence[str]) -> dict[str, str]:
     return args
 
 
-def load_viewed(world: str, settings: Sequence[str] = (), args: Mapping[str, str] | None = None) -> Trial:
+def load_given(
+    name: str, settings: Sequence[str], duration: str | None, args: Mapping[str, str], packages: Sequence[str]
+) -> list[Trial]:
+    """The trials of an experiment, or that in which a world file is seen; `duration` is text [s], see `load_viewed`.
+
+    Raises:
+        ParameterError: one line for each problem.
+    """
+    if is_world_file(name):
+        return [load_viewed(name, [*settings, *([] if duration is None else [f"duration={duration}"])], args, packages)]
+    _check_args(None, args, packages)
+    return load(name, settings, duration)
+
+
+def load_viewed(
+    world: str, settings: Sequence[str] = (), args: Mapping[str, str] | None = None, packages: Sequence[str] = ()
+) -> Trial:
     """The trial in which a world file is seen: without a device, a pointer drags all that moves.
 
     Args:
         world: a file, or the name of one of `config/worlds`.
         settings: KEY=VALUE.
         args: values of the arguments of a xacro file.
+        packages: folders in which packages and models that the file names are looked for first.
 
     Raises:
         ParameterError: one line for each problem.
     """
     path = find_world_file(world)
-    _check_args(path, args)
-    document = _document(path, settings, args or {}) | VIEWED
+    _check_args(path, args, packages)
+    document = _document(path, settings, args or {}, packages) | VIEWED
     if document["scene"]["type"] == "world":
         document |= {"contact": {"friction": {"model": "coulomb"}}, "environment": {"method": "constraint"}}
     return _one(document, path, settings)
@@ -157,14 +181,16 @@ def find_world_file(world: str) -> Path:
     return path
 
 
-def _check_args(path: Path | None, args: Mapping[str, str] | None) -> None:
-    """Refuse arguments of what has none.
+def _check_args(path: Path | None, args: Mapping[str, str] | None, packages: Sequence[str]) -> None:
+    """Refuse arguments of what has none, and packages of what names none.
 
     Raises:
         ParameterError: see above.
     """
     if args and (path is None or path.suffix != ".xacro"):
         raise ParameterError([f"--arg {min(args)}: is an argument of a xacro file; leave it out"])
+    if packages and (path is None or path.suffix == ".xml"):
+        raise ParameterError([f"--packages {packages[0]}: is for files URDF, xacro and SDF; leave it out"])
 
 
 def _world_file(world: str) -> Path | None:
@@ -200,15 +226,16 @@ def _world_file(world: str) -> Path | None:
     return path.resolve()
 
 
-def _document(path: Path, settings: Sequence[str], args: Mapping[str, str]) -> dict[str, Any]:
+def _document(path: Path, settings: Sequence[str], args: Mapping[str, str], packages: Sequence[str]) -> dict[str, Any]:
     """An experiment with a world file as its scene, held at its last link that moves if `settings` say no other."""
     held = _names_tool(settings)
     scene: dict[str, Any] = {"gravity_compensation": True}  # a robot without its drives would fall with the hand
     if path.suffix == ".xml":
         scene |= {"type": "mujoco", "file": str(path), "tool": "" if held else last_body(path)}
     else:
-        link = "" if held else _last_link(ModelSource(path, args))
+        link = "" if held else _last_link(ModelSource(path, args, tuple(map(Path, packages))))
         file: dict[str, Any] = {"path": str(path)} | ({"args": dict(args)} if args else {})
+        file |= {"packages": [os.path.abspath(one) for one in packages]} if packages else {}
         scene |= {"type": "world", "files": {"model": file}, "tool": f"model/{link}"}
     document: dict[str, Any] = {
         "name": name_of(path),

@@ -14,6 +14,7 @@ from haptic_bench.recording.others_energy import energy_of_others
 from haptic_bench.recording.recording import ROW
 from haptic_bench.recording.world_record import WorldRecord, read_world
 from haptic_sim.dynamics.energy import TERMS
+from haptic_sim.errors import HapticsError
 from haptic_sim.messages import (
     COLLIDING,
     TOPICS,
@@ -34,6 +35,13 @@ WRENCH = ("fx", "fy", "fz", "tx", "ty", "tz")
 _ENDS = {"relay_device_": "relay_forward", "relay_world_": "relay_backward"}
 _CROSSING = ("relay_forward", "relayed_device_state", "device_command", "relay_backward", "relayed_device_command")
 _ENERGIES = ("absorbed", "delivered", "dissipated", "available")
+
+
+class ColumnError(HapticsError, KeyError):
+    """Samples have no column of a name."""
+
+    def __str__(self) -> str:
+        return str(self.args[0])  # a KeyError would quote it
 
 
 class Samples:
@@ -64,7 +72,7 @@ class Samples:
 
     def __getitem__(self, name: str) -> np.ndarray:
         if name not in self._table:
-            raise KeyError(f"samples have no column {name}{did_you_mean(name, self._table)}")
+            raise ColumnError(f"samples have no column {name}{did_you_mean(name, self._table)}")
         return self._table[name]
 
     def with_columns(self, more: Mapping[str, np.ndarray]) -> Samples:
@@ -73,7 +81,7 @@ class Samples:
 
     def until(self, time: float) -> Samples:
         """The rows up to `time` [s]."""
-        rows = int(np.searchsorted(self._table["time"], time, side="right"))
+        rows = int(np.searchsorted(self["time"], time, side="right"))
         return self._first(rows)
 
     def not_finite(self) -> tuple[str, int] | None:
@@ -92,12 +100,12 @@ class Samples:
         """The first rows, and what is known of the world at their ticks."""
         world = self.world
         if world is not None and rows < len(self):
-            world = world.before(int(self._table["tick"][rows]))
+            world = world.before(int(self["tick"][rows]))
         return Samples({name: values[:rows] for name, values in self._table.items()}, world)
 
     def group(self, prefix: str, *suffixes: str) -> np.ndarray:
         """Columns `prefix_suffix` side by side, (rows, len(suffixes))."""
-        return np.stack([self._table[f"{prefix}_{suffix}"] for suffix in suffixes], axis=-1)
+        return np.stack([self[f"{prefix}_{suffix}"] for suffix in suffixes], axis=-1)
 
     def pose(self, prefix: str) -> np.ndarray:
         """Poses (rows, 7) of `hand` or `tool`: position [m], quaternion x y z w."""

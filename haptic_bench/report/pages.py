@@ -17,7 +17,7 @@ from haptic_bench.analysis.figures import Curve, draw_all, port_figure
 from haptic_bench.analysis.health import Health
 from haptic_bench.experiment import Experiment, Trial, read_resolved
 from haptic_bench.recording.frames import SampledFrames
-from haptic_bench.recording.samples import Samples
+from haptic_bench.recording.samples import ColumnError, Samples
 from haptic_bench.recording.summary import read_summary, runs_of
 from haptic_bench.recording.world_record import read_tables
 from haptic_bench.report import facts, html, parameters, variants
@@ -79,13 +79,16 @@ def write(directory: Path, findings: Findings | None = None, *, damage: str = ""
         ParameterError: a file is missing or is not what it should be.
     """
     summary = read_summary(directory)
-    if "sweep" in summary:
-        page, figures = _sweep_page(runs_of(directory, summary), summary["sweep"])
-    else:
-        run = _Run.read(directory, "", summary)
-        measured = health.read(directory, run.trial.experiment.rate, _mapping(summary.get("timing")))
-        page, figures = _trial_page(run, directory, findings, measured, damage)
-    _write_figures(directory / "figures", figures, kinds)
+    try:
+        if "sweep" in summary:
+            page, figures = _sweep_page(runs_of(directory, summary), summary["sweep"])
+        else:
+            run = _Run.read(directory, "", summary)
+            measured = health.read(directory, run.trial.experiment.rate, _mapping(summary.get("timing")))
+            page, figures = _trial_page(run, directory, findings, measured, damage)
+        _write_figures(directory / "figures", figures, kinds)
+    except ColumnError as error:
+        raise ParameterError([f"{directory}, samples.csv: not the samples of a trial: {error}"]) from error
     path, draft = directory / "report.html", directory / "report.html.draft"
     draft.write_text(page, encoding="utf-8")
     draft.replace(path)

@@ -115,8 +115,8 @@ def run_trial(
     if mode == "offline" and operator.EVENTS and trial.table is None:
         raise ParameterError(
             [
-                "operator.events = null: the events of a pointer come from a person, who needs --mode realtime; "
-                "offline they come from a file, as operator.events=DIR/events.csv of a recorded trial"
+                "operator.events = null: the events of a pointer come from a person, on the page of `haptics view "
+                "EXPERIMENT`; offline they come from a file, as operator.events=DIR/events.csv of a recorded trial"
             ]
         )
     with analysis_of(trial.experiment).beginning(trial) if mode == "offline" else contextlib.nullcontext():

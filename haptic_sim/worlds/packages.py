@@ -58,7 +58,7 @@ class Packages:
         """Where packages are looked for, and what to do, for messages."""
         places = ["the folders above the file", AMENT, RESOURCES[0]]
         given = f"{', '.join(map(str, self._folders))}, " if self._folders else ""
-        return f"looked for in {given}{', '.join(places)}; name the folder that has it in `packages`"
+        return f"looked for in {given}{', '.join(places)}; name the folder that has it in `packages` (--packages)"
 
     def _candidates(self, name: str) -> Iterator[Path]:
         if not name or "/" in name or name in (".", ".."):
@@ -68,6 +68,8 @@ class Packages:
                 yield folder
             if (inside := folder / name).is_dir():
                 yield inside
+        for folder in self._folders:
+            yield from (one for one in _folders_in(folder) if _package_name(one) == name)
         for prefix in _paths(AMENT):
             if (share := prefix / "share" / name).is_dir():
                 yield share
@@ -115,6 +117,14 @@ def package_of(uri: str) -> str:
 
 def _paths(variable: str) -> list[Path]:
     return [Path(path) for path in os.environ.get(variable, "").split(os.pathsep) if path]
+
+
+def _folders_in(folder: Path) -> list[Path]:
+    """The folders in a folder, as checkouts, which may have another name than their package; sorted."""
+    try:
+        return sorted(one for one in folder.iterdir() if one.is_dir())
+    except OSError:
+        return []
 
 
 def _existing(path: Path) -> Path | None:
