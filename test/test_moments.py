@@ -163,8 +163,8 @@ def test_moments_are_the_law_at_random_contacts_and_never_add_energy(seed: int) 
     moments.id[:count], moments.ended[:count] = rows.id[:count], rng.normal(size=(count, 3)) * rng.uniform(0.0, 0.1)
     moments.rubbed[:count] = rng.normal(size=(count, 3)) * rng.uniform(0.0, 0.1)
     before = u.copy()
-    impact = np.ones(count, dtype=bool)
-    settle_moments(count, response.method.scaled, rows.arrays, a.tangent, impact, moments, p, u)
+    moments.normal[:count] = p[:count, 0]
+    settle_moments(count, response.method.scaled, rows.arrays, a.tangent, moments, p, u)
     assert u @ u <= before @ before
     W = response.dense(rows)
     expected = before + W.T @ (p[:count] * [0.0, 1.0, 1.0]).ravel()
