@@ -14,7 +14,7 @@ from world_builder import DEFAULT, METHODS, RIGID, G, Response, Simulation, ball
 from world_builder import some_rows as rows_of
 
 from haptic_bench import experiment
-from haptic_sim.contact.moments import settle_moments
+from haptic_sim.contact.moments import _part, settle_moments
 from haptic_sim.contact.response import ContactParameters
 from haptic_sim.dynamics.energy import DAMPING, FRICTION, IMPACT, NUMERICAL
 from haptic_sim.dynamics.scaled import assemble_rotations
@@ -437,7 +437,8 @@ def check_with_moments(seed: int, duration: float, folder: Path, restitution: fl
 
 
 # these gain up to several times what was supplied where moments are not scaled to what they can pay for
-@pytest.mark.parametrize("seed", [32, 80, 100, 109])
+# 327: springs that act implicitly, of which nothing returns the other half of what moments press into them
+@pytest.mark.parametrize("seed", [32, 80, 100, 109, 327])
 def test_random_worlds_gain_no_energy(seed: int, tmp_path: Path) -> None:
     check_with_moments(seed, 0.15, tmp_path)
 
@@ -447,6 +448,12 @@ def test_random_worlds_gain_no_energy(seed: int, tmp_path: Path) -> None:
 def test_of_two_hundred_random_worlds_none_gains_energy(first: int, tmp_path: Path) -> None:
     for seed in range(first, first + 50):
         check_with_moments(seed, 0.5, tmp_path)
+
+
+@pytest.mark.parametrize(("a", "b", "part"), [(-4e-37, 0.0, 0.0), (0.0, 0.0, 1.0), (2.0, 1.0, 1.0), (1.0, 4.0, 0.25)])
+def test_moments_that_change_nothing_but_rounding_do_not_stop_a_world(a: float, b: float, part: float) -> None:
+    """A ball that has ceased to spin has a moment of rounding, which leaves the velocity as it is: b = 0."""
+    assert _part(np.array([[a, b]]), 0) == part
 
 
 @pytest.mark.exhaustive
@@ -464,15 +471,3 @@ def test_of_a_hundred_random_worlds_that_bounce_none_gains_energy(tmp_path: Path
 def test_coefficients_are_checked(value: str, said: str) -> None:
     with pytest.raises(ParameterError, match=rf"contact\.friction\.rolling = .*{said}"):
         experiment.load("corner_peg", [f"contact.friction.rolling={value}"])
-
-
-@pytest.mark.parametrize("key", ["rolling", "torsional"])
-def test_a_local_model_has_no_moments(key: str) -> None:
-    settings = ["local_model.type=full", f"contact.friction.{key}=0.001"]
-    said = rf"contact\.friction\.{key} = 0\.001 m: local_model\.type = full has no moments .* set it to 0"
-    with pytest.raises(ParameterError, match=said):
-        experiment.load("corner_peg", settings)
-    assert experiment.load("corner_peg", settings[1:])[0].experiment.contact.friction.moments == [key]
-    own = ["local_model.type=full", f"scene.bodies.ball.friction_{key}=0.001"]
-    with pytest.raises(ParameterError, match=rf"scene\.bodies\.ball\.friction_{key} = 0\.001 m: local_model"):
-        experiment.load("rolling_touch", own)

@@ -171,11 +171,6 @@ class FrictionParameters(Parameters):
         """The model as kernels know it."""
         return self.model.CODE
 
-    @property
-    def moments(self) -> list[str]:
-        """Keys of coefficients of rolling and torsional friction that are not zero."""
-        return [name for name in ("rolling", "torsional") if getattr(self, name) > 0.0]
-
 
 @record
 class FrictionLaw(NamedTuple):

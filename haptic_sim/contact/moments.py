@@ -25,6 +25,9 @@ of W W^T, reduce E in every step, from m = 0 and p_t0 on, or from the moments an
 contacts ended the step before, if E is not larger there. So **the kinetic energy never rises**, however many sweeps
 there are and whatever the bounds: E is the kinetic energy.
 
+A body that is not of the model, as what a local model touches, turns with a given angular velocity w_A: then
+u.u / 2 - m . w_A is what does not rise, the kinetic energy less the work of that body.
+
 Rho and sigma are of each contact: of the pair of bodies. Under exact constraints all rows are projected, as those of
 contacts are (`haptic_sim.constraints.bodies`), and what the constraints bear of the moments is added to their reaction.
 
@@ -88,6 +91,7 @@ class Moments(NamedTuple):
     u: np.ndarray = array("scaled velocity without moments", "nv", unit="kg^1/2 m/s")
     group: np.ndarray = array("union-find forest of the trees", "trees", dtype=np.int64)
     surplus: np.ndarray = array("energy that the part s takes: a s - b s^2, by group", "trees", 2, unit="J")
+    share: np.ndarray = array("part of the normal impulse that springs get per motion: 1/2 if explicit", "contacts")
     cost: np.ndarray = array("energy of springs per normal velocity by which contacts approach", "contacts", unit="N s")
     struck: np.ndarray = array("normal impulse of an impact, 0: there is none", "contacts", unit="N s")
     of_impact: np.ndarray = array("impulse of moment of an impact on B", "contacts", 3, unit="N m s")
@@ -222,6 +226,9 @@ def _start(count, contacts, rows, tangent, moments, scale, p, u):
     square = 0.0
     for j in range(u.shape[0]):
         square += u[j] * u[j]
+    for i in range(count):
+        for d in range(3):
+            square += 2.0 * moment[i, d] * turning.offset[i, d]
     if found and not square <= scale:
         for i in range(count):
             for d in range(3):
@@ -294,7 +301,8 @@ def keep_moments_passive(count, contacts, stiffness, period, separation, moments
     With the part s, a group loses the kinetic energy -s (m . w_0 + dp_t . v_0) - s^2 |du|^2 / 2, with w_0 and v_0
     without and du by the whole moments and the friction dp_t that was found again. Springs that it presses further, by
     h times the change dv of the normal velocity, get s |dv| `cost`, s |dv| h^2 k |v_0| where points approach already,
-    and s^2 h^2 k dv^2 / 2. A ball presses nothing further: dv is 0 where the normal goes through the centre of mass.
+    and s^2 h^2 k dv^2 / 2. The cost is the impulse of a spring that acts implicitly, and half of that of an explicit
+    one, of which semi-implicit Euler returns the other half. A ball presses nothing further: dv is 0 where the normal goes through the centre of mass.
     """
     turning, moment, free, group, surplus = (
         moments.contacts,
@@ -343,7 +351,7 @@ def keep_moments_passive(count, contacts, stiffness, period, separation, moments
 def _part(surplus, g):
     """The largest part s <= 1 of the moments of a group with a s - b s^2 >= 0."""
     a, b = surplus[g, 0], surplus[g, 1]
-    return 1.0 if a >= b else max(a, 0.0) / b
+    return 1.0 if a >= b else max(a, 0.0) / b if b > 0.0 else 0.0
 
 
 @kernel
@@ -373,3 +381,10 @@ def work_of_moments(i, moments, moment):
     for d in range(3):
         work += moment[i, d] * 0.5 * (moments.before[i, d] + moments.after[i, d])
     return work
+
+
+@kernel
+def driven_work(i, moments, moment):
+    """Work on B of a body A that is not of the model, by the moment (C, 3) of contact i [J]."""
+    offset = moments.contacts.offset
+    return -(moment[i, 0] * offset[i, 0] + moment[i, 1] * offset[i, 1] + moment[i, 2] * offset[i, 2])

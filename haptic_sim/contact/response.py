@@ -24,6 +24,7 @@ from haptic_sim.contact.moments import (
     Moments,
     begin_impact_moments,
     collect_moments,
+    driven_work,
     keep_moments_passive,
     remember_moments,
     resists,
@@ -711,10 +712,8 @@ def _resist_rotation(packed, count, period):
     for j in range(free.shape[0]):
         free[j] = a.u[j]
     for i in range(count):
-        struck = moments.struck[i] if of_impact else 0.0
-        moments.normal[i] = p[i, 0] - struck
-        # of springs that act explicitly; the other half is what semi-implicit Euler returns
-        moments.cost[i] = moments.normal[i] if struck > 0.0 else 0.5 * moments.normal[i]
+        moments.normal[i] = p[i, 0] - (moments.struck[i] if of_impact else 0.0)
+        moments.cost[i] = moments.share[i] * moments.normal[i]
     settle_moments(count, a.scaled, a.rows, a.tangent, moments, p, a.u)
     if moments.sprung:
         keep_moments_passive(count, a.scaled, a.material.stiffness, period, a.rows.separation, moments, p, a.u)
@@ -820,8 +819,10 @@ def _book(packed, count, wrench, period):
     if a.moments.acts[0]:
         turned = 0.0
         for i in range(count):
+            energy[INJECTED] += driven_work(i, a.moments, a.moments.moment)
             turned += work_of_moments(i, a.moments, a.moments.moment)
             if a.moments.acts[1]:
+                energy[INJECTED] += driven_work(i, a.moments, a.moments.of_impact)
                 tangential -= work_of_moments(i, a.moments, a.moments.of_impact)
         friction += max(0.0, -turned)
         added += max(0.0, turned)
