@@ -22,7 +22,12 @@ I = 0.4 * M * R * R  # noqa: E741  # their inertia
 RHO, SIGMA = 2e-3, 1.5e-3  # [m]
 RATE = 1000.0  # [Hz]
 SAG = M * G / ContactParameters().stiffness  # of a ball at rest on penalties [m]
-BASELINES = (IntermediateParameters(), HeldParameters(), ExtrapolatedParameters(), ResolveParameters(force_coefficient=1.0))
+BASELINES = (
+    IntermediateParameters(),
+    HeldParameters(),
+    ExtrapolatedParameters(),
+    ResolveParameters(force_coefficient=1.0),
+)
 
 
 def run(
@@ -69,7 +74,9 @@ def height(method: str) -> float:
 def test_a_spinning_tool_slows_by_sigma_times_the_normal_impulse(local: Any, method: str) -> None:
     """I dw = -sigma p_n, with the impulse that the state reports; the hand feels the moment as a torque."""
     w = 5.0
-    _, state, geometry = run({"floor": plane(), "ball": ball((0, 0, height(method)), (0, 0, 0, 0, 0, w))}, local, method, 100)
+    _, state, geometry = run(
+        {"floor": plane(), "ball": ball((0, 0, height(method)), (0, 0, 0, 0, 0, w))}, local, method, 100
+    )
     impulse = state.impulse[2]
     assert impulse == pytest.approx(M * G * 0.1, rel=0.1)  # penalties may begin without a force
     if local.type == "resolve":  # its moments grow with the rotation since an update
@@ -84,7 +91,7 @@ def test_a_spinning_tool_slows_by_sigma_times_the_normal_impulse(local: Any, met
 
 @pytest.mark.parametrize("method", ["penalty", "constraint"])
 def test_a_rolling_tool_slows_by_what_rolling_friction_takes(method: str) -> None:
-    """By (5 / 7) rho g / r beyond what it does without: the point of a constraint turns with the tool until an update."""
+    """By (5 / 7) rho g / r beyond what it does without, as the point of a constraint turns with the tool."""
     v = 0.3
     bodies = {"floor": plane(), "ball": ball((0, 0, height(method)), (v, 0, 0, 0, v / R, 0))}
     with_it, without = (run(bodies, FullParameters(), method, 100, rolling=rho)[1].twist[0] for rho in (RHO, 0.0))
@@ -125,7 +132,7 @@ def test_static_constraints_do_not_turn() -> None:
 
 @pytest.mark.parametrize("method", METHODS)
 def test_what_a_turning_body_gives_a_tool_is_booked_as_supplied(method: str) -> None:
-    """A ball that a turning plane spins up: I dw/dt = sigma m g, up to the plane's speed, and its energy balance closes."""
+    """A plane that turns spins a ball up: I dw/dt = sigma m g, and the energy balance of the ball closes."""
     turns = np.array([0.0, 0.0, 3.0])
     bodies = {"floor": plane(), "ball": ball((0, 0, height(method)))}
     model, state, geometry = run(bodies, FullParameters(deformation=False), method, 16)

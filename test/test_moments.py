@@ -270,11 +270,11 @@ def test_moments_of_impacts_without_friction_act_on_the_spin_alone() -> None:
     sim = falling("impulse_augmented", [v, 0, -1.0, 0, v / R, 0])
     while not sim.touched:
         sim.step()
-    J = sim.impulses[0, 0]
-    assert J == pytest.approx(1.6 * M, rel=1e-6)
+    impulse = sim.impulses[0, 0]
+    assert impulse == pytest.approx(1.6 * M, rel=1e-6)
     assert sim.v("ball")[0] == pytest.approx(v, rel=1e-9)
-    assert v / R - sim.spin("ball")[1] == pytest.approx(RHO * J / I, rel=1e-9)
-    np.testing.assert_allclose(sim.tool.contact.wrench[3:], [0, -RHO * J * 1000.0, 0], rtol=1e-9, atol=1e-9)
+    assert v / R - sim.spin("ball")[1] == pytest.approx(RHO * impulse / I, rel=1e-9)
+    np.testing.assert_allclose(sim.tool.contact.wrench[3:], [0, -RHO * impulse * 1000.0, 0], rtol=1e-9, atol=1e-9)
     lost = 0.5 * M * (v * v + 1.0) + 0.5 * I * (v / R) ** 2 - sim.kinetic_energy()
     values = sim.tool.energy.values
     assert values[[DAMPING, FRICTION, IMPACT]].sum() == pytest.approx(lost, rel=1e-9)

@@ -35,14 +35,15 @@ Normal impulses are not found again: where the normal does not go through the ce
 normal velocity, which the next step corrects. Springs that are thereby pressed further would get energy from nowhere,
 so with penalties the moments of a group are scaled to what they can pay for (`keep_moments_passive`).
 
-**Impacts beside springs.** Where springs act, the normal impulse J of an impact bounds moments of its own. They are part
-of the collision (`resist_impacts`): u_0 is the velocity after the impulses of the impact and before anything else acts,
-and the kinetic energy does not rise from the beginning of the collision to the end of its moments. Springs and all other
-forces act after it, on bodies that move so. Springs that act implicitly add no energy whatever the velocity that they
-find, so these moments need not be scaled. Where impulses replace the springs (`penalty: explicit`, `printed`), nothing
-acts against overlaps that grow, and the moments are scaled to what the springs store by it. Friction of the impact is
-found again with the moments at contacts where it is as the law says, sticking or opposite to the slip, to which the
-solution tends as rho and sigma go to 0; where it followed slip that has reversed since, it stays as it is.
+**Impacts beside springs.** Where springs act, the normal impulse J of an impact bounds moments of its own. They are
+part of the collision (`resist_impacts`): u_0 is the velocity after the impulses of the impact and before anything else
+acts, and the kinetic energy does not rise from the beginning of the collision to the end of its moments. Springs and
+all other forces act after it, on bodies that move so. Springs that act implicitly add no energy whatever the velocity
+that they find, so these moments need not be scaled. Where impulses replace the springs (`penalty: explicit`,
+`printed`), nothing acts against overlaps that grow, and the moments are scaled to what the springs store by it.
+Friction of the impact is found again with the moments at contacts where it is as the law says, sticking or opposite to
+the slip, to which the solution tends as rho and sigma go to 0; where it followed slip that has reversed since, it stays
+as it is.
 """
 
 from __future__ import annotations
@@ -302,7 +303,8 @@ def keep_moments_passive(count, contacts, stiffness, period, separation, moments
     without and du by the whole moments and the friction dp_t that was found again. Springs that it presses further, by
     h times the change dv of the normal velocity, get s |dv| `cost`, s |dv| h^2 k |v_0| where points approach already,
     and s^2 h^2 k dv^2 / 2. The cost is the impulse of a spring that acts implicitly, and half of that of an explicit
-    one, of which semi-implicit Euler returns the other half. A ball presses nothing further: dv is 0 where the normal goes through the centre of mass.
+    one, of which semi-implicit Euler returns the other half. A ball presses nothing further: dv is 0 where the normal
+    goes through the centre of mass.
     """
     turning, moment, free, group, surplus = (
         moments.contacts,

@@ -319,7 +319,12 @@ def _copy_rows(count, planes, moving, rows):
     row_id, row_wall, row_coordinate, row_body = rows.id, rows.wall, rows.coordinate, rows.body
     row_point, row_normal, row_separation = rows.point, rows.normal, rows.separation
     row_friction, row_restitution, row_weight = rows.friction, rows.restitution, rows.weight
-    resistance, rotation, row_resistance, row_rotation = planes.resistance, planes.rotation, rows.resistance, rows.rotation
+    resistance, rotation, row_resistance, row_rotation = (
+        planes.resistance,
+        planes.rotation,
+        rows.resistance,
+        rows.rotation,
+    )
     for m in range(count):
         row_resistance[m, 0], row_resistance[m, 1] = resistance[m, 0], resistance[m, 1]
         for j in range(3):
