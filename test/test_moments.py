@@ -402,6 +402,29 @@ def test_two_balls_that_are_welded_share_the_moment_at_one_of_them(method: str) 
     assert np.abs(forces).max() == pytest.approx(0.5 * 4.0 * RHO * M * G, rel=0.05)
 
 
+@pytest.mark.parametrize("method", ["impulse_augmented", "frictional_impulses", "constraint"])
+def test_a_weld_bears_its_part_of_the_moment_of_an_impact(method: str) -> None:
+    """Two balls one above the other, which spin about the normal: 2 I dw = -sigma p_n, and the weld bears the half."""
+    v, w = 1.0, 30.0
+    keys = {"static": 0.6, "kinetic": 0.5, "torsional": SIGMA} | ({"model": "coulomb"} if method in RIGID else {})
+    bodies = {
+        "floor": plane(),
+        "high": ball((0, 0, 4 * R), (0, 0, -v, 0, 0, w)),
+        "low": ball((0, 0, R), (0, 0, -v, 0, 0, w)),
+    }
+    weld = {"weld": {"type": "frame_on_frame", "body": "high", "to": "low", "point": [0, 0, 3 * R]}}
+    contact = {"penalty": "consistent", "restitution": 0.6, "friction": keys}
+    sim = Simulation(bodies, method, contact=contact, constraints=weld, allowed_overlap=0.01)
+    while not sim.touched:
+        sim.step()
+    impulse = sim.impulses[0, 0]
+    assert impulse == pytest.approx(2 * M * 1.6 * v, rel=0.01)
+    for name in ("high", "low"):
+        assert w - sim.spin(name)[2] == pytest.approx(SIGMA * impulse / (2 * I), rel=1e-6)
+    bears = np.abs(sim.tool.body.multipliers)
+    assert np.abs(bears - 0.5 * SIGMA * impulse * 1000.0).min() < 1e-4 * bears.max()
+
+
 def test_mujoco_has_the_same_rolling_and_torsional_friction() -> None:
     """Its contacts of dimension 6, in an elliptic cone, of a ball that rolls and one that spins."""
     import mujoco
