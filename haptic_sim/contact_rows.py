@@ -37,6 +37,7 @@ class RowArrays(NamedTuple):
     velocity: np.ndarray = array(
         "velocity of A's point along the normal if A is not a body of the model", "rows", unit="m/s"
     )
+    rotation: np.ndarray = array("angular velocity of A if A is not a body of the model", "rows", 3, unit="rad/s")
     plane: np.ndarray = array(
         "number of the plane that moves as a mass along the normal in place of body A, -1: none",
         "rows",

@@ -189,6 +189,23 @@ def test_what_the_tool_touches_moves_with_its_velocity_and_mobility() -> None:
     assert row["mobility"] == pytest.approx(1 / 0.3, rel=1e-6)
 
 
+@pytest.mark.parametrize(("dimensions", "torsional", "rolling"), [(3, 0.0, 0.0), (4, 0.003, 0.0), (6, 0.003, 0.002)])
+def test_rolling_and_torsional_friction_are_those_of_a_contact_with_their_dimensions(
+    dimensions: int, torsional: float, rolling: float
+) -> None:
+    """With the angular velocity of what the tool touches; MuJoCo takes the larger coefficient of two geoms."""
+    more = f'condim="{dimensions}" friction="1 0.003 0.002"'
+    block = f'<body pos="0 0 -0.03"><freejoint/><geom type="box" size=".1 .1 .0095" mass="0.2" {more}/></body>'
+    _, data, _, surroundings = opened(block + box(0.0, more))
+    data.qvel[3:6] = w = 0.3, -0.2, 0.1  # of the block
+    found = listed(surroundings)
+    assert len(found) == 4
+    assert set(found["friction_torsional"]) == {torsional}
+    assert set(found["friction_rolling"]) == {rolling}
+    expected = np.array(w) if dimensions > 3 else np.zeros(3)
+    np.testing.assert_allclose(found["angular_velocity"], np.tile(expected, (4, 1)), atol=1e-12)
+
+
 def test_what_a_linkage_yields_is_seen_at_its_contact() -> None:
     """A slide of 2 kg with armature 1 kg that moves at 60 degrees to the normal."""
     slide = """<body name="slide" pos="0 0 -.041"><joint type="slide" axis=".866025403784 0 .5" armature="1"/>

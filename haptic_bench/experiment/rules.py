@@ -14,7 +14,7 @@ from haptic_sim.contact.response import LIMITED
 from haptic_sim.fields.acting import switch_problems
 from haptic_sim.messages import FORCE, TOPICS
 from haptic_sim.tool.engines import ENGINES
-from haptic_sim.tool.tool_side import fields_of, is_constrained, moments_of, textures_of
+from haptic_sim.tool.tool_side import fields_of, is_constrained, textures_of
 from haptic_sim.tool.virtual_tool import SEMI_IMPLICIT
 from haptic_sim.worlds.scenes import tools_of
 
@@ -68,7 +68,6 @@ def broken_rules(experiment: Experiment) -> list[str]:
     problems += _relay_rules(experiment)
     problems += _hand_rules(experiment)
     problems += _constraint_rules(experiment)
-    problems += _moment_rules(experiment)
     for part in experiment.parts:
         problems += part.check(experiment)
     fields = tuple(fields_of(experiment.scene))
@@ -188,20 +187,6 @@ def _hand_rules(experiment: Experiment) -> list[str]:
     if getattr(scene, "constraints", None):
         problems.append("scene.constraints: exact constraints support one hand only; leave out hands")
     return problems
-
-
-def _moment_rules(experiment: Experiment) -> list[str]:
-    """A local model's constraints have no moments; what the device felt and what the world does would differ."""
-    if not experiment.asynchronous:
-        return []
-    friction, kind = experiment.contact.friction, experiment.local_model.type
-    given = {f"contact.friction.{key}": getattr(friction, key) for key in friction.moments}
-    given |= {f"scene.{key}": value for key, value in moments_of(experiment.scene).items()}
-    return [
-        f"{key} = {value:g} m: local_model.type = {kind} has no moments at its constraints; set it to 0, or "
-        "local_model.type=none"
-        for key, value in given.items()
-    ]
 
 
 def _rendering_rules(experiment: Experiment) -> list[str]:

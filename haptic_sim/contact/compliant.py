@@ -71,6 +71,7 @@ from haptic_sim.contact.response import (
     build_step,
     fill_scaled,
     foresee,
+    resist_impacts,
     set_up,
 )
 from haptic_sim.contact.sequential import Sequence, collide_in_sequence, collide_in_sequence_with_friction
@@ -98,6 +99,7 @@ class CompliantArrays(NamedTuple):
     """Memory of these methods, for kernels. A group of contacts is known by the root of its trees."""
 
     impulsive: bool = value("whether there are impulses")
+    frictional: bool = value("whether impulses obey Coulomb's law")
     limited: bool = value("whether impulses beyond wrench_limit are scaled")
     spread: bool = value("whether what impulses lack by scaling is given in the following steps")
     consistent: bool = value("whether springs act beside impulses, and restitution is remembered")
@@ -180,7 +182,7 @@ class CompliantContact(ContactResponse):
         impulsive: whether contacts that begin have impulses; frictional: whether these obey Coulomb's law.
     """
 
-    IMPACT_MOMENTS = False
+    SPRUNG = True
 
     def __init__(
         self,
@@ -219,6 +221,7 @@ class CompliantContact(ContactResponse):
             single_body=body.held_single,
             hand=(hand or Hand(body, metric="length", free=True)).packed,
             impulsive=impulsive,
+            frictional=frictional,
             limited=limited,
             spread=rendering in ("spread", "printed_spread"),
             consistent=impulsive
@@ -259,6 +262,8 @@ def _settle(packed, count, period, collide):
         collide = limit_impulses(packed, count, period)
         if not collide:  # the device renders nothing in a direction that is needed
             _penalize(packed, count, period, False)
+    if collide:
+        _resist_impacts(packed, count, period)
     if collide and a.body.joints.damped:
         _damp_joints(packed, count, period)
     if collide and a.method.consistent:
@@ -271,6 +276,16 @@ def _settle(packed, count, period, collide):
     else:
         _apply_friction(packed, count, period)
     add_up(packed, count, period)
+
+
+@kernel
+def _resist_impacts(packed, count, period):
+    """Let rolling and torsional friction be part of the impacts."""
+    a = packed.arrays
+    m, rubs = a.method, a.method.frictional and a.material.friction.model != NONE
+    for i in range(count):
+        a.moments.cost[i] = period * a.material.stiffness * m.springs.strain[i]
+    resist_impacts(packed, count, period, rubs, not m.consistent)
 
 
 @kernel
@@ -363,6 +378,15 @@ def _act_implicitly(packed, count, period, start, groups, beside):
 
 
 @kernel
+def _add_kick(packed, u):
+    """Add to u what rolling and torsional friction do in impacts."""
+    moments = packed.arrays.moments
+    if moments.acts[1]:
+        for j in range(u.shape[0]):
+            u[j] += moments.kick[j]
+
+
+@kernel
 def _damp_joints(packed, count, period):
     """Let damping of joints begin after the impacts."""
     a = packed.arrays
@@ -373,6 +397,7 @@ def _damp_joints(packed, count, period):
         if impulses.impact[i]:
             for d in range(3):
                 apply_impulse(a.scaled, i, d, impulses.p[i, d], u)
+    _add_kick(packed, u)
     after_impact(a.body.joints, a.body, u, period, a.external)
 
 
@@ -414,11 +439,13 @@ def _find_colliding(packed, count, period, impulsive):
     separation, tree_of, id = rows.separation, contacts.tree, rows.id
     spring, bond, loosened, impact = impulses.spring, impulses.bond, impulses.loosened, impulses.impact
     normal_force, penalty_sharers, spring_sharers = m.rubbing.normal_force, m.penalty_sharers, m.spring_sharers
+    share = a.moments.share
     for i in range(count):
         p[i, 0] = p[i, 1] = p[i, 2] = spring[i] = 0.0
         normal_force[i] = penalty_sharers[i] = spring_sharers[i] = 0.0
         bond[i, 0] = bond[i, 1] = loosened[i] = 0.0
         collides[i] = impact[i] = False
+        share[i] = 0.5
         owed[i], v_n[i] = -1.0, before[i, 0]
         if separation[i] < 0.0:
             touching += 1
@@ -591,11 +618,12 @@ def _penalize_implicitly(packed, g, count, period, share, damper, explicit):
         for d in range(0 if impact[i] else 1, 3):
             if p[i, d] != 0.0:
                 apply_impulse(a.scaled, i, d, p[i, d], m.u)
+    _add_kick(packed, m.u)
     n, some = 0, False
     for i in range(count):
         if share[i] > 0.0 and m.root[i] == g:
             stiffness, damping = a.material.stiffness / share[i], damper / share[i]
-            m.chosen[n] = i
+            m.chosen[n], a.moments.share[i] = i, 1.0
             v_free[n] = contact_velocity(a.scaled, i, 0, m.u)
             p0[n] = period * stiffness * m.springs.strain[i]
             if m.rubbing.normal_force[i] > 0.0:
@@ -776,6 +804,7 @@ def _damp(packed, count, period, p):
         for d in range(3):
             if p[i, d] != 0.0:
                 apply_impulse(a.scaled, i, d, p[i, d], u)
+    _add_kick(packed, u)
     settle_joints(a.body.joints, a.body, period, u)
     damp(a.scaled, count, m.rubbing.viscosity, m.rubbing.viscous_limit, period, u, force, m.blocks)
     for i in range(count):

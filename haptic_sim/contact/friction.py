@@ -134,7 +134,7 @@ class FrictionParameters(Parameters):
         0.0,
         unit="m",
         description="Coefficient of rolling friction: largest moment in the tangent plane per normal force, by which "
-        "that may lie ahead of the contact point; with every model and method, not with a local model",
+        "that may lie ahead of the contact point; with every model and method",
         ge=0.0,
         le=1.0,
     )
@@ -142,8 +142,7 @@ class FrictionParameters(Parameters):
         0.0,
         unit="m",
         description="Coefficient of torsional friction: largest moment about the normal per normal force; for a "
-        "patch of radius a under uniform pressure, 2/3 a times the coefficient of sliding; with every model and "
-        "method, not with a local model",
+        "patch of radius a under uniform pressure, 2/3 a times the coefficient of sliding; with every model and method",
         ge=0.0,
         le=1.0,
     )
@@ -170,11 +169,6 @@ class FrictionParameters(Parameters):
     def code(self) -> int:
         """The model as kernels know it."""
         return self.model.CODE
-
-    @property
-    def moments(self) -> list[str]:
-        """Keys of coefficients of rolling and torsional friction that are not zero."""
-        return [name for name in ("rolling", "torsional") if getattr(self, name) > 0.0]
 
 
 @record

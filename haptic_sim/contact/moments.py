@@ -25,13 +25,25 @@ of W W^T, reduce E in every step, from m = 0 and p_t0 on, or from the moments an
 contacts ended the step before, if E is not larger there. So **the kinetic energy never rises**, however many sweeps
 there are and whatever the bounds: E is the kinetic energy.
 
+A body that is not of the model, as what a local model touches, turns with a given angular velocity w_A: then
+u.u / 2 - m . w_A is what does not rise, the kinetic energy less the work of that body.
+
 Rho and sigma are of each contact: of the pair of bodies. Under exact constraints all rows are projected, as those of
 contacts are (`haptic_sim.constraints.bodies`), and what the constraints bear of the moments is added to their reaction.
 
 Normal impulses are not found again: where the normal does not go through the centre of mass, the moment changes the
 normal velocity, which the next step corrects. Springs that are thereby pressed further would get energy from nowhere,
-so with penalties the moments of a group are scaled to what they can pay for (`keep_moments_passive`), and impulses of
-impacts, beside which springs act, have no moments (`Moments.impacts`).
+so with penalties the moments of a group are scaled to what they can pay for (`keep_moments_passive`).
+
+**Impacts beside springs.** Where springs act, the normal impulse J of an impact bounds moments of its own. They are
+part of the collision (`resist_impacts`): u_0 is the velocity after the impulses of the impact and before anything else
+acts, and the kinetic energy does not rise from the beginning of the collision to the end of its moments. Springs and
+all other forces act after it, on bodies that move so. Springs that act implicitly add no energy whatever the velocity
+that they find, so these moments need not be scaled. Where impulses replace the springs (`penalty: explicit`,
+`printed`), nothing acts against overlaps that grow, and the moments are scaled to what the springs store by it.
+Friction of the impact is found again with the moments at contacts where it is as the law says, sticking or opposite to
+the slip, to which the solution tends as rho and sigma go to 0; where it followed slip that has reversed since, it stays
+as it is.
 """
 
 from __future__ import annotations
@@ -50,6 +62,7 @@ from haptic_sim.vectors import cross, dot, triple
 
 _SWEEPS = 200  # for one ball that begins without moments the error falls by 5/7 a sweep: to 1e-13 in 90
 _CLOSE = 1e-13  # change of u in a sweep, as a part of u
+FOLLOWS = 1e-3  # of the velocity before an impact: the solver of impacts errs by so much
 
 
 @record
@@ -57,12 +70,12 @@ class Moments(NamedTuple):
     """Rolling and torsional friction of a step, for kernels: parts along normal, tangent 1, tangent 2."""
 
     contacts: ScaledContacts = value("rows for the relative angular velocities")
-    impacts: bool = value("whether normal impulses of impacts count")
+    sprung: bool = value("whether there are springs, which moments may press")
     normal: np.ndarray = array("normal impulse that bounds the moment", "contacts", unit="N s")
     mu: np.ndarray = array("tangential impulse at most per normal impulse, 0: it is given", "contacts")
     moment: np.ndarray = array("impulse of moment on B", "contacts", 3, unit="N m s")
     given: np.ndarray = array("tangential impulses without moments", "contacts", 2, unit="N s")
-    acts: np.ndarray = array("whether there are moments in this step", 1, dtype=np.int64)
+    acts: np.ndarray = array("whether there are moments in this step, and of impacts", 2, dtype=np.int64)
     known: np.ndarray = array("number of contacts whose end is remembered", 1, dtype=np.int64)
     id: np.ndarray = array("their identities", "contacts", dtype=np.int64)
     ended: np.ndarray = array("their moments in world axes", "contacts", 3, unit="N m s")
@@ -79,9 +92,14 @@ class Moments(NamedTuple):
     u: np.ndarray = array("scaled velocity without moments", "nv", unit="kg^1/2 m/s")
     group: np.ndarray = array("union-find forest of the trees", "trees", dtype=np.int64)
     surplus: np.ndarray = array("energy that the part s takes: a s - b s^2, by group", "trees", 2, unit="J")
+    share: np.ndarray = array("part of the normal impulse that springs get per motion: 1/2 if explicit", "contacts")
+    cost: np.ndarray = array("energy of springs per normal velocity by which contacts approach", "contacts", unit="N s")
+    struck: np.ndarray = array("normal impulse of an impact, 0: there is none", "contacts", unit="N s")
+    of_impact: np.ndarray = array("impulse of moment of an impact on B", "contacts", 3, unit="N m s")
+    kick: np.ndarray = array("change of the scaled velocity by moments of impacts", "nv", unit="kg^1/2 m/s")
 
     @classmethod
-    def allocate(cls, capacity: int, body: Multibody, impacts: bool) -> Moments:
+    def allocate(cls, capacity: int, body: Multibody, sprung: bool) -> Moments:
         """Memory for the contacts of a body."""
         contacts = ScaledContacts.allocate(capacity, *body.contact_trees)
         return allocate(
@@ -93,7 +111,7 @@ class Moments(NamedTuple):
                 "rows": len(body.arrays.Q),
             },
             contacts=contacts,
-            impacts=impacts,
+            sprung=sprung,
         )
 
 
@@ -107,15 +125,40 @@ def resists(count, resistance):
 
 
 @kernel
-def settle_moments(count, contacts, rows, tangent, impact, moments, p, u):
+def begin_impact_moments(count, contacts, rows, impact, rubs, before, p, moments):
+    """Bound moments by the normal impulses of impacts, and choose whose friction is found again with them.
+
+    That is of the contacts at which the impact took as much as its friction could, but for the part FOLLOWS.
+
+    Args:
+        impact: whether the impulses are of an impact, (C,).
+        rubs: whether its friction obeys Coulomb's law.
+        before: velocities of the contacts before it, (C, 3) [m/s].
+        p: impulses, (C, 3) [N s].
+        moments: `Moments`; u is the scaled velocity after the impulses.
+    """
+    for i in range(count):
+        J = p[i, 0] if impact[i] else 0.0
+        moments.normal[i], moments.struck[i], moments.mu[i] = J, J, 0.0
+        bound = rows.friction[i, 1] * J
+        if rubs and bound > 0.0:
+            x, y = contact_velocity(contacts, i, 1, moments.u), contact_velocity(contacts, i, 2, moments.u)
+            lack = p[i, 1] * x + p[i, 2] * y + bound * math.sqrt(x * x + y * y)
+            speed = math.sqrt(before[i, 0] ** 2 + before[i, 1] ** 2 + before[i, 2] ** 2)
+            moments.mu[i] = rows.friction[i, 1] if lack <= FOLLOWS * bound * speed else 0.0
+
+
+@kernel
+def settle_moments(count, contacts, rows, tangent, moments, p, u):
     """Find the moments, and the tangential impulses of contacts with mu > 0, and change u by them.
+
+    Their bounds are in proportion to `Moments.normal`.
 
     Args:
         contacts: `ScaledContacts` of the velocities at the contacts.
         rows: `RowArrays` with the identities of the contacts and their coefficients rho and sigma [m].
         tangent: first tangents, (C, 3).
-        impact: whether the normal impulse is of a collision or a rigid contact, (C,).
-        moments: `Moments`, with the rows of rotations.
+        moments: `Moments`, with the rows of rotations, and normal and mu.
         p: impulses, (C, 3) [N s]; tangential ones are changed where mu > 0.
         u: scaled velocity, (nv,).
     """
@@ -127,7 +170,6 @@ def settle_moments(count, contacts, rows, tangent, impact, moments, p, u):
     for i in range(count):
         moment[i, 0] = moment[i, 1] = moment[i, 2] = 0.0
         mobility[i, 0] = mobility[i, 1] = mobility[i, 2] = 0.0
-        normal[i] = p[i, 0] if moments.impacts or not impact[i] else 0.0
         if normal[i] > 0.0:
             mobility[i, 0] = _product(turning, i, 0, 0) if resistance[i, 1] > 0.0 else 0.0
             mobility[i, 1] = _largest(turning, i) if resistance[i, 0] > 0.0 else 0.0
@@ -185,6 +227,9 @@ def _start(count, contacts, rows, tangent, moments, scale, p, u):
     square = 0.0
     for j in range(u.shape[0]):
         square += u[j] * u[j]
+    for i in range(count):
+        for d in range(3):
+            square += 2.0 * moment[i, d] * turning.offset[i, d]
     if found and not square <= scale:
         for i in range(count):
             for d in range(3):
@@ -251,13 +296,15 @@ def _largest(contacts, i):
 
 
 @kernel
-def keep_moments_passive(count, contacts, stiffness, period, separation, p, moments, u):
+def keep_moments_passive(count, contacts, stiffness, period, separation, moments, p, u):
     """Scale the moments of each group by the part for which the springs get no more than the moments take.
 
-    With the part s, a group loses the kinetic energy -s m . w_0 - s^2 |du|^2 / 2, with w_0 without and du by the whole
-    moments. Springs that it presses further, by h times the change dv of the normal velocity, get s |dv| p_n / 2 (the
-    other half is what semi-implicit Euler returns), s |dv| h^2 k |v_0| where points approach already, and
-    s^2 h^2 k dv^2 / 2. A ball presses nothing further: dv is 0 where the normal goes through the centre of mass.
+    With the part s, a group loses the kinetic energy -s (m . w_0 + dp_t . v_0) - s^2 |du|^2 / 2, with w_0 and v_0
+    without and du by the whole moments and the friction dp_t that was found again. Springs that it presses further, by
+    h times the change dv of the normal velocity, get s |dv| `cost`, s |dv| h^2 k |v_0| where points approach already,
+    and s^2 h^2 k dv^2 / 2. The cost is the impulse of a spring that acts implicitly, and half of that of an explicit
+    one, of which semi-implicit Euler returns the other half. A ball presses nothing further: dv is 0 where the normal
+    goes through the centre of mass.
     """
     turning, moment, free, group, surplus = (
         moments.contacts,
@@ -266,7 +313,7 @@ def keep_moments_passive(count, contacts, stiffness, period, separation, p, mome
         moments.group,
         moments.surplus,
     )
-    tree, start, size = contacts.tree, contacts.start, contacts.size
+    tree, start, size, cost, given = contacts.tree, contacts.start, contacts.size, moments.cost, moments.given
     for t in range(group.shape[0]):
         group[t], surplus[t, 0], surplus[t, 1] = t, 0.0, 0.0
     for i in range(count):
@@ -282,15 +329,20 @@ def keep_moments_passive(count, contacts, stiffness, period, separation, p, mome
         for d in range(3):
             if moment[i, d] != 0.0:
                 surplus[g, 0] -= moment[i, d] * contact_velocity(turning, i, d, free)
-        if p[i, 0] > 0.0 or separation[i] < 0.0:
+        for d in range(2):
+            if p[i, d + 1] != given[i, d]:
+                surplus[g, 0] -= (p[i, d + 1] - given[i, d]) * contact_velocity(contacts, i, d + 1, free)
+        if cost[i] > 0.0 or separation[i] < 0.0:
             v = contact_velocity(contacts, i, 0, free)
             dv = min(contact_velocity(contacts, i, 0, u) - v, 0.0)
-            surplus[g, 0] += dv * (0.5 * p[i, 0] + c * max(-v, 0.0))
+            surplus[g, 0] += dv * (cost[i] + c * max(-v, 0.0))
             surplus[g, 1] += 0.5 * c * dv * dv
     for i in range(count):
         s = _part(surplus, find_root(group, max(tree[i, 0], tree[i, 1])))
         for d in range(3):
             moment[i, d] *= s
+        for d in range(2):
+            p[i, d + 1] = given[i, d] + s * (p[i, d + 1] - given[i, d])
     for t in range(start.shape[0]):
         s = _part(surplus, find_root(group, t))
         for j in range(start[t], start[t] + size[t]):
@@ -301,7 +353,7 @@ def keep_moments_passive(count, contacts, stiffness, period, separation, p, mome
 def _part(surplus, g):
     """The largest part s <= 1 of the moments of a group with a s - b s^2 >= 0."""
     a, b = surplus[g, 0], surplus[g, 1]
-    return 1.0 if a >= b else max(a, 0.0) / b
+    return 1.0 if a >= b else max(a, 0.0) / b if b > 0.0 else 0.0
 
 
 @kernel
@@ -325,10 +377,16 @@ def collect_moments(count, rows, tangent, moment, hand, period, wrench):
 
 
 @kernel
-def work_of_moments(count, moments):
-    """Work of the moments at the mean velocity of the step [J]."""
+def work_of_moments(i, moments, moment):
+    """Work of the moment (C, 3) of contact i at the mean velocity of the step [J]."""
     work = 0.0
-    for i in range(count):
-        for d in range(3):
-            work += moments.moment[i, d] * 0.5 * (moments.before[i, d] + moments.after[i, d])
+    for d in range(3):
+        work += moment[i, d] * 0.5 * (moments.before[i, d] + moments.after[i, d])
     return work
+
+
+@kernel
+def driven_work(i, moments, moment):
+    """Work on B of a body A that is not of the model, by the moment (C, 3) of contact i [J]."""
+    offset = moments.contacts.offset
+    return -(moment[i, 0] * offset[i, 0] + moment[i, 1] * offset[i, 1] + moment[i, 2] * offset[i, 2])

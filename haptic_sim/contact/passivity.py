@@ -66,6 +66,7 @@ from __future__ import annotations
 
 from haptic_sim.contact.friction_models import STICKS
 from haptic_sim.contact.groups import find_root
+from haptic_sim.contact.moments import work_of_moments
 from haptic_sim.contact.response import NOW, foresee
 from haptic_sim.dynamics.joints import work_of_laws
 from haptic_sim.kernels import kernel
@@ -198,6 +199,8 @@ def _count_friction(a, count, period, rubs):
             continue
         v_1, v_2, w_1, w_2 = before[i, 1], before[i, 2], after[i, 1], after[i, 2]
         gain = 0.5 * (p[i, 1] * (v_1 + w_1) + p[i, 2] * (v_2 + w_2))
+        if a.moments.acts[1]:
+            gain += work_of_moments(i, a.moments, a.moments.of_impact)
         late[g] += 0.5 * (rubbed[i, 0] * (w_1 - v_1) + rubbed[i, 1] * (w_2 - v_2))
         if rubs:
             gain -= stored[i]

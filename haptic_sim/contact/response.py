@@ -22,7 +22,9 @@ import numpy as np
 from haptic_sim.contact.friction import FrictionLaw, FrictionParameters
 from haptic_sim.contact.moments import (
     Moments,
+    begin_impact_moments,
     collect_moments,
+    driven_work,
     keep_moments_passive,
     remember_moments,
     resists,
@@ -54,6 +56,7 @@ from haptic_sim.dynamics.multibody import BodyArrays, Multibody, find_velocity, 
 from haptic_sim.dynamics.scaled import (
     ScaledContacts,
     append_planes,
+    apply_impulse,
     apply_impulses,
     assemble,
     assemble_rotations,
@@ -348,8 +351,8 @@ class ContactResponse:
     """The same within a step, see `build_step`: packed, count, wrench, period."""
     _method: Any
     """Memory of the method, a record."""
-    IMPACT_MOMENTS: ClassVar[bool] = True
-    """Whether rolling and torsional friction are bounded by impulses of impacts, too, see `moments`."""
+    SPRUNG: ClassVar[bool] = False
+    """Whether there are springs, which moments of rolling and torsional friction may press, see `moments`."""
 
     DERIVED = ("_packed", "_packed_of")
 
@@ -363,7 +366,7 @@ class ContactResponse:
             {"contacts": capacity, "nv": body.nu},
             **dict.fromkeys(("rows", "body", "material", "method")),  # see `pack`
             scaled=self._scaled,
-            moments=Moments.allocate(capacity, body, self.IMPACT_MOMENTS),
+            moments=Moments.allocate(capacity, body, self.SPRUNG),
             flows=balance.values,
             start=balance.start,
             watch=balance.watch,
@@ -558,6 +561,7 @@ def set_up(packed, count, period):
     """Put the contacts of `ResponseArrays` into scaled coordinates, and begin with the laws of the joints."""
     a = packed.arrays
     body = a.body
+    a.moments.acts[1] = 0
     if body.joints.damped or body.joints.nonsmooth:
         begin_joints(body.joints, body.v, period)
     for j in range(a.u.shape[0]):
@@ -633,6 +637,9 @@ def _add_impulses(packed, count, period):
         for j in range(a.du.shape[0]):
             a.du[j] = 0.0
         apply_impulses(count, a.scaled, a.impulses.p, a.du)
+    if a.moments.acts[1]:
+        for j in range(a.du.shape[0]):
+            a.du[j] += a.moments.kick[j]
     for j in range(a.u.shape[0]):
         a.u[j] = a.body.u[j] + a.external[j] + a.du[j]
     settle_joints(a.body.joints, a.body, period, a.u)
@@ -646,34 +653,85 @@ def _add_impulses(packed, count, period):
 
 
 @kernel
-def _resist_rotation(packed, count, period):
-    """Add rolling and torsional friction to wrench, du and u, and to the tangential impulses that go with it."""
+def resist_impacts(packed, count, period, rubs, replaced):
+    """Let rolling and torsional friction be part of impacts, before anything else acts; fills their moments and `kick`.
+
+    Args:
+        rubs: whether friction of the impacts obeys Coulomb's law.
+        replaced: whether the impulses replace springs, so that overlaps that the moments let grow store energy, whose
+            change with the normal velocity is in `Moments.cost`.
+    """
     a = packed.arrays
-    body, moments, free = a.body, a.moments, a.moments.u
+    body, moments, p, kick, free = a.body, a.moments, a.impulses.p, a.moments.kick, a.moments.u
+    if not resists(count, a.rows.resistance):
+        return
     fill_scaled(packed)
+    _find_rotations(packed, count)
+    for j in range(kick.shape[0]):
+        kick[j] = body.u[j]
+    for i in range(count):
+        if a.impulses.impact[i]:
+            for d in range(3):
+                apply_impulse(a.scaled, i, d, p[i, d], kick)
+    for j in range(kick.shape[0]):
+        free[j] = kick[j]
+    begin_impact_moments(count, a.scaled, a.rows, a.impulses.impact, rubs, a.before, p, moments)
+    known, moments.known[0] = moments.known[0], 0  # those are of moments that last
+    settle_moments(count, a.scaled, a.rows, a.tangent, moments, p, kick)
+    moments.known[0] = known
+    if replaced:
+        keep_moments_passive(count, a.scaled, a.material.stiffness, period, a.rows.separation, moments, p, kick)
+    for j in range(kick.shape[0]):
+        kick[j] = 0.0
+    for i in range(count):
+        moments.mu[i] = 0.0
+        for d in range(3):
+            moments.of_impact[i, d] = moments.moment[i, d]
+            apply_impulse(moments.contacts, i, d, moments.moment[i, d], kick)
+    moments.acts[1] = 1
+
+
+@kernel
+def _find_rotations(packed, count):
+    """Fill in the rows of the relative rotations at the contacts."""
+    a = packed.arrays
+    body, moments = a.body, a.moments
     assemble_rotations(count, a.rows, body.J_W, body.support, body.tree_of, body.L, a.u, moments.contacts, a.tangent)
     if body.rank[1] > 0:
         constrain_contacts(count, moments.contacts, body.Q, body.part, body.rank, moments.reaction)
+
+
+@kernel
+def _resist_rotation(packed, count, period):
+    """Add rolling and torsional friction to wrench, du and u, and to the tangential impulses that go with it."""
+    a = packed.arrays
+    body, moments, free, p, of_impact = a.body, a.moments, a.moments.u, a.impulses.p, a.moments.acts[1]
+    fill_scaled(packed)
+    _find_rotations(packed, count)
     contact_velocities(count, moments.contacts, body.u, moments.before)
     for j in range(free.shape[0]):
         free[j] = a.u[j]
-    settle_moments(count, a.scaled, a.rows, a.tangent, a.impulses.impact, moments, a.impulses.p, a.u)
-    if not moments.impacts:
-        keep_moments_passive(
-            count, a.scaled, a.material.stiffness, period, a.rows.separation, a.impulses.p, moments, a.u
-        )
-    remember_moments(count, a.rows, a.tangent, moments, a.impulses.p)
+    for i in range(count):
+        moments.normal[i] = p[i, 0] - (moments.struck[i] if of_impact else 0.0)
+        moments.cost[i] = moments.share[i] * moments.normal[i]
+    settle_moments(count, a.scaled, a.rows, a.tangent, moments, p, a.u)
+    if moments.sprung:
+        keep_moments_passive(count, a.scaled, a.material.stiffness, period, a.rows.separation, moments, p, a.u)
+    remember_moments(count, a.rows, a.tangent, moments, p)
     for r in range(body.rank[1]):
         s = 0.0
         for i in range(count):
             for d in range(3):
-                s += moments.moment[i, d] * moments.reaction[i, d, r]
+                moment = moments.moment[i, d] + (moments.of_impact[i, d] if of_impact else 0.0)
+                s += moment * moments.reaction[i, d, r]
         body.turned[r] = s
     contact_velocities(count, moments.contacts, a.u, moments.after)
     for j in range(free.shape[0]):
         a.du[j] += a.u[j] - free[j]
-    _collect(count, a.rows, a.tangent, a.impulses.p, body.hand, body.p_WH, period, a.wrench)
+    _collect(count, a.rows, a.tangent, p, body.hand, body.p_WH, period, a.wrench)
     collect_moments(count, a.rows, a.tangent, moments.moment, body.hand, period, a.wrench)
+    if of_impact:
+        collect_moments(count, a.rows, a.tangent, moments.of_impact, body.hand, period, a.wrench)
 
 
 @kernel
@@ -759,7 +817,13 @@ def _book(packed, count, wrench, period):
             added += p[i, 0] * n + held + slid
     energy[INJECTED] += injected
     if a.moments.acts[0]:
-        turned = work_of_moments(count, a.moments)
+        turned = 0.0
+        for i in range(count):
+            energy[INJECTED] += driven_work(i, a.moments, a.moments.moment)
+            turned += work_of_moments(i, a.moments, a.moments.moment)
+            if a.moments.acts[1]:
+                energy[INJECTED] += driven_work(i, a.moments, a.moments.of_impact)
+                tangential -= work_of_moments(i, a.moments, a.moments.of_impact)
         friction += max(0.0, -turned)
         added += max(0.0, turned)
     damped, rubbed = max(0.0, damped), max(0.0, rubbed)  # what drives does so by sampling

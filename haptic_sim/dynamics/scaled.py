@@ -241,12 +241,13 @@ def _fill_side(S, W, i, side, size, point, normal, tangent, other):
 def assemble_rotations(count, rows, J_W, support, tree_of, L, u, contacts, tangent):
     """Fill `contacts` with rows for the angular velocity of B relative to A, in the frames of the contacts [rad/s].
 
-    An impulse there is an impulse of moment on B [N m s]. Limits of joints, and planes in place of bodies, do not turn.
-    Arguments as of `assemble`, which has found the tangents.
+    An impulse there is an impulse of moment on B [N m s]. Limits of joints do not turn, and planes in place of bodies
+    as the rows say. Arguments as of `assemble`, which has found the tangents.
     """
-    W, tree, size, S = contacts.W, contacts.tree, contacts.size, contacts.spatial
+    W, tree, size, S, offset = contacts.W, contacts.tree, contacts.size, contacts.spatial, contacts.offset
     for i in range(count):
         tree[i, 0] = tree[i, 1] = -1
+        offset[i, 0] = offset[i, 1] = offset[i, 2] = 0.0
         if rows.coordinate[i] >= 0:
             continue
         a, b = rows.body[i, 0], rows.body[i, 1]
@@ -258,6 +259,10 @@ def assemble_rotations(count, rows, J_W, support, tree_of, L, u, contacts, tange
         nx, ny, nz = rows.normal[i, 0], rows.normal[i, 1], rows.normal[i, 2]
         tx, ty, tz = tangent[i, 0], tangent[i, 1], tangent[i, 2]
         bx, by, bz = ny * tz - nz * ty, nz * tx - nx * tz, nx * ty - ny * tx
+        x, y, z = rows.rotation[i, 0], rows.rotation[i, 1], rows.rotation[i, 2]
+        offset[i, 0] = -(nx * x + ny * y + nz * z)
+        offset[i, 1] = -(tx * x + ty * y + tz * z)
+        offset[i, 2] = -(bx * x + by * y + bz * z)
         if one >= 0:
             _find_spatial_rows(contacts, 0, one, -1, a, J_W, support, L, u)
         if other >= 0:

@@ -9,6 +9,7 @@ import numpy as np
 from haptic_sim.dynamics.scaled import ScaledContacts, contact_velocity, coupling
 from haptic_sim.kernels import kernel
 from haptic_sim.records import array, record
+from haptic_sim.vectors import cross, triple
 
 LOADED = 1e-4  # [m] contacts of a body within so much of its deepest one share the load
 SWEEPS = 50  # at most, of Gauss-Seidel, for what other contacts do to a body that is pushed
@@ -22,6 +23,7 @@ class Touched(NamedTuple):
     closing: np.ndarray = array("normal velocity, negative where they close", "contacts", unit="m/s")
     velocity: np.ndarray = array("normal velocity of what the tool touches", "contacts", unit="m/s")
     mobility: np.ndarray = array("of what the tool touches, along the normal", "contacts", unit="1/kg")
+    rotation: np.ndarray = array("angular velocity of what the tool touches, world axes", "contacts", 3, unit="rad/s")
     response: np.ndarray = array("memory: scaled velocity for a unit impulse", "nv")
     push: np.ndarray = array("memory: impulses of the contacts that do not let bodies pass", "contacts", unit="N s")
     square: np.ndarray = array("memory: mobility of their normals", "contacts", unit="1/kg")
@@ -53,7 +55,7 @@ def measure(count, separation, contacts: ScaledContacts, tool, u, touched: Touch
         touched.closing[i] = contact_velocity(contacts, i, 0, u)
         touched.velocity[i] = touched.mobility[i] = 0.0
         if tree[i, 1] == tool and tree[i, 0] >= 0:
-            touched.velocity[i] = -_side_velocity(contacts, i, 0, u)
+            touched.velocity[i] = -_side_velocity(contacts, i, 0, 0, u)
             deepest[tree[i, 0]], found[tree[i, 0]] = np.inf, False
     for i in range(count):
         if tree[i, 1] == tool and tree[i, 0] >= 0:
@@ -72,8 +74,29 @@ def measure(count, separation, contacts: ScaledContacts, tool, u, touched: Touch
         _hold_back(touched.first[touched.group[t]], contacts, touched)
         for j in range(i, count):
             if j == i or (loaded and tree[j, 0] == t and tree[j, 1] == tool and separation[j] <= deepest[t] + LOADED):
-                touched.mobility[j] = max(0.0, _side_velocity(contacts, j, 0, touched.response))
+                touched.mobility[j] = max(0.0, _side_velocity(contacts, j, 0, 0, touched.response))
         found[t] |= loaded
+
+
+@kernel
+def measure_rotations(count, rows, turning, tangent, u, rotation):
+    """Fill `rotation` (C, 3) with the angular velocities of what the tool touches, in world axes [rad/s].
+
+    Args:
+        rows: `RowArrays` with the tool as the second body; turning: `ScaledContacts` of their rotations.
+        tangent: first tangents of the contacts, (C, 3).
+        u: scaled velocity (nv,).
+    """
+    for i in range(count):
+        n, t = triple(rows.normal, i), triple(tangent, i)
+        b = cross(n, t)
+        x, y, z = (
+            -_side_velocity(turning, i, 0, 0, u),
+            -_side_velocity(turning, i, 1, 0, u),
+            -_side_velocity(turning, i, 2, 0, u),
+        )
+        for j in range(3):
+            rotation[i, j] = rows.rotation[i, j] + x * n[j] + y * t[j] + z * b[j]
 
 
 @kernel
@@ -142,12 +165,12 @@ def _hold_back(first, contacts, touched):
 
 
 @kernel
-def _side_velocity(contacts, i, side, u):
-    """The part of the normal velocity of contact i that one of its sides has."""
+def _side_velocity(contacts, i, d, side, u):
+    """The part of the velocity of contact i in direction d that one of its sides has."""
     s, tree = 0.0, contacts.tree[i, side]
     if tree >= 0:
         for k in range(contacts.size[tree]):
-            s += contacts.W[i, 0, side, k] * u[contacts.start[tree] + k]
+            s += contacts.W[i, d, side, k] * u[contacts.start[tree] + k]
     return s
 
 

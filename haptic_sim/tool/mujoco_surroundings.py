@@ -38,7 +38,8 @@ class MujocoSurroundings(SimulatedSurroundings):
     The constraints are MuJoCo's contacts of the tool with other bodies, from the tool's geoms being near others on: the
     geoms get a gap of `epsilon`, in which contacts are listed and without force. A contact is as deep as where MuJoCo's
     force begins (`margin`), and keeps its identity while it stays where it was (SAME) on the tool or on what it
-    touches. Friction is MuJoCo's sliding coefficient; a contact without friction dimensions has none.
+    touches. Friction has MuJoCo's coefficients, the first of two directions where there are two, as far as the
+    contact has these dimensions.
 
     Args:
         model, data: MuJoCo's; the tool's gaps, damping, springs, dry friction and actuators in the model are changed.
@@ -396,6 +397,8 @@ def _fill_row(i, n, found, trees, rows, turned):
     rows.wall[n] = trees.number[h] * trees.surroundings + trees.number[g]
     friction = found.friction[i, 0] if found.dim[i] > 1 else 0.0
     rows.friction[n, 0] = rows.friction[n, 1] = friction
+    rows.resistance[n, 0] = found.friction[i, 3] if found.dim[i] > 4 else 0.0
+    rows.resistance[n, 1] = found.friction[i, 2] if found.dim[i] > 3 else 0.0
 
 
 @kernel

@@ -21,14 +21,14 @@ from haptic_sim.contact_rows import CAPACITY, ContactRows
 from haptic_sim.dynamics.energy import UnstableError
 from haptic_sim.dynamics.loose import PINOCCHIO_COORDINATES, first_loose
 from haptic_sim.dynamics.multibody import Multibody
-from haptic_sim.dynamics.scaled import ScaledContacts, assemble
+from haptic_sim.dynamics.scaled import ScaledContacts, assemble, assemble_rotations
 from haptic_sim.messages import LocalGeometry, ToolCommand, ToolState
 from haptic_sim.packed import Packed
 from haptic_sim.parameters import ParameterError
 from haptic_sim.records import allocate
 from haptic_sim.tool.environment import detector
 from haptic_sim.tool.following import Follower
-from haptic_sim.tool.mobility import Touched, measure
+from haptic_sim.tool.mobility import Touched, measure, measure_rotations
 from haptic_sim.tool.virtual_tool import VirtualTool
 from haptic_sim.worlds.building import WorldSetup
 from haptic_sim.worlds.isolated import fill_bodies, held_joints, isolate_tool, other_bodies, tool_coordinates
@@ -93,6 +93,8 @@ class SimulatedSurroundings:
         self._epsilon, self._horizon, self._radius = max(epsilon, 0.0), horizon, radius
         self._body = Multibody(tool.model, tool.hand, tool.q, tool.v, balanced=tool.balanced)
         self._follower = Follower(self._body, rate=rate, step=step, period=period, following=following)
+        self._catching_up = min(following, 0.5 / period)  # [1/s]
+        self._surveyed = tool.model.createData()
         self._sizes, self._others = tool.tool_sizes(), others
         self._wrench = np.zeros(6)  # of the contacts on the engine's tool, the mean since the last survey
 
@@ -111,6 +113,7 @@ class SimulatedSurroundings:
         """Advance the world to the time of a tool state, and fill `geometry` with what surrounds the tool."""
         self._advance(tool)
         self.report(geometry, self._wrench)
+        self._let_catch_up(tool, geometry)
         geometry.stamp(tool.tick + 1, tool.nanoseconds)
         geometry.step = step
 
@@ -128,6 +131,23 @@ class SimulatedSurroundings:
         reach = self._horizon * (self._speed(body.twist[None]) + self._speed(geometry.twists))
         self._find_contacts(self._epsilon + reach)
         self._list(geometry)
+
+    def _let_catch_up(self, tool: ToolState, geometry: LocalGeometry) -> None:
+        """Let the surveyed tool wait for the engine's where both stick to a body that turns.
+
+        A tool that sticks by rolling and torsional friction turns as it is told that the body does. Where it is ahead
+        of the engine's by the angle a, the spring of the `Follower` drives both, the more so the longer that lasts. So
+        the body is said to turn slower by a w, with the rate w of that spring: a falls to 0 in 1/w.
+        """
+        constraints = geometry.constraints[: len(geometry)]
+        turning = (constraints["friction_rolling"] > 0.0) | (constraints["friction_torsional"] > 0.0)
+        if not turning.any() or np.array_equal(tool.q, geometry.q):
+            return
+        body, surveyed = self._body, self._surveyed
+        pin.forwardKinematics(body.model, surveyed, tool.q)
+        for link in np.unique(constraints["link"][turning]).tolist():
+            ahead = pin.log3(surveyed.oMi[link].rotation @ body.data.oMi[link].rotation.T)
+            constraints["angular_velocity"][turning & (constraints["link"] == link)] -= self._catching_up * ahead
 
     def set_levels(self, strengths: Mapping[str, float]) -> None:
         """Let fields fade to a part of their strength, by name; of an engine without fields there are none."""
@@ -155,11 +175,12 @@ class SimulatedSurroundings:
     def _allocate(self, rows: ContactRows, start: np.ndarray, size: np.ndarray) -> None:
         """Take rows, between trees that begin at `start` and have `size` coordinates each."""
         self.rows, capacity = rows, rows.capacity
-        contacts = ScaledContacts.allocate(capacity, start, size)
+        contacts, turning = (ScaledContacts.allocate(capacity, start, size) for _ in range(2))
         self._tangent = np.zeros((capacity, 3))
         touched = allocate(Touched, contacts.sizes)
         # of the types that contact methods have: the same kernels serve
-        self._rows, self._contacts, self._touched = (Packed(one).arrays for one in (rows.arrays, contacts, touched))
+        arrays = (rows.arrays, contacts, turning, touched)
+        self._rows, self._contacts, self._turning, self._touched = (Packed(one).arrays for one in arrays)
 
     def _speed(self, twists: np.ndarray) -> float:
         """An upper bound of the speed of points of bodies with these twists (N, 6) [m/s]."""
@@ -171,6 +192,13 @@ class SimulatedSurroundings:
         rows, n, bodies, contacts, touched = self.rows, self.rows.count, self._bodies, self._contacts, self._touched
         assemble(n, self._rows, bodies.J_W, bodies.support, bodies.tree_of, bodies.L, bodies.u, contacts, self._tangent)
         measure(n, rows.separation, contacts, bodies.hand_tree, bodies.u, touched)
+        resistance = rows.arrays.resistance[:n]
+        if resistance.any():
+            turning, tangent = self._turning, self._tangent
+            assemble_rotations(
+                n, self._rows, bodies.J_W, bodies.support, bodies.tree_of, bodies.L, bodies.u, turning, tangent
+            )
+            measure_rotations(n, self._rows, turning, tangent, bodies.u, touched.rotation)
         link, separation = self._link[rows.body[:n, 1]], rows.separation[:n]
         reach = self._epsilon - self._horizon * np.minimum(touched.closing[:n], 0.0)
         (listed,) = np.nonzero((link > 0) & (separation < reach))
@@ -186,6 +214,8 @@ class SimulatedSurroundings:
         constraints["separation"] = separation[listed]
         constraints["normal_velocity"] = rows.velocity[listed] + touched.velocity[listed]
         constraints["friction_static"], constraints["friction_kinetic"] = rows.friction[listed].T
+        constraints["friction_rolling"], constraints["friction_torsional"] = resistance[listed].T
+        constraints["angular_velocity"] = touched.rotation[listed] if resistance.any() else 0.0
         constraints["restitution"] = rows.restitution[listed]
         constraints["mobility"] = touched.mobility[listed]
 

@@ -97,16 +97,6 @@ def textures_of(scene: Any) -> dict[str, Any]:
     }
 
 
-def moments_of(scene: Any) -> dict[str, float]:
-    """Coefficients of rolling and torsional friction of bodies [m], by their keys below `scene`."""
-    return {
-        f"{section}.{name}.{key}": value
-        for section in ("bodies", "files")
-        for name, body in getattr(scene, section, {}).items()
-        for key, value in getattr(body, "moments", {}).items()
-    }
-
-
 def with_strengths(world: WorldSetup, strengths: Mapping[str, float]) -> WorldSetup:
     """The same world, its fields of some strengths at the start, by name.
 

@@ -46,12 +46,6 @@ class Material(Parameters):
         None, unit="m", description="Coefficient of torsional friction of the body", ge=0.0, le=1.0
     )
 
-    @property
-    def moments(self) -> dict[str, float]:
-        """Coefficients of rolling and torsional friction that are given and not zero [m], by their keys."""
-        given = {key: getattr(self, key) for key in ("friction_rolling", "friction_torsional")}
-        return {key: value for key, value in given.items() if value}
-
 
 class _Body(Material):
     shapes: tuple[AnyShapeParameters, ...] = quantity((), description="Shapes of the body for collisions")

@@ -6,7 +6,9 @@
   the violations of the constraints are those of the update, shifted by J dx for the displacement dx of the tool since,
   and A = h^2 J M^-1 J^T over a step h of the environment says what forces undo,
 
-      A f + d + J dx >= 0, f >= 0, complementary; friction within mu f_n.
+      A f + d + J dx >= 0, f >= 0, complementary; friction within mu f_n,
+
+  and moments of rolling and torsional friction, against the rotation since the update, within rho f_n and sigma f_n.
 
   The force is J^T f times `force_coefficient`. Constraints are not interpolated between updates.
 
@@ -138,7 +140,9 @@ class ResolvedContacts(AppliedWrench):
         body = self.tool.body
         self._surveyed = Multibody(body.model, body.hand, body.q, body.v)
         self._rotation = np.zeros((3, 3))
-        self._rows = np.zeros((0, 6))  # a normal and two tangents of each constraint
+        self._rows = np.zeros((0, 6))  # a normal and two tangents of each constraint, then rotations about these
+        self._turning = np.zeros(0, np.int64)  # constraints with rotations
+        self._resistance = np.zeros((0, 2))
         self._A, self._violation = np.zeros((0, 0)), np.zeros(0)
         self._friction, self._force = np.zeros(0), np.zeros(0)
 
@@ -154,21 +158,28 @@ class ResolvedContacts(AppliedWrench):
         axes = np.stack([normals, *_tangents(normals)], axis=1)  # (n, 3, 3)
         rows = np.concatenate([axes, np.cross(arms[:, None, :], axes)], axis=2).reshape(3 * n, 6)
         h = self._period.mean
-        self._rows, self._violation = rows, np.zeros(3 * n)
-        self._violation[::3] = constraints["separation"]
+        self._resistance = np.stack([constraints["friction_rolling"], constraints["friction_torsional"]], axis=1)
+        (self._turning,) = np.nonzero(self._resistance.any(axis=1))
+        turns = axes[self._turning].reshape(-1, 3)
+        rows = np.concatenate([rows, np.concatenate([np.zeros_like(turns), turns], axis=1)])
+        self._rows, self._violation = rows, np.zeros(len(rows))
+        self._violation[: 3 * n : 3] = constraints["separation"]
         self._A = h * h * rows @ body.inverse_inertia.reshape(6, 6) @ rows.T
-        self._A[np.diag_indices(3 * n)] += REGULAR * max(float(np.diag(self._A).max(initial=0.0)), 1e-12)
+        diagonal = np.einsum("ii->i", self._A)
+        for part in (slice(0, 3 * n), slice(3 * n, None)):
+            diagonal[part] += REGULAR * max(float(diagonal[part].max(initial=0.0)), 1e-12)
         self._friction = constraints["friction_kinetic"].copy()
-        self._force = np.zeros(3 * n)
+        self._force = np.zeros(len(rows))
 
     def answer(self, command: ToolCommand, state: ToolState) -> None:
         """Turn the state before a tick into the state after it, under a command; as `step`, without transients."""
         body, moved = self.tool.body, np.zeros(6)
         moved[:3] = body.p_WH - self._surveyed.p_WH
         moved[3:] = pin.log3(body.R_WH @ self._rotation.T)
-        solve_again(self._A, self._violation + self._rows @ moved, self._friction, self._force)
+        violation = self._violation + self._rows @ moved
+        solve_again(self._A, violation, self._friction, self._turning, self._resistance, self._force)
         self.wrench[:] = self._share * (self._force @ self._rows)
-        self.contacts = int(np.count_nonzero(self._force[::3] > 0.0))
+        self.contacts = int(np.count_nonzero(self._force[: 3 * self._friction.size : 3] > 0.0))
         super().answer(command, state)
 
 
@@ -181,14 +192,19 @@ def _tangents(normals: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 @kernel
-def solve_again(A, violation, friction, force):
+def solve_again(A, violation, friction, turning, resistance, force):
     """Projected Gauss-Seidel for A f + d >= 0, f >= 0 along the normals, |f_t| <= mu f_n along the tangents.
 
+    Moments m of m contacts are within |m_n| <= sigma f_n and |m_t| <= rho f_n.
+
     Args:
-        A: (3n, 3n), of each contact a normal and two tangents [m/N].
-        violation: d (3n,) [m].
+        A: (3n + 3m, 3n + 3m), of each contact a normal and two tangents, then of m contacts rotations about these
+            [m/N, rad/(N m)].
+        violation: d (3n + 3m,) [m, rad].
         friction: mu (n,).
-        force: f (3n,) [N], where the sweeps begin and what they end with.
+        turning: the m contacts, (m,) int64.
+        resistance: rho and sigma (n, 2) [m].
+        force: f and m (3n + 3m,) [N, N m], where the sweeps begin and what they end with.
     """
     for _ in range(SWEEPS):
         for i in range(friction.shape[0]):
@@ -200,9 +216,27 @@ def solve_again(A, violation, friction, force):
                 force[k] -= s / A[k, k]
                 if d == 0:
                     force[k] = max(force[k], 0.0)
-            bound = friction[i] * force[3 * i]
-            size = np.hypot(force[3 * i + 1], force[3 * i + 2])
-            if size > bound:
-                part = bound / size
-                force[3 * i + 1] *= part
-                force[3 * i + 2] *= part
+            _shorten(force, 3 * i, friction[i] * force[3 * i])
+        first = 3 * friction.shape[0]
+        for c in range(turning.shape[0]):
+            i = turning[c]
+            for d in range(3):
+                k = first + 3 * c + d
+                s = violation[k]
+                for j in range(force.shape[0]):
+                    s += A[k, j] * force[j]
+                force[k] -= s / A[k, k]
+                if d == 0:
+                    bound = resistance[i, 1] * force[3 * i]
+                    force[k] = min(max(force[k], -bound), bound)
+            _shorten(force, first + 3 * c, resistance[i, 0] * force[3 * i])
+
+
+@kernel
+def _shorten(force, k, bound):
+    """Shorten the tangential part of the three entries from k on to at most a length."""
+    size = np.hypot(force[k + 1], force[k + 2])
+    if size > bound:
+        part = bound / size
+        force[k + 1] *= part
+        force[k + 2] *= part

@@ -54,6 +54,8 @@ class Planes(NamedTuple):
     offset: np.ndarray = array("deformation of the proxy", "C", unit="m")
     fade: np.ndarray = array("rate at which the offset goes to zero, 0: it does not", "C", unit="m/s")
     friction: np.ndarray = array("coefficients of static and kinetic friction", "C", 2)
+    resistance: np.ndarray = array("coefficients of rolling and torsional friction", "C", 2, unit="m")
+    rotation: np.ndarray = array("angular velocity of the environment's body, world axes", "C", 3, unit="rad/s")
     restitution: np.ndarray = array("coefficient of restitution", "C")
     mobility: np.ndarray = array("of the environment's point along the normal", "C", unit="1/kg")
     plane: np.ndarray = array("number among those that move as masses, -1: none", "C", dtype=np.int64, fill=-1)
@@ -201,7 +203,7 @@ def _copy(source, k, target, i):
     target.body[i], target.link[i] = source.body[k], source.link[k]
     for j in range(3):
         target.c[i, j], target.n[i, j], target.p[i, j] = source.c[k, j], source.n[k, j], source.p[k, j]
-        target.point[i, j] = source.point[k, j]
+        target.point[i, j], target.rotation[i, j] = source.point[k, j], source.rotation[k, j]
     target.velocity[i], target.displacement[i], target.separation[i] = (
         source.velocity[k],
         source.displacement[k],
@@ -211,6 +213,7 @@ def _copy(source, k, target, i):
     target.offset[i], target.fade[i] = source.offset[k], source.fade[k]
     target.weight[i], target.leaving[i] = source.weight[k], source.leaving[k]
     target.friction[i, 0], target.friction[i, 1] = source.friction[k, 0], source.friction[k, 1]
+    target.resistance[i, 0], target.resistance[i, 1] = source.resistance[k, 0], source.resistance[k, 1]
     target.restitution[i], target.mobility[i] = source.restitution[k], source.mobility[k]
     target.plane[i] = source.plane[k]
 

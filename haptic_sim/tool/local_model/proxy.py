@@ -194,6 +194,7 @@ class Proxy(LocalModel):
         super().configure(contact)
         for planes in (self._now.planes, self._next.planes):
             planes.friction[:] = contact.friction.static, contact.friction.kinetic
+            planes.resistance[:] = contact.friction.rolling, contact.friction.torsional
             planes.restitution[:] = contact.restitution
 
     def take(self, geometry: LocalGeometry, tick: int) -> None:
@@ -225,6 +226,9 @@ class Proxy(LocalModel):
         planes.velocity[:n] = constraints["normal_velocity"][:n] if self.parameters.constraints != "static" else 0.0
         planes.friction[:n, 0] = constraints["friction_static"][:n]
         planes.friction[:n, 1] = constraints["friction_kinetic"][:n]
+        planes.resistance[:n, 0] = constraints["friction_rolling"][:n]
+        planes.resistance[:n, 1] = constraints["friction_torsional"][:n]
+        planes.rotation[:n] = constraints["angular_velocity"][:n] if self.parameters.constraints != "static" else 0.0
         planes.offset[:n], planes.leaving[:n], planes.plane[:n], planes.weight[:n] = 0.0, False, -1, 1.0
         corner = constraints["position"][:n] + constraints["separation"][:n, None] * constraints["normal"][:n]
         pin.forwardKinematics(self.tool.body.model, self._surveyed, geometry.q)
@@ -291,7 +295,7 @@ def fill_rows(packed, count):
     used = 0
     velocities, displacement, plane, mobility = planes.velocity, planes.displacement, planes.plane, planes.mobility
     row_velocity, row_plane, row_mobility = rows.velocity, rows.plane, rows.mobility
-    _copy_rows(count, planes, rows)
+    _copy_rows(count, planes, moving, rows)
     for m in range(count):
         velocity = velocities[m] if moving else 0.0
         row_velocity[m] = velocity
@@ -308,14 +312,23 @@ def fill_rows(packed, count):
 
 
 @kernel
-def _copy_rows(count, planes, rows):
-    """Fill in what does not depend on how planes move."""
+def _copy_rows(count, planes, moving, rows):
+    """Fill in all but how planes move along their normals."""
     track, body, link, point, n = planes.track, planes.body, planes.link, planes.point, planes.n
     separation, friction, restitution, weight = planes.separation, planes.friction, planes.restitution, planes.weight
     row_id, row_wall, row_coordinate, row_body = rows.id, rows.wall, rows.coordinate, rows.body
     row_point, row_normal, row_separation = rows.point, rows.normal, rows.separation
     row_friction, row_restitution, row_weight = rows.friction, rows.restitution, rows.weight
+    resistance, rotation, row_resistance, row_rotation = (
+        planes.resistance,
+        planes.rotation,
+        rows.resistance,
+        rows.rotation,
+    )
     for m in range(count):
+        row_resistance[m, 0], row_resistance[m, 1] = resistance[m, 0], resistance[m, 1]
+        for j in range(3):
+            row_rotation[m, j] = rotation[m, j] if moving else 0.0
         row_id[m], row_wall[m], row_coordinate[m] = track[m], body[m], -1
         row_body[m, 0], row_body[m, 1] = 0, link[m]
         row_point[m, 0], row_point[m, 1], row_point[m, 2] = point[m, 0], point[m, 1], point[m, 2]
