@@ -6,7 +6,7 @@ those of this phi and of its gradient, so that they have a potential. The spline
 point. Distances of neighbours differ by at most that of the neighbours, so the gradient is hardly longer than 1 (1.02
 at most on the meshes of the tests), and no force is larger than its bound by more than that. The signed distance fields
 of contacts interpolate more accurately, and pass from fine to coarse samples within one spacing: there their gradient
-is up to 2.5 long, which would be a force of 2.5 times its bound.
+is up to 2.6 long, which would be a force of 2.6 times its bound.
 
 **Limits**, with the spacing h. A smooth surface lies h^2 / 8 (1/r_1 + 1/r_2) within that of the mesh where it is
 convex, with its radii of curvature r, sharp edges are rounded over about h. In the middle of a thin part the gradient
