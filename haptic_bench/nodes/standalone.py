@@ -15,6 +15,7 @@ from haptic_ros.process import run
 from haptic_ros.standard_topics import WorldTopics
 from haptic_sim.contact.response import UNLIMITED
 from haptic_sim.messages import Message, OperatorEvent
+from haptic_sim.nodes.field_switch import FieldSwitch
 from haptic_sim.nodes.tool import WorldTrialParameters, world_topics
 from haptic_sim.parameters import quantity
 from haptic_sim.tool.tool_side import build_start, build_tool_side
@@ -27,7 +28,7 @@ class StandaloneTrialParameters(LeaderTrialParameters, WorldTrialParameters):
     operator: AnyOperatorParameters = quantity(description="The simulated hand")
 
 
-class StandaloneNode(LeaderNode):
+class StandaloneNode(FieldSwitch, LeaderNode):
     """The environment and the operator as one node; there is nothing to wait for in a tick."""
 
     NAME: ClassVar[str] = "environment"
