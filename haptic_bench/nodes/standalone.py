@@ -18,7 +18,7 @@ from haptic_sim.messages import Message, OperatorEvent
 from haptic_sim.nodes.field_switch import FieldSwitch
 from haptic_sim.nodes.tool import WorldTrialParameters, world_topics
 from haptic_sim.parameters import quantity
-from haptic_sim.tool.tool_side import build_start, build_tool_side
+from haptic_sim.tool.tool_side import build_start, build_tool_side, fields_of
 from haptic_sim.tool.world_state import WorldStates
 
 
@@ -59,6 +59,8 @@ class StandaloneNode(FieldSwitch, LeaderNode):
 
     def reconfigure(self) -> None:
         self._core.configure(self.config.contact)
+        if fields_of(self.config.scene):
+            self._core.set_levels(self.config.environment.fields)
 
     def next_tick(self) -> int:
         return self._begun + 1
