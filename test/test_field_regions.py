@@ -15,7 +15,7 @@ from haptic_sim import World
 from haptic_sim.fields import distances
 from haptic_sim.fields.kinds import ForbiddenParameters, GuideParameters, MagneticParameters
 from haptic_sim.fields.law import FieldAnswer, FieldPlace
-from haptic_sim.fields.sampled import sampled_numbers
+from haptic_sim.fields.sampled import sampled_distance, sampled_numbers
 from haptic_sim.geometry.fields.distances import FieldError
 from haptic_sim.geometry.shapes import GeneratedParameters, MeshParameters, placement
 from haptic_sim.parameters import ParameterError
@@ -369,6 +369,23 @@ def test_a_shape_with_too_many_samples_is_refused_with_what_would_do(folder: Pat
     ):
         sampled_numbers(vertices, faces, 1e-5, outside=False, most=1_000_000)
     assert len(sampled_numbers(vertices, faces, 4.6e-4, outside=False, most=1_000_000)) <= 1_000_007
+
+
+@pytest.mark.parametrize("outside", [False, True])
+def test_a_wall_that_is_too_thin_for_its_samples_is_refused(outside: bool) -> None:
+    """The spline of |x| is from h / 4 to h / 2 at 0, by where the samples are: by so much a wall is less deep."""
+    for thickness, there in ((0.4, False), (2.0, True)):
+        wall = trimesh.creation.box((0.1, 0.1, thickness * SPACING))
+        vertices, faces = np.array(wall.vertices, float), np.array(wall.faces, np.int64)
+        if there:
+            numbers = sampled_numbers(vertices, faces, ERROR, outside=outside)
+            depth = -sampled_distance(numbers, 0, 0.0, 0.0, 0.0)[0]
+            assert (0.5 * thickness - 0.51) * SPACING < depth < (0.5 * thickness - 0.24) * SPACING
+            continue
+        with pytest.raises(
+            FieldError, match=r"^error = 0.001 m: it is too thin for samples 0.002 m apart, and nothing"
+        ):
+            sampled_numbers(vertices, faces, ERROR, outside=outside)
 
 
 def test_a_shape_whose_field_would_be_too_large_is_named(folder: Path) -> None:

@@ -9,10 +9,12 @@ of contacts interpolate more accurately, and pass from fine to coarse samples wi
 is up to 2.6 long, which would be a force of 2.6 times its bound.
 
 **Limits**, with the spacing h. A smooth surface lies h^2 / 8 (1/r_1 + 1/r_2) within that of the mesh where it is
-convex, with its radii of curvature r, sharp edges are rounded over about h. In the middle of a thin part the gradient
-turns round within h. At a distance a from the box of the grid, with phi at the nearest point of the box, the value is
-the root of phi^2 + phi a + a^2: that of the distance, which is at least the root of phi^2 + a^2 and at most phi + a, to
-within 14 % too low and 23 % too high.
+convex, with its radii of curvature r; sharp edges are rounded over about h. In the middle of a thin part the gradient
+turns round within h, and a wall of up to 1.2 h may be open, where the mean of the distances is not negative.
+
+At a distance a from the box of the grid, with phi at the nearest point of the box, the value is the root of
+phi^2 + phi a + a^2. The distance is at least the root of phi^2 + a^2 and at most phi + a, so that the value is 14 % too
+low and 23 % too high at most.
 """
 
 from __future__ import annotations
@@ -48,7 +50,8 @@ def sampled_numbers(
         most: samples that are allowed.
 
     Raises:
-        FieldError: it would have more samples than are allowed; the text names the accuracy that would do.
+        FieldError: it would have more samples than are allowed, and the text names the accuracy that would do; or it
+            is too thin for them.
     """
     low, high = vertices.min(axis=0), vertices.max(axis=0)
     diagonal = float(np.linalg.norm(high - low))
@@ -64,8 +67,18 @@ def sampled_numbers(
         )
 
     def build() -> Mapping[str, np.ndarray]:
+        from scipy.ndimage import correlate1d  # takes long to import: only where samples are made
+
         first, shape = first_node(low, high, spacing), tuple(nodes.astype(int).tolist())
         samples = distances_everywhere(vertices, triangles, first, spacing, shape)
+        at_nodes = samples
+        for axis in range(3):
+            at_nodes = correlate1d(at_nodes, [0.125, 0.75, 0.125], axis)
+        if not at_nodes.min() < 0.0:
+            raise FieldError(
+                f"error = {accuracy:g} m: it is too thin for samples {spacing:.3g} m apart, and nothing would be "
+                "inside; set error to at most a quarter of its thickness"
+            )
         return {"numbers": np.concatenate([first, [spacing], nodes, samples.ravel()])}
 
     return kept("regions", digest_of(vertices, triangles, spacing, margin, _FORMAT), build)[0]["numbers"]
