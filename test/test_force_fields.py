@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import math
-from pathlib import Path
 from typing import Any, ClassVar, Literal
 
 import numpy as np
 import pytest
-import trimesh
 from scipy.spatial.transform import Rotation
 
 from haptic_sim import World
@@ -18,7 +16,6 @@ from haptic_sim.geometry.shapes import (
     BoxParameters,
     CapsuleParameters,
     CylinderParameters,
-    MeshParameters,
     PlaneParameters,
     SphereParameters,
 )
@@ -144,7 +141,7 @@ SHAPES = {
 def test_distances_are_exact_and_normals_their_gradient(name: str) -> None:
     """|grad d| = 1, and the point d away along the normal is on the surface, as the distance itself says."""
     shape = SHAPES[name].model_copy(update={"position": (0.01, 0.02, -0.03), "rotation": (0.7, -0.3, 0.4)})
-    numbers = distances.shape_numbers(shape, None, "")
+    numbers = distances.shape_numbers(shape, None, "", outside=True)
     rng = np.random.default_rng(20264)
     for p in rng.uniform(-0.1, 0.1, (200, 3)):
         d, *n = distances.signed_distance(numbers, 0, *p)
@@ -551,25 +548,3 @@ def test_exact_constraints_and_fields_are_refused_together() -> None:
     line = {"type": "point_on_line", "body": "ball", "direction": [1, 0, 0]}
     with pytest.raises(ParameterError, match=r"scene\.fields: support only worlds without exact constraints"):
         world({"oil": {"type": "viscous", "damping": 1.0}}, constraints={"line": line})
-
-
-@pytest.mark.parametrize(
-    ("more", "what"),
-    [
-        ({}, "2 convex pieces"),
-        ({"as": "field", "error": 2e-3}, "a signed distance field"),
-    ],
-)
-def test_a_region_is_one_convex_shape(tmp_path: Path, more: dict[str, Any], what: str) -> None:
-    """Named by the path that the user wrote, with a remedy that does."""
-    parts = [trimesh.creation.box((0.02, 0.02, 0.02)) for _ in range(2)]
-    parts[1].apply_translation([0.05, 0, 0])
-    path = tmp_path / "m.stl"
-    trimesh.util.concatenate(parts).export(path)
-    with pytest.raises(ParameterError) as caught:
-        distances.shape_numbers(MeshParameters(path="m.stl", **more), tmp_path, "fields.g.shape")
-    assert str(caught.value) == (
-        f"fields.g.shape.path = {path}: would be {what}: a region must be one convex shape; set as: hull to take its "
-        "convex hull, or split it into regions"
-    )
-    assert len(distances.shape_numbers(MeshParameters(path="m.stl", **{"as": "hull"}), tmp_path, "fields.g.shape")) > 13

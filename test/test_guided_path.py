@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pytest
+import trimesh
 from claim_checks import Run, names
 from conftest import Haptics, answer, wait_until
 
@@ -19,9 +21,11 @@ from rcl_interfaces.msg import Parameter, ParameterType, ParameterValue, SetPara
 from rcl_interfaces.srv import SetParameters
 
 from haptic_bench.experiment.shown import build_scene
+from haptic_bench.recording.frames import SampledFrames
 from haptic_experiments import guided_path
 from haptic_sim import World
 from haptic_sim.parameters import ParameterError
+from haptic_view.drawing import picture
 
 
 @pytest.fixture(scope="module")
@@ -75,6 +79,20 @@ def test_fields_are_drawn(run: Run) -> None:
     assert oil.vertices.mean(axis=0) == pytest.approx([0.1, 0.0, 0.0], abs=1e-12)
     line = np.concatenate([shape.vertices for name, shape in scene.fields if name == "guide"])
     assert line[:, 0].min() < 0.001 and line[:, 0].max() > 0.199
+
+
+@pytest.mark.exhaustive
+def test_a_region_that_is_not_convex_is_drawn_with_its_hole(tmp_path: Path) -> None:
+    """In the view its triangles, in the pictures of a report its outline within and without."""
+    trimesh.creation.torus(0.02, 0.006).export(tmp_path / "torus.stl")
+    ring = f"scene.fields.ball.shape={{type: mesh, path: {tmp_path / 'torus.stl'}, position: [0.1, -0.03, 0]}}"
+    run = Run("guided_path", ring, "analysis=trial")
+    frames = SampledFrames(run.trial, run.samples, run.samples.world)
+    (shape,) = [shape for name, shape in frames.scene.fields if name == "ball"]
+    assert np.ptp(shape.vertices, axis=0) == pytest.approx([0.052, 0.052, 0.012], abs=1e-6)
+    assert np.hypot(*(shape.vertices[:, :2] - [0.1, -0.03]).T).min() == pytest.approx(0.014, abs=1e-4)
+    outlines = re.findall(r'fill-opacity="0.15"[^>]* d="([^"]*)"', picture(frames, 0, "start"))
+    assert sum(path.count("M") == 2 for path in outlines) == 1
 
 
 @pytest.mark.exhaustive

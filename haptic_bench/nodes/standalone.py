@@ -16,10 +16,11 @@ from haptic_ros.process import run
 from haptic_ros.standard_topics import WorldTopics
 from haptic_sim.contact.response import UNLIMITED
 from haptic_sim.messages import Message, OperatorEvent
+from haptic_sim.nodes.field_switch import FieldSwitch
 from haptic_sim.nodes.tool import WorldTrialParameters, world_topics
 from haptic_sim.parameters import quantity
 from haptic_sim.tool.omissions import omissions_of, write_omissions
-from haptic_sim.tool.tool_side import build_start, build_tool_side
+from haptic_sim.tool.tool_side import build_start, build_tool_side, fields_of
 from haptic_sim.tool.world_state import WorldStates
 
 
@@ -29,7 +30,7 @@ class StandaloneTrialParameters(LeaderTrialParameters, WorldTrialParameters):
     operator: AnyOperatorParameters = quantity(description="The simulated hand")
 
 
-class StandaloneNode(LeaderNode):
+class StandaloneNode(FieldSwitch, LeaderNode):
     """The environment and the operator as one node; there is nothing to wait for in a tick."""
 
     NAME: ClassVar[str] = "environment"
@@ -65,6 +66,8 @@ class StandaloneNode(LeaderNode):
 
     def reconfigure(self) -> None:
         self._core.configure(self.config.contact)
+        if fields_of(self.config.scene):
+            self._core.set_levels(self.config.environment.fields)
 
     def next_tick(self) -> int:
         return self._begun + 1

@@ -1,35 +1,48 @@
 """Signed distances from shapes and nearest points of curves, as numbers that kernels read.
 
 A shape is numbers: what it is, its position and orientation in the world (row by row), and its dimensions; of a convex
-mesh its faces (normal and offset in its own axes). Distances are negative inside. They are exact, but for those outside
-of a convex mesh, where the distance from the face that is farthest is a lower bound.
+mesh its faces (normal and offset in its own axes), of another mesh samples of its distances (`sampled`). Of a mesh of
+several convex pieces they are how many there are, and of each the count of its numbers and these.
+
+Distances are negative inside. Those from primitive shapes are exact, and so are those within a convex mesh. Outside of
+it, the distance from the face that is farthest is a lower bound: where distances outside count, it is sampled. The
+distance from several pieces is the least of theirs; where pieces overlap, their union is deeper.
+
+What comes with a distance is its gradient, so that forces along it have a potential: a unit vector, but for samples.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import coal
 import numpy as np
 
+from haptic_sim.fields.sampled import sampled_distance, sampled_numbers
+from haptic_sim.geometry.fields.distances import FieldError
+from haptic_sim.geometry.fields.field import triangles_of
+from haptic_sim.geometry.meshes import Taken
 from haptic_sim.geometry.shapes import AnyShapeParameters, solid
 from haptic_sim.kernels import kernel
 from haptic_sim.parameters import ParameterError
 
-SPHERE, CAPSULE, CYLINDER, BOX, PLANE, POLYTOPE = range(6)
+SPHERE, CAPSULE, CYLINDER, BOX, PLANE, POLYTOPE, SAMPLED, UNION = range(8)
 _HEAD = 13  # what it is, position, orientation
 
 
-def shape_numbers(shape: AnyShapeParameters, folder: Path, key: str) -> np.ndarray:
+def shape_numbers(shape: AnyShapeParameters, folder: Path, key: str, *, outside: bool) -> np.ndarray:
     """The numbers of a shape that is placed in the world.
 
     Args:
         folder: where the path of a mesh starts from.
         key: of the shape, for messages.
+        outside: whether distances outside of it count.
 
     Raises:
-        ParameterError: a mesh cannot be used, or is not convex.
+        ParameterError: a mesh cannot be used, or it would have too many samples.
     """
     try:
         found = solid(shape, folder)
@@ -37,26 +50,45 @@ def shape_numbers(shape: AnyShapeParameters, folder: Path, key: str) -> np.ndarr
         raise ParameterError([f"{key}{error}"]) from error
     if not shape.texture.ABSENT:
         raise ParameterError([f"{key}.texture = {shape.texture.type}: a region has no texture; leave it out"])
-    if found.field is not None or len(found.geometry) > 1:
-        what = f"{len(found.geometry)} convex pieces" if found.field is None else "a signed distance field"
-        must = "a region must be one convex shape; set as: hull to take its convex hull, or split it into regions"
-        raise ParameterError([f"{key}.{found.source}: would be {what}: {must}"])
-    (geometry,), pose = found.geometry, found.pose
-    R, p = pose.rotation, pose.translation
+    try:
+        kinds = list(_of_mesh(found.taken, shape, outside)) if found.taken else [_primitive(found.geometry[0])]
+    except FieldError as error:
+        raise ParameterError([f"{key}.{found.source}: {error}"]) from error
+    R, p = found.pose.rotation, found.pose.translation
+    parts = [np.concatenate([[kind], p, R.ravel(), numbers]) for kind, numbers in kinds]
+    if len(parts) == 1:
+        return parts[0]
+    return np.concatenate([[UNION, len(parts)], *(x for part in parts for x in ([len(part)], part))])
+
+
+def _primitive(geometry: coal.CollisionGeometry) -> tuple[int, list[float]]:
     match geometry:
         case coal.Sphere():
-            kind, numbers = SPHERE, [geometry.radius]
+            return SPHERE, [geometry.radius]
         case coal.Capsule():
-            kind, numbers = CAPSULE, [geometry.radius, geometry.halfLength]
+            return CAPSULE, [geometry.radius, geometry.halfLength]
         case coal.Cylinder():
-            kind, numbers = CYLINDER, [geometry.radius, geometry.halfLength]
+            return CYLINDER, [geometry.radius, geometry.halfLength]
         case coal.Box():
-            kind, numbers = BOX, list(geometry.halfSide)
-        case coal.Halfspace():
-            kind, numbers = PLANE, [*geometry.n, geometry.d]
+            return BOX, list(geometry.halfSide)
         case _:
-            kind, numbers = POLYTOPE, _faces(geometry)
-    return np.array([kind, *p, *R.ravel(), *numbers], float)
+            return PLANE, [*geometry.n, geometry.d]
+
+
+def _of_mesh(taken: Taken, shape: Any, outside: bool) -> Iterator[tuple[int, Any]]:
+    """What a mesh is, and its numbers; several of a union.
+
+    Raises:
+        FieldError: it would have too many samples.
+    """
+    if taken.chosen in ("field", "pieces"):  # pieces of a decomposition touch: there the least of distances would be 0
+        yield SAMPLED, sampled_numbers(taken.vertices, taken.faces, shape.error, outside=outside)
+        return
+    for geometry in taken.geometry:
+        if outside:
+            yield SAMPLED, sampled_numbers(*triangles_of(geometry, 0.0), shape.error, outside=True)
+        else:
+            yield POLYTOPE, _faces(geometry)
 
 
 def _faces(geometry: coal.Convex) -> list[float]:
@@ -70,10 +102,24 @@ def _faces(geometry: coal.Convex) -> list[float]:
 
 @kernel
 def signed_distance(keys, at, x, y, z):
-    """Distance of a point from the shape whose numbers begin at keys[at], and its outward normal there.
+    """Distance of a point from the shape whose numbers begin at keys[at], and its gradient, the outward normal there.
 
     Where the direction is not unique, it is one of the nearest.
     """
+    if keys[at] != UNION:
+        return _distance(keys, at, x, y, z)
+    d, nx, ny, nz, part = math.inf, 0.0, 0.0, 0.0, at + 2
+    for _ in range(int(keys[at + 1])):
+        s, sx, sy, sz = _distance(keys, part + 1, x, y, z)
+        if s < d:
+            d, nx, ny, nz = s, sx, sy, sz
+        part += 1 + int(keys[part])
+    return d, nx, ny, nz
+
+
+@kernel
+def _distance(keys, at, x, y, z):
+    """As `signed_distance`, of one that is no union."""
     px, py, pz = x - keys[at + 1], y - keys[at + 2], z - keys[at + 3]
     a = keys[at + 4] * px + keys[at + 7] * py + keys[at + 10] * pz
     b = keys[at + 5] * px + keys[at + 8] * py + keys[at + 11] * pz
@@ -89,6 +135,8 @@ def signed_distance(keys, at, x, y, z):
     elif kind == PLANE:
         na, nb, nc = keys[k], keys[k + 1], keys[k + 2]
         d = na * a + nb * b + nc * c - keys[k + 3]
+    elif kind == SAMPLED:
+        d, na, nb, nc = sampled_distance(keys, k, a, b, c)
     else:
         d, na, nb, nc = -math.inf, 0.0, 0.0, 1.0
         for i in range(int(keys[k])):

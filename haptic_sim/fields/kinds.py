@@ -295,19 +295,13 @@ class ForbiddenParameters(FieldParameters):
     )
     soft: float = quantity(0.001, unit="m", description="Depth over which the damping grows", ge=1e-6, le=1.0)
 
-    @model_validator(mode="after")
-    def _keeps_out(self) -> ForbiddenParameters:
-        if self.shape.type == "mesh" and self.keep == "inside":
-            raise ValueError(".keep = inside: supports no mesh, whose distance outside is not exact; take a primitive")
-        return self
-
     def numbers(self, folder: Path) -> np.ndarray:
         """Numbers that the law gets."""
         return _pull_numbers(
             self.stiffness,
             self.largest_force,
             self.damping,
-            np.concatenate([[SURFACE], shape_numbers(self.shape, folder, ".shape")]),
+            np.concatenate([[SURFACE], shape_numbers(self.shape, folder, ".shape", outside=self.keep == "inside")]),
             side=INSIDE if self.keep == "outside" else OUTSIDE,
             soft=self.soft,
         )

@@ -14,7 +14,7 @@ from haptic_sim.fields.distances import nearest_on_curve, shape_numbers, signed_
 from haptic_sim.fields.law import Drawn
 from haptic_sim.geometry.shapes import AnyShapeParameters, Vector
 from haptic_sim.kernels import kernel
-from haptic_sim.parameters import ParameterError, Parameters, quantity
+from haptic_sim.parameters import Parameters, quantity
 
 POINT, CURVE, SURFACE = range(3)
 CHORD = 1e-5  # [m] by which the straight lines that stand for a spline may miss it
@@ -92,9 +92,7 @@ class SurfaceTargetParameters(Parameters):
 
     def numbers(self, folder: Path, key: str) -> np.ndarray:
         """What kernels read."""
-        if self.shape.type == "mesh":
-            raise ParameterError([f"{key}.shape.type = mesh: its distance outside is not exact; take a primitive"])
-        return np.concatenate([[SURFACE], shape_numbers(self.shape, folder, f"{key}.shape")])
+        return np.concatenate([[SURFACE], shape_numbers(self.shape, folder, f"{key}.shape", outside=True)])
 
     def drawn(self) -> Drawn:
         """What is drawn of it."""

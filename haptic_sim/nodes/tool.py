@@ -17,6 +17,7 @@ from haptic_sim.constraints.scenes import ConstraintParameters
 from haptic_sim.contact.response import ContactParameters, DeviceLimits
 from haptic_sim.fields.acting import switch_problems
 from haptic_sim.messages import HAND, Message, MessageError, ToolCommand, pack
+from haptic_sim.nodes.field_switch import FieldSwitch
 from haptic_sim.parameters import quantity
 from haptic_sim.scenes import AnySceneParameters
 from haptic_sim.tool.local_model import AnyLocalModelParameters
@@ -79,7 +80,7 @@ def world_topics(node: ServoNode, start: Start | None, rate: float) -> WorldTopi
     return WorldTopics(node, rate, text, joints, start.fixed_poses())
 
 
-class ToolNode(ServoNode):
+class ToolNode(FieldSwitch):
     """Answers tool commands; a repeated tick gets the same answer.
 
     Derived classes set `start`, what their core starts from.

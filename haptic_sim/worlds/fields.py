@@ -77,7 +77,7 @@ def _build(
         point=np.array(point, float),
         law=law,
         keys=np.asarray(given.numbers(folder), float),
-        region=np.zeros(0) if region is None else shape_numbers(region, folder, ".region"),
+        region=np.zeros(0) if region is None else shape_numbers(region, folder, ".region", outside=False),
         edge=given.edge,
         active=given.active,
         fade=given.fade,

@@ -363,11 +363,37 @@ def _coarse_samples(
     winding: _Winding,
 ) -> np.ndarray:
     """Signed distances at every fourth node, from two such nodes before the first to two behind the last, (x, y, z)."""
+    spacing = RATIO * spacing
+    shape = tuple(SIDE // RATIO * n + 5 for n in places)
+    return _samples_everywhere(vertices, triangles, origin - 2.0 * spacing, spacing, shape, winding)
+
+
+def distances_everywhere(
+    vertices: np.ndarray, triangles: np.ndarray, origin: np.ndarray, spacing: float, shape: tuple[int, ...]
+) -> np.ndarray:
+    """Signed distances of the nodes of a grid from a solid [m], (x, y, z).
+
+    Args:
+        vertices: (n, 3) [m].
+        triangles: (m, 3), anticlockwise seen from outside; holes are closed.
+        origin: position of the first node [m], (3,); shape: nodes along the axes.
+        spacing: of the nodes [m].
+    """
+    vertices, triangles, _ = close_holes(vertices, triangles)
+    return _samples_everywhere(vertices, triangles, origin, spacing, shape, _Winding(vertices, triangles))
+
+
+def _samples_everywhere(
+    vertices: np.ndarray,
+    triangles: np.ndarray,
+    origin: np.ndarray,
+    spacing: float,
+    shape: tuple[int, ...],
+    winding: _Winding,
+) -> np.ndarray:
+    """As `distances_everywhere`, of a mesh without holes."""
     from scipy.ndimage import label
 
-    spacing = RATIO * spacing
-    origin = origin - 2.0 * spacing
-    shape = tuple(SIDE // RATIO * n + 5 for n in places)
     squares, owner = np.full(shape, np.inf), np.full(shape, -1)
     _scan_owners(vertices, triangles, origin, spacing, squares, owner)
     for _ in range(2):

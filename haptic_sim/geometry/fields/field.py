@@ -106,9 +106,13 @@ def build_field(
 
 def _affordable(vertices: np.ndarray, triangles: np.ndarray, accuracy: float, memory: int) -> str:
     """The least accuracy [m] from a given one on of which a field fits in the memory, rounded up to two digits."""
-    accuracy = affordable_spacing(vertices, triangles, SPACING * accuracy, memory) / SPACING
-    digit = 10.0 ** (math.floor(math.log10(accuracy)) - 1)
-    return f"{math.ceil(accuracy / digit) * digit:.2g}"
+    return rounded_up(affordable_spacing(vertices, triangles, SPACING * accuracy, memory) / SPACING)
+
+
+def rounded_up(number: float) -> str:
+    """A number above 0, rounded up to two digits."""
+    digit = 10.0 ** (math.floor(math.log10(number)) - 1)
+    return f"{math.ceil(number / digit) * digit:.2g}"
 
 
 def standing_out(grid: Grid, points: np.ndarray, normals: np.ndarray, sharp: int, accuracy: float) -> np.ndarray:
