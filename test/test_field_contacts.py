@@ -268,6 +268,28 @@ def test_a_plate_of_a_millimetre_is_not_passed(speed, tool):
     assert scene.detector.state.used.max() == 0
 
 
+def test_where_shapes_were_while_their_boxes_were_apart_does_not_count():
+    """Around a plate: the path does not begin where they were last near (teeth of gears were 39 mm deep)."""
+    scene = FieldScene(box(0.1, 0.1, 0.001), coal.Sphere(0.01), accuracy=2e-4)
+    around = [(0.0, 0.0, 0.0104), (0.0, 0.0, 0.1), (0.2, 0.0, 0.0), (0.0, 0.0, -0.1), (0.0, 0.0, -0.0122)]
+    for x in around:
+        scene.contacts(GENERIC, GENERIC * at(*x))
+    found = scene.contacts(GENERIC, GENERIC * at(0.0, 0.0, -0.0102))
+    deepest = int(np.argmin(found.separation))
+    assert found.separation[deepest] == pytest.approx(-3e-4, abs=2e-4)
+    assert GENERIC.rotation[:, 2] @ found.normal[deepest] < -0.9
+
+
+def test_a_plate_is_not_passed_in_the_step_in_which_boxes_come_near():
+    """A ball of 2 mm whose middle is beyond that of the plate after the first step: the depth is from where it came."""
+    scene = FieldScene(box(0.1, 0.1, 0.001), coal.Sphere(0.001), accuracy=1e-4)
+    for z in (0.1, 0.0031, -0.0003):
+        found = scene.contacts(at(), at(0.011, 0.013, z))
+    deepest = int(np.argmin(found.separation))
+    assert found.separation[deepest] == pytest.approx(-0.0018, abs=2e-4)
+    assert found.normal[deepest, 2] > 0.9
+
+
 def test_a_thread_of_a_millimetre_is_not_passed():
     """A sphere at 2 m/s across a wire."""
     scene = FieldScene(pipe_along_x(0.0005, 0.1), coal.Sphere(0.005), accuracy=1e-4)

@@ -142,12 +142,22 @@ def test_triangles_that_face_the_wrong_way_are_turned_and_said(cache: Path, turn
 
 
 def test_a_mesh_whose_inertia_is_not_positive_is_refused() -> None:
-    """A long rod whose ends face inwards has a volume, but its inertia about its axis is negative."""
+    """A cube with a long rod that is inside out: of positive volume, and a negative inertia across the rod."""
+    cube, rod = trimesh.creation.box((1.0, 1.0, 1.0)), trimesh.creation.cylinder(0.05, 60.0, sections=16)
+    rod.invert()
+    with pytest.raises(meshes.MeshError, match="its inertia is not positive"):
+        meshes.mesh_mass(trimesh.util.concatenate([cube, rod]))
+
+
+def test_a_rod_whose_ends_face_inwards_has_the_mass_of_a_rod() -> None:
+    """Its winding numbers are those of a rod but near its ends; integrals had a negative inertia."""
     rod = trimesh.creation.cylinder(0.5, 60.0, sections=16)
     ends = np.abs(rod.face_normals[:, 2]) > 0.5
     faces = np.where(ends[:, None], rod.faces[:, ::-1], rod.faces)
-    with pytest.raises(meshes.MeshError, match="its inertia is not positive"):
-        meshes.mesh_mass(trimesh.Trimesh(rod.vertices, faces, process=False))
+    volume, centre, inertia = meshes.mesh_mass(trimesh.Trimesh(rod.vertices, faces, process=False))
+    assert volume == pytest.approx(rod.volume, rel=0.03)
+    assert centre == pytest.approx(np.zeros(3), abs=0.1)
+    assert inertia[2, 2] == pytest.approx(rod.moment_inertia[2, 2], rel=0.03)
 
 
 @pytest.mark.parametrize("triangles", [[[0, 1, 2]], [[0, 1, 2], [0, 2, 1]]], ids=["one triangle", "flat"])

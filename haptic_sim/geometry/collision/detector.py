@@ -197,7 +197,8 @@ class CollisionDetector:
 
     def forget(self) -> None:
         """Let the next pose have nothing to do with the last one: no motion leads there, and no point has entered."""
-        self._arrays.field_memory.held.known[:] = False
+        held = self._arrays.field_memory.held
+        held.placed[:] = held.known[:] = False
         self.search()
 
     def search(self) -> None:

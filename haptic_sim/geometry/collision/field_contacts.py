@@ -58,6 +58,7 @@ import numpy as np
 
 from haptic_sim.geometry.collision.broad_phase import sort_by
 from haptic_sim.geometry.collision.features import CAPSULE, FACE, FEATURES, FIELD, HALFSPACE, SPHERE, VERTEX
+from haptic_sim.geometry.collision.narrow_phase import PLACEMENT
 from haptic_sim.geometry.collision.sink import Query, put
 from haptic_sim.geometry.collision.textured import height_at
 from haptic_sim.geometry.fields.distances import LANES, ROWS, distance_at, distances_at
@@ -83,6 +84,8 @@ DEEPEST = 64  # nodes of a path through a tree of halves of halves at most
 class Held(NamedTuple):
     """State of the contacts by fields, of each shell in the field of another shape: what the next tick depends on."""
 
+    placed: np.ndarray = array("whether there was a tick before", 1, dtype=np.bool_)
+    placement: np.ndarray = array("poses of all shapes in that tick", "placed_shapes", PLACEMENT)
     known: np.ndarray = array("whether the side has been searched", "sides", dtype=np.bool_)
     pose: np.ndarray = array("pose of the shell in the field when it was searched", "sides", 12)
     used: np.ndarray = array("number of points that are held", "sides", dtype=np.int64)
@@ -111,7 +114,8 @@ class FieldMemory(NamedTuple):
     new_outward: np.ndarray = array("normals there", HELD, 3)
     next_held: np.ndarray = array("first held point that has not been visited", 1, dtype=np.int64)
     tick: np.ndarray = array("number of this tick of a side", "sides", dtype=np.int64)
-    step: np.ndarray = array("what `moved` has grown by in this tick", 2)
+    step: np.ndarray = array("path of the centre in this tick [m], and angle, times STEEPEST", 2)
+    apart: np.ndarray = array("whether the shapes were apart in the tick before: 0 or 1", 1)
     moved: np.ndarray = array("path of the centre of the shell in the field [m], and angle, times STEEPEST", "sides", 2)
     omitted: np.ndarray = array("leaves that were left out in the last tick", "sides", dtype=np.int64)
     omissions: np.ndarray = array("leaves that were left out in all ticks", 1, dtype=np.int64)
@@ -175,6 +179,7 @@ def build_memory(
         FieldMemory,
         {
             "sides": len(sides),
+            "placed_shapes": len(kind) if sides else 0,
             "side_nodes": int(nodes[-1]),
             "side_points": int(points[-1]),
             "most_nodes": int(np.diff(nodes).max(initial=0)),
@@ -225,11 +230,8 @@ def _clearance(scene, base, node, radius):
 
 
 @kernel(error_model="numpy")
-def _follow(scene, side):
-    """Fill `relative` with the pose of the shell in the field, and add what it has moved."""
-    m, placement = scene.field_memory, scene.placement
-    g, base = m.shell[side], m.base[side]
-    pose, before = m.relative, m.held.pose
+def _find_pose(placement, g, base, pose):
+    """Fill `pose` (1, 12) with the pose of a shape in the axes of another one."""
     d = (
         placement[g, 9] - placement[base, 9],
         placement[g, 10] - placement[base, 10],
@@ -240,22 +242,61 @@ def _follow(scene, side):
         for j in range(3):
             pose[0, 3 * j + i] = dot(axis, (placement[g, 3 * j], placement[g, 3 * j + 1], placement[g, 3 * j + 2]))
         pose[0, 9 + i] = dot(axis, d)
-    ball = m.fields.ball
-    centre = triple(ball, m.of_shape[g])
+
+
+@kernel(error_model="numpy")
+def _measure_step(scene, side, before, row):
+    """Fill `step` with the motion from a pose, row of `before`, to that of this tick."""
+    m = scene.field_memory
+    pose, centre = m.relative, triple(m.fields.ball, m.of_shape[m.shell[side]])
     square = 0.0
     for k in range(9):
-        square += (pose[0, k] - before[side, k]) * (pose[0, k] - before[side, k])
-    m.step[0] = STEEPEST * length(minus(act(pose, 0, centre), act(before, side, centre)))
+        square += (pose[0, k] - before[row, k]) * (pose[0, k] - before[row, k])
+    m.step[0] = STEEPEST * length(minus(act(pose, 0, centre), act(before, row, centre)))
     # the spectral norm of a difference of rotations is its Frobenius norm / sqrt(2)
     m.step[1] = STEEPEST * math.sqrt(0.5 * square)
+
+
+@kernel(error_model="numpy")
+def _follow(scene, side):
+    """Fill `relative` with the pose of the shell in the field, and add what it has moved.
+
+    Where the side was not searched in the tick before, as the boxes of the shapes were apart, its motion in this tick
+    begins where they were then, outside of each other, and no point is held.
+    """
+    m, g, base = scene.field_memory, scene.field_memory.shell[side], scene.field_memory.base[side]
+    searched = m.held.pose
+    _find_pose(scene.placement, g, base, m.relative)
+    _measure_step(scene, side, searched, side)
     m.moved[side, 0] += m.step[0]
     m.moved[side, 1] += m.step[1]
     m.tick[side] += 1
-    if not m.held.known[side]:
+    m.apart[0] = 0.0
+    if m.held.placed[0]:
+        _find_pose(m.held.placement, g, base, m.previous)
+        same = m.held.known[side]
+        for k in range(12):
+            same = same and m.previous[0, k] == searched[side, k]
+        if not same:
+            m.apart[0] = 1.0
+            m.held.used[side] = 0
+            m.tick[side] += 1  # what was found last is not of the tick before
+            _measure_step(scene, side, m.previous, 0)
+    else:
         m.step[0] = m.step[1] = 0.0
+        m.held.used[side] = 0
     for k in range(12):
-        m.previous[0, k] = before[side, k]
-        before[side, k] = pose[0, k]
+        searched[side, k] = m.relative[0, k]
+
+
+@kernel(error_model="numpy")
+def end_tick(scene):
+    """Remember where all shapes are."""
+    m = scene.field_memory
+    m.fresh[0], m.held.placed[0] = False, True
+    for g in range(m.held.placement.shape[0]):
+        for k in range(PLACEMENT):
+            m.held.placement[g, k] = scene.placement[g, k]
 
 
 @kernel(error_model="numpy")
@@ -269,8 +310,6 @@ def _touch(scene, query, side):
     if m.of_shape[base] >= 0:
         delta = max(delta, fields.accuracy[m.of_shape[base]])
     reach = query.margin + delta
-    if not m.held.known[side]:
-        m.held.used[side] = 0
     count = opened = 0
     for c in range(fields.cells[own], fields.cells[own + 1]):
         count, opened = _collect(scene, side, base, fields.root[c], reach, count, opened)
@@ -464,8 +503,8 @@ def _visit(scene, side, base, leaf, at, reach, begin, end, found):
             if m.point_tick[j] == tick - 1:
                 first, g0 = last[j, 0], (last[j, 1], last[j, 2], last[j, 3])
                 clear = (first >= 0.0 and first + s > far) or _stays(far, spacing, g0, g)
-            else:  # in the tick before, it was at least point_due - (moved - far) away
-                clear = m.point_due[j] + s > moved
+            else:  # in the tick before, it was at least point_due - (moved - far) away, or - (moved + far) if apart
+                clear = m.point_due[j] + s > moved + 2.0 * far * m.apart[0]
         k = m.next_held[0]
         while k < held.used[side] and held.number[side, k] < i:
             k += 1

@@ -37,7 +37,7 @@ from haptic_sim.geometry.collision.features import (
     SPHERE,
     VERTEX,
 )
-from haptic_sim.geometry.collision.field_contacts import field_contacts
+from haptic_sim.geometry.collision.field_contacts import end_tick, field_contacts
 from haptic_sim.geometry.collision.regions import (
     BORDER,
     CAP,
@@ -85,7 +85,7 @@ def fill_contacts(scene, count, margin):
             _on_halfspace(scene, Query(pair, margin, True, 0.0), b, a)
         else:
             _solids(scene, pair, margin, a, b)
-    scene.field_memory.fresh[0] = False
+    end_tick(scene)
 
 
 @kernel(error_model="numpy")
