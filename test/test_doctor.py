@@ -253,7 +253,8 @@ def test_segments_of_a_node_that_has_ended_are_removed(tmp_path: Path, status: i
     for file in files:
         file.touch()
     node: Any = object.__new__(Process)
-    node._reader, node._process, node._segments = Thread(), SimpleNamespace(exitcode=status), {str(files[0])}
+    process = SimpleNamespace(exitcode=status, pid=0, join=lambda _: None)
+    node._reader, node._process, node._segments = Thread(), process, {str(files[0])}
     node.finish()
     assert [file.exists() for file in files] == [status is None] * 2
 

@@ -127,7 +127,7 @@ class Irregular(offline._Surveys):
         if tick and tick == self._due:
             self._tell(tick)
         if tick >= self._due and tick // period > self._surveyed // period:
-            self._surroundings.survey(tool_state, self._step, self._geometry)
+            self.surroundings.survey(tool_state, self._step, self._geometry)
             self._step, self._surveyed = self._step + 1, tick
             self._due = tick + int(self._rng.integers(1, period + 1))
             if not tick:  # the first is made before the trial starts

@@ -15,7 +15,9 @@ pytest.importorskip("rclpy", reason="needs ROS 2")
 pytest.importorskip("haptics.msg", reason="needs the built messages")
 
 import graph_checks
+from haptics.msg import TrialEvent
 from rcl_interfaces.srv import GetParameters
+from rclpy.qos import DurabilityPolicy, QoSProfile
 from rclpy.serialization import serialize_message
 from std_msgs.msg import Int32, String
 
@@ -98,6 +100,13 @@ def test_a_topic_switches_fields_which_is_repeated_bit_by_bit(
     with graph_checks.observer() as node, graph_checks.observer("stranger") as stranger:
         namespace = _namespace(node)
         publisher = node.create_publisher(String, f"{namespace}/{TOPIC}", 10)
+        changed: list[str] = []  # by nodes: a parameter is set before a tick takes it
+        node.create_subscription(
+            TrialEvent,
+            f"{namespace}/trial_events",
+            lambda event: changed.append(event.node) if event.name == "changed" else None,
+            QoSProfile(depth=1000, durability=DurabilityPolicy.TRANSIENT_LOCAL),
+        )
         wait_until(lambda: publisher.get_subscription_count() == len(nodes), "the subscriptions")
 
         def strengths() -> list[Any]:
@@ -125,6 +134,7 @@ def test_a_topic_switches_fields_which_is_repeated_bit_by_bit(
         assert sent > 1000
         assert strengths() == [{"guide": 0.25, "oil": 0}] * len(nodes)
         switch('{"guide": 1}', {"guide": 1, "oil": 0})
+        wait_until(lambda: all(changed.count(one) >= 3 for one in nodes), "the last change")
     run.interrupt()
     assert run.wait() == 130, run.err
     graph_checks.check_interrupted(out, changed=3 * len(nodes))

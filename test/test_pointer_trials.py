@@ -85,7 +85,7 @@ def test_what_was_recorded_of_the_pointer_decides(tmp_path: Path) -> None:
 
 def test_offline_a_person_is_missing(tmp_path: Path) -> None:
     [one] = experiment.load("corner_peg", ["operator={type: pointer}"])
-    with pytest.raises(ParameterError, match=r"operator.events = null: .* --mode realtime"):
+    with pytest.raises(ParameterError, match=r"operator.events = null: .* on the page of `haptics view EXPERIMENT`"):
         trial.run_trial(one, "offline", tmp_path, Interruption())
 
 

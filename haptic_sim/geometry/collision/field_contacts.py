@@ -115,7 +115,7 @@ class FieldMemory(NamedTuple):
     next_held: np.ndarray = array("first held point that has not been visited", 1, dtype=np.int64)
     tick: np.ndarray = array("number of this tick of a side", "sides", dtype=np.int64)
     step: np.ndarray = array("path of the centre in this tick [m], and angle, times STEEPEST", 2)
-    apart: np.ndarray = array("whether the shapes were apart in the tick before: 0 or 1", 1)
+    separated: np.ndarray = array("whether the shapes were apart in the tick before: 0 or 1", 1)
     moved: np.ndarray = array("path of the centre of the shell in the field [m], and angle, times STEEPEST", "sides", 2)
     omitted: np.ndarray = array("leaves that were left out in the last tick", "sides", dtype=np.int64)
     omissions: np.ndarray = array("leaves that were left out in all ticks", 1, dtype=np.int64)
@@ -271,14 +271,14 @@ def _follow(scene, side):
     m.moved[side, 0] += m.step[0]
     m.moved[side, 1] += m.step[1]
     m.tick[side] += 1
-    m.apart[0] = 0.0
+    m.separated[0] = 0.0
     if m.held.placed[0]:
         _find_pose(m.held.placement, g, base, m.previous)
         same = m.held.known[side]
         for k in range(12):
             same = same and m.previous[0, k] == searched[side, k]
         if not same:
-            m.apart[0] = 1.0
+            m.separated[0] = 1.0
             m.held.used[side] = 0
             m.tick[side] += 1  # what was found last is not of the tick before
             _measure_step(scene, side, m.previous, 0)
@@ -504,7 +504,7 @@ def _visit(scene, side, base, leaf, at, reach, begin, end, found):
                 first, g0 = last[j, 0], (last[j, 1], last[j, 2], last[j, 3])
                 clear = (first >= 0.0 and first + s > far) or _stays(far, spacing, g0, g)
             else:  # in the tick before, it was at least point_due - (moved - far) away, or - (moved + far) if apart
-                clear = m.point_due[j] + s > moved + 2.0 * far * m.apart[0]
+                clear = m.point_due[j] + s > moved + 2.0 * far * m.separated[0]
         k = m.next_held[0]
         while k < held.used[side] and held.number[side, k] < i:
             k += 1
