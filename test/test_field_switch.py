@@ -15,9 +15,7 @@ pytest.importorskip("rclpy", reason="needs ROS 2")
 pytest.importorskip("haptics.msg", reason="needs the built messages")
 
 import graph_checks
-from haptics.msg import TrialEvent
 from rcl_interfaces.srv import GetParameters
-from rclpy.qos import DurabilityPolicy, QoSProfile
 from rclpy.serialization import serialize_message
 from std_msgs.msg import Int32, String
 
@@ -87,7 +85,7 @@ HOSTILE = ("", "[]", '{"guid": 0}', '{"guide": 2}', '{"guide": NaN}', '{"guide":
 
 
 @pytest.mark.exhaustive
-@pytest.mark.parametrize("settings", [(), ("local_model={type: full, dynamics: current}", "environment.rate=60")])
+@pytest.mark.parametrize("settings", [()])
 def test_a_topic_switches_fields_which_is_repeated_bit_by_bit(
     haptics: Callable[..., Haptics], tmp_path: Path, settings: tuple[str, ...]
 ) -> None:
@@ -100,13 +98,6 @@ def test_a_topic_switches_fields_which_is_repeated_bit_by_bit(
     with graph_checks.observer() as node, graph_checks.observer("stranger") as stranger:
         namespace = _namespace(node)
         publisher = node.create_publisher(String, f"{namespace}/{TOPIC}", 10)
-        changed: list[str] = []  # by nodes: a parameter is set before a tick takes it
-        node.create_subscription(
-            TrialEvent,
-            f"{namespace}/trial_events",
-            lambda event: changed.append(event.node) if event.name == "changed" else None,
-            QoSProfile(depth=1000, durability=DurabilityPolicy.TRANSIENT_LOCAL),
-        )
         wait_until(lambda: publisher.get_subscription_count() == len(nodes), "the subscriptions")
 
         def strengths() -> list[Any]:
@@ -134,7 +125,6 @@ def test_a_topic_switches_fields_which_is_repeated_bit_by_bit(
         assert sent > 1000
         assert strengths() == [{"guide": 0.25, "oil": 0}] * len(nodes)
         switch('{"guide": 1}', {"guide": 1, "oil": 0})
-        wait_until(lambda: all(changed.count(one) >= 3 for one in nodes), "the last change")
     run.interrupt()
     assert run.wait() == 130, run.err
     graph_checks.check_interrupted(out, changed=3 * len(nodes))
