@@ -117,6 +117,8 @@ def test_edges_with_three_triangles_and_surfaces_with_one_side() -> None:
     corner = np.roll(up, -1, axis=1)
     faces = np.concatenate([np.stack([grid, right, corner], -1), np.stack([grid, corner, up], -1)]).reshape(-1, 3)
     points = np.random.default_rng(0).normal(size=(n * n, 3))
+    with pytest.raises(MeshError, match="has one side only"):  # which no hole that is closed gives an inside
+        take(trimesh.Trimesh(points, faces, process=False), largest_hole=1e3)
     with pytest.raises(MeshError, match="has one side only") as caught:
         take(trimesh.Trimesh(points, faces, process=False))
     assert remedy(caught.value) == "; set as: hull to take its convex hull"  # a field needs an inside

@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import trimesh
+from documents import write_documented
 from scipy.spatial.transform import Rotation
 
 from haptic_bench import experiment
@@ -29,9 +30,7 @@ FINGER = 0.006  # radius [m]
 def lift(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The file of the documentation beside a mug in millimeters."""
     folder = tmp_path_factory.mktemp("stranger")
-    found = re.search(r"```yaml\n(name: lift\n.*?)```", DOCUMENT.read_text(), re.DOTALL)
-    assert found is not None
-    (folder / "lift.yaml").write_text(found[1])
+    write_documented(DOCUMENT, "lift", folder)
     vertices, faces = mug(radius=RADIUS, reach=REACH, span=SPAN, handle=TUBE, sides=32)
     trimesh.Trimesh(1e3 * vertices, faces, process=False).export(folder / "mug.stl")
     return folder / "lift.yaml"

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 
 import numpy as np
 import pytest
 import trimesh
+from documents import write_documented
 
 from haptic_bench import experiment
 from haptic_bench.analysis.base import analysis_of
@@ -44,9 +44,7 @@ ROBOT = """<robot name="$(arg name)" xmlns:xacro="http://wiki.ros.org/xacro">
 def felt(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The experiment of the documentation, beside a checkout with an arm of a UR5e's lengths."""
     folder = tmp_path_factory.mktemp("stranger")
-    found = re.search(r"```yaml\n(name: felt\n.*?)```", DOCUMENT.read_text(), re.DOTALL)
-    assert found is not None
-    (folder / "felt.yaml").write_text(found[1])
+    write_documented(DOCUMENT, "felt", folder)
     checkout = folder / CHECKOUT
     for name in ("urdf", "config/ur5e", "meshes/ur5e"):
         (checkout / name).mkdir(parents=True)

@@ -173,7 +173,7 @@ def take(
             raise
         found = _with_field(mesh, error, points, largest_hole)
         return replace(found, notes=(f"winding numbers say what is solid, as it {unclear}", *found.notes))
-    except MeshError:
+    except soundness.HoleError:
         if how != "automatic" or largest_hole is None:
             raise
         return _with_field(mesh, error, points, largest_hole)

@@ -27,12 +27,17 @@ class UnclearError(MeshError):
     """A surface that is not closed, or whose shells contradict each other: only winding numbers say what is solid."""
 
 
+class HoleError(MeshError):
+    """A surface with a hole that is larger than may be closed."""
+
+
 def mended(mesh: trimesh.Trimesh) -> tuple[trimesh.Trimesh, tuple[str, ...]]:
     """A closed mesh, turned the right way, and what was changed.
 
     Raises:
         UnclearError: it is not closed, or has shells of which it is not clear what is solid.
-        MeshError: it has a large hole, or one side only.
+        HoleError: it has a large hole.
+        MeshError: it has one side only.
     """
     import trimesh
 
@@ -77,7 +82,7 @@ def holes_of(mesh: trimesh.Trimesh, largest: float | None = None) -> tuple[str, 
         largest: area of the largest that may be closed [m^2]; None: that of a circle of HOLE of the diagonal.
 
     Raises:
-        MeshError: one is too large to tell what is solid.
+        HoleError: one is too large to tell what is solid.
     """
     vertices, faces, _ = close_holes(np.asarray(mesh.vertices), np.asarray(mesh.faces))
     fans = faces[len(mesh.faces) :]
@@ -90,7 +95,7 @@ def holes_of(mesh: trimesh.Trimesh, largest: float | None = None) -> tuple[str, 
         limit = f"{circle:.2g} m^2, as a circle of a tenth of its diagonal is"
         if largest is not None:
             limit = f"largest_hole = {largest:g} m^2"
-        raise MeshError(f"has a hole of {_rounded_up(areas.max()):g} m^2: must be at most {limit}, to be closed")
+        raise HoleError(f"has a hole of {_rounded_up(areas.max()):g} m^2: must be at most {limit}, to be closed")
     several = len(areas) > 1
     return (f"{len(areas)} hole{'s' * several} of at most {areas.max():.2g} m^2 {'are' if several else 'is'} closed",)
 
