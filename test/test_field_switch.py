@@ -15,7 +15,9 @@ pytest.importorskip("rclpy", reason="needs ROS 2")
 pytest.importorskip("haptics.msg", reason="needs the built messages")
 
 import graph_checks
+from haptics.msg import TrialEvent
 from rcl_interfaces.srv import GetParameters
+from rclpy.qos import DurabilityPolicy, QoSProfile
 from rclpy.serialization import serialize_message
 from std_msgs.msg import Int32, String
 
@@ -84,17 +86,38 @@ def test_bytes_that_are_no_text_are_refused(data: bytes) -> None:
 HOSTILE = ("", "[]", '{"guid": 0}', '{"guide": 2}', '{"guide": NaN}', '{"guide": "off"}', "\x00\x1b[2J", 9000 * "{")
 
 
+BESIDE = ("--set", "local_model={type: full, dynamics: current}", "--set", "environment.rate=60")
+
+
 @pytest.mark.exhaustive
-def test_a_topic_switches_fields_which_is_repeated_bit_by_bit(haptics: Callable[..., Haptics], tmp_path: Path) -> None:
-    """Whatever else is sent on it, at as many messages in a second as go."""
+@pytest.mark.parametrize(
+    "given",
+    [
+        ("--mode", "lockstep"),
+        ("--mode", "lockstep", *BESIDE),
+        ("--mode", "lockstep", "--composed"),
+        ("--mode", "realtime"),
+        ("--mode", "realtime", "--composed", *BESIDE),
+    ],
+)
+def test_a_topic_switches_fields_which_is_repeated_bit_by_bit(
+    haptics: Callable[..., Haptics], tmp_path: Path, given: tuple[str, ...]
+) -> None:
+    """Whatever else is sent on it, at as many messages in a second as go; with a local model both nodes switch."""
     out = tmp_path / "out"
-    given = ("--mode", "lockstep", "--duration", "3000", "--set", "analysis=trial", "--out", str(out))
-    run = haptics("run", "guided_path", *given)
+    run = haptics("run", "guided_path", *given, "--duration", "3000", "--set", "analysis=trial", "--out", str(out))
     wait_until(graph_checks.started(out), "the first chunk")
-    nodes = ("environment",)
+    nodes = ("environment", "local_model") if "--set" in given else ("environment",)
     with graph_checks.observer() as node, graph_checks.observer("stranger") as stranger:
         namespace = _namespace(node)
         publisher = node.create_publisher(String, f"{namespace}/{TOPIC}", 10)
+        changed: list[str] = []  # by nodes: a parameter is set before a tick takes it
+        node.create_subscription(
+            TrialEvent,
+            f"{namespace}/trial_events",
+            lambda event: changed.append(event.node) if event.name == "changed" else None,
+            QoSProfile(depth=1000, durability=DurabilityPolicy.TRANSIENT_LOCAL),
+        )
         wait_until(lambda: publisher.get_subscription_count() == len(nodes), "the subscriptions")
 
         def strengths() -> list[Any]:
@@ -122,6 +145,7 @@ def test_a_topic_switches_fields_which_is_repeated_bit_by_bit(haptics: Callable[
         assert sent > 1000
         assert strengths() == [{"guide": 0.25, "oil": 0}] * len(nodes)
         switch('{"guide": 1}', {"guide": 1, "oil": 0})
+        wait_until(lambda: all(changed.count(one) >= 3 for one in nodes), "the last change")
     run.interrupt()
     assert run.wait() == 130, run.err
     graph_checks.check_interrupted(out, changed=3 * len(nodes))

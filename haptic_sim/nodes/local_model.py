@@ -56,8 +56,8 @@ class LocalModelNode(ToolNode):
             due = self._schedule.due(tick)
             if due is not None:
                 if due not in self._known:
-                    if topic == "tool_command" and due in self._surveyed_states and self._held is None:
-                        self.send("tool_state", self._surveyed_states[due])  # in case it was lost
+                    if topic == "tool_command" and due in self._surveyed_states:  # each time: this may be lost, too
+                        self.send("tool_state", self._surveyed_states[due])
                     self._held = data
                     return
                 self._geometry.load(self._known.pop(due))
