@@ -155,7 +155,7 @@ class LeaderNode(ServoNode):
         finished = tick > self.config.last_tick
         self.publish_event("finished" if finished else "interrupted", tick, self._broken)
         if finished:
-            self._await(lambda: self._closed, "recorder: the bag was not closed")
+            self._await(lambda: self._closed, "recorder: the bag was not closed", repeat=not self.realtime)
         else:
             deadline = time.monotonic() + CLOSING
             while not self._closed and time.monotonic() < deadline:
@@ -390,12 +390,20 @@ class LeaderNode(ServoNode):
     def _report(self, tick: int) -> None:
         self._print(f"tick {tick}")
 
-    def _await(self, condition: Any, reason: str) -> None:
-        """Wait for the recorder, for as long as it says how far it is: on a busy machine it may have a backlog."""
-        begun = time.monotonic()
+    def _await(self, condition: Any, reason: str, repeat: bool = False) -> None:
+        """Wait for the recorder, for as long as it says how far it is: on a busy machine it may have a backlog.
+
+        With `repeat` the last message is sent again and again: a further hand may not have heard it, or its answer may
+        be lost.
+        """
+        begun = sent = time.monotonic()
         while not condition() and not self.stopping:
             self.listen(POLL)
-            if time.monotonic() > max(begun, self._reported_at) + self.config.patience:
+            now = time.monotonic()
+            if repeat and now >= sent + RESEND:
+                self.again()
+                sent = now
+            if now > max(begun, self._reported_at) + self.config.patience:
                 raise self._given_up(f"{reason} for")
 
     def _given_up(self, reason: str) -> ServoError:

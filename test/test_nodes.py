@@ -412,7 +412,7 @@ def test_a_tool_that_diverges_ends_the_node_of_a_system_that_runs(bench: Bench) 
 
 def test_an_asynchronous_environment_surveys_when_due_and_again_when_asked_again(bench: Bench) -> None:
     node = configured(bench.node("environment", *ASYNCHRONOUS))
-    for tick in (-1, 0, 1, 7, 8, 8):
+    for tick in (-1, 0, 1, 7, 8, 8, 26, 17, 26):  # 17 was lost, and comes when it is asked for
         node.take("tool_state", tool_state(tick))
     surveyed = []
     for topic, data in bench.sent:
@@ -420,7 +420,7 @@ def test_an_asynchronous_environment_surveys_when_due_and_again_when_asked_again
         geometry = LocalGeometry(q=3, v=3, inertia=9, gravity=3, constraints=256)
         geometry.load(data)
         surveyed.append((geometry.tick, geometry.step))
-    assert surveyed == [(0, 0), (9, 1), (9, 1)]  # 512 / 60 Hz: every 9 ticks
+    assert surveyed == [(0, 0), (9, 1), (9, 1), (18, 2), (27, 3)]  # 512 / 60 Hz: every 9 ticks, in their order
 
 
 def test_the_local_model_waits_for_the_survey_that_is_due(bench: Bench) -> None:

@@ -56,6 +56,7 @@ class EnvironmentNode(ToolNode):
             self._surveyed = isolate_tool(world).tool_sizes().tool_state()
             self._newest = False  # whether the state is one that was not surveyed yet
             self._answers: OrderedDict[int, bytes] = OrderedDict()  # the last surveys, by their tick
+            self._steps = 0  # surveys so far
         else:
             self.start = start = build_start(config)
             self.open_tool(lambda: build_tool_side(config, config.device, config.rate, start=start))
@@ -196,7 +197,11 @@ class EnvironmentNode(ToolNode):
             self.step_up_to(tick)
 
     def _survey(self, data: bytes | Message) -> None:
-        """Survey the state at the beginning of a tick that is due; a repeated one gets the same answer."""
+        """Survey the state at the beginning of a tick that is due; a repeated one gets the same answer.
+
+        In lockstep one after the other, as the world goes on with each: where one was lost, it will be asked for again,
+        and those after it, too.
+        """
         state = self._surveyed
         state.load(data)
         if self.realtime:
@@ -208,7 +213,10 @@ class EnvironmentNode(ToolNode):
         if not state.is_finite():
             raise MessageError(f"tool_state {state.tick}: not finite")
         if tick not in self._answers:
-            self._surroundings.survey(state, tick // self._schedule.period, self._geometry)
+            if tick // self._schedule.period != self._steps:
+                return
+            self._surroundings.survey(state, self._steps, self._geometry)
+            self._steps += 1
             self._answers[tick] = self._geometry.to_bytes()
             while len(self._answers) > 64:
                 self._answers.popitem(last=False)
