@@ -13,13 +13,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-import trimesh
-import yaml
 from conftest import DEADLINE, PACKAGES, wait_until
 
 rclpy = pytest.importorskip("rclpy", reason="needs ROS 2")
 pytest.importorskip("haptics.msg", reason="needs the built messages")
 
+from field_scenes import ring_on_floor  # noqa: E402
 from graph_checks import destroy  # noqa: E402
 from rclpy.lifecycle import TransitionCallbackReturn  # noqa: E402
 from rclpy.node import Node  # noqa: E402
@@ -580,23 +579,7 @@ def test_leaves_of_fields_that_are_left_out_are_on_diagnostics(
     bench: Bench, tmp_path: Path, settings: tuple[str, ...]
 ) -> None:
     """Of a world with fields; of others nothing is said."""
-    trimesh.creation.torus(0.02, 0.005, major_sections=24, minor_sections=12).export(tmp_path / "ring.stl")
-    shape = {"type": "mesh", "path": str(tmp_path / "ring.stl"), "as": "field", "error": 5e-4}
-    bodies = {
-        "ring": {"joint": "free", "mass": 0.1, "position": [0, 0, 0.0055], "shapes": [shape]},
-        "floor": {"joint": "fixed", "shapes": [{"type": "plane"}]},
-    }
-    document = {
-        "name": "rings",
-        "duration": 0.1,
-        "rate": 512,
-        "device": {"type": "inertial", "mass": 0.2, "inertia": 1e-4},
-        "controller": {"type": "virtual_coupling"},
-        "operator": {"type": "constant", "wrench": [0, 0, -1, 0, 0, 0]},
-        "scene": {"type": "world", "tool": "ring", "bodies": bodies},
-    }
-    (tmp_path / "rings.yaml").write_text(yaml.safe_dump(document))
-    node = configured(bench.node("environment", *settings, of=str(tmp_path / "rings.yaml")))
+    node = configured(bench.node("environment", *settings, of=ring_on_floor(tmp_path)))
     node.config = node.config.model_copy(update={"directory": str(tmp_path)})
     node.release()
     assert read_omissions(tmp_path) == 0 and not (tmp_path / "omissions.json").exists()

@@ -6,8 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
-import trimesh
-import yaml
+from field_scenes import ring_on_floor
 
 from haptic_bench import experiment
 from haptic_bench.running.runner import Interruption
@@ -16,29 +15,13 @@ from haptic_sim.geometry.collision.detector import CollisionDetector
 from haptic_sim.tool.omissions import read_omissions, write_omissions
 
 
-@pytest.mark.parametrize(("budget", "device"), [(4096, "inertial"), (1, "inertial"), (1, "none")])
+@pytest.mark.parametrize(("budget", "device"), [(4096, True), (1, True), (1, False)])
 def test_a_trial_says_what_its_ticks_left_out(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, budget: int, device: str
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, budget: int, device: bool
 ) -> None:
     """A ring that falls flat on a floor touches it with many leaves at the same time."""
     monkeypatch.setitem(CollisionDetector.__init__.__kwdefaults__, "budget", budget)  # in the place of a large world
-    trimesh.creation.torus(0.02, 0.005, major_sections=48, minor_sections=24).export(tmp_path / "ring.stl")
-    shape = {"type": "mesh", "path": str(tmp_path / "ring.stl"), "as": "field", "error": 2.5e-4}
-    bodies = {
-        "ring": {"joint": "free", "mass": 0.1, "position": [0, 0, 0.0055], "shapes": [shape]},
-        "floor": {"joint": "fixed", "shapes": [{"type": "plane"}]},
-    }
-    document = {
-        "name": "rings",
-        "duration": 0.05,
-        "rate": 1000,
-        "device": {"type": device, **({"mass": 0.2, "inertia": 1e-4} if device == "inertial" else {})},
-        **({"controller": {"type": "virtual_coupling"}} if device == "inertial" else {}),
-        "operator": {"type": "constant", "wrench": [0, 0, -1, 0, 0, 0]},
-        "scene": {"type": "world", "tool": "ring", "bodies": bodies},
-    }
-    (tmp_path / "rings.yaml").write_text(yaml.safe_dump(document))
-    (trial,) = experiment.load(str(tmp_path / "rings.yaml"), [])
+    (trial,) = experiment.load(ring_on_floor(tmp_path, device=device), [])
     out = tmp_path / "out"
     out.mkdir()
     with Interruption() as interruption:
