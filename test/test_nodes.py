@@ -581,15 +581,22 @@ def test_leaves_of_fields_that_are_left_out_are_on_diagnostics(
     """Of a world with fields; of others nothing is said."""
     node = configured(bench.node("environment", *settings, of=ring_on_floor(tmp_path)))
     node.config = node.config.model_copy(update={"directory": str(tmp_path)})
-    node.release()
-    assert read_omissions(tmp_path) == 0 and not (tmp_path / "omissions.json").exists()
     assert node.health() == ("", {"refused messages": 0, "scheduler": "default", "omitted leaves of fields": 0})
     detector = (node._surroundings if settings else node.core)._detector
     detector._arrays.field_memory.omissions[0] = 3  # a world that needs more than 4096 leaves takes long to make
     trouble, values = node.health()
     assert trouble == "3 leaves of signed distance fields were left out: contacts may begin late"
     assert values["omitted leaves of fields"] == 3
-    node.release()  # as every process does when it ends
+    node.release()
+    node.conclude_activation()  # as every process does when it ends
+    assert not (tmp_path / "omissions.json").exists()  # it was not active
+    assert node.trigger_activate() == TransitionCallbackReturn.SUCCESS
+    node.release()
+    assert not (tmp_path / "omissions.json").exists()  # to release is about force alone
+    assert node.trigger_deactivate() == TransitionCallbackReturn.SUCCESS
     assert read_omissions(tmp_path) == 3
+    (tmp_path / "omissions.json").unlink()
+    node.conclude_activation()
+    assert not (tmp_path / "omissions.json").exists()  # once for each activation
     rclpy.try_shutdown()
     assert "omitted leaves of fields" not in configured(bench.node("environment", *settings)).health()[1]

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import json
+import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from conftest import Haptics, wait_until
 from field_scenes import ring_on_floor
 
 from haptic_bench import experiment
@@ -56,3 +59,68 @@ def test_a_count_is_read_as_it_was_written(tmp_path: Path) -> None:
     assert read_omissions(tmp_path) == 3
     (tmp_path / "omissions.json").write_text('{"leaves": "3"}')
     assert read_omissions(tmp_path) == 0
+
+
+SMALL = """
+from typing import Literal
+
+from haptic_sim.geometry.collision.detector import CollisionDetector
+from haptic_sim.tool.engines import HapticsParameters
+
+CollisionDetector.__init__.__kwdefaults__["budget"] = 1  # in the place of a large world
+
+
+class SmallParameters(HapticsParameters):
+    type: Literal["small"] = "small"
+"""
+
+
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("interrupted", [False, True], ids=["to its end", "interrupted"])
+@pytest.mark.parametrize(
+    ("device", "flags", "changes"),
+    [
+        (True, ["lockstep"], {}),
+        (True, ["lockstep"], {"local_model": {"type": "full"}}),
+        (False, ["lockstep"], {}),
+        (True, ["realtime"], {}),
+        (True, ["realtime", "--composed"], {}),
+        (False, ["realtime"], {}),
+    ],
+    ids=["lockstep", "surveyed", "lockstep without a device", "realtime", "composed", "realtime without a device"],
+)
+def test_nodes_say_what_their_ticks_left_out_however_they_end(
+    haptics: Callable[..., Haptics],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    device: bool,
+    flags: list[str],
+    changes: dict[str, object],
+    interrupted: bool,
+) -> None:
+    """Where time is that of the trial, as many as offline, and those of the tick after the last, which is prepared."""
+    graph_checks = pytest.importorskip("graph_checks", reason="needs ROS 2")
+    (tmp_path / "small_budget.py").write_text(SMALL)
+    monkeypatch.setenv("HAPTICS_PYTHONPATH", str(tmp_path))
+    engine = {"engine": "small_budget:SmallParameters", **({"rate": 60} if "local_model" in changes else {})}
+    file = ring_on_floor(
+        tmp_path, device=device, environment=engine, duration=3000 if interrupted else 0.2, rate=200, **changes
+    )
+
+    def count(*mode: str) -> int:
+        out = tmp_path / mode[0]
+        run = haptics("run", file, "--mode", *mode, "--set", "analysis=trial", "--out", str(out))
+        if interrupted:
+            wait_until(graph_checks.started(out), "the first chunk")
+            time.sleep(0.5)  # of ticks that follow
+            run.interrupt()
+        assert run.wait() == (130 if interrupted else 0), run.err
+        found = json.loads((out / "summary.json").read_text())["omitted_leaves"]
+        assert isinstance(found, int)
+        return found
+
+    found = count(*flags)
+    assert found > 10
+    if flags == ["lockstep"] and not interrupted:
+        offline = count("offline")
+        assert offline <= found < 1.1 * offline
