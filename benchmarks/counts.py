@@ -15,6 +15,7 @@ writes the record with which a test compares.
 
 from __future__ import annotations
 
+import argparse
 import json
 import platform
 import subprocess
@@ -182,11 +183,15 @@ def measure(row: Callable[..., dict[str, Any]]) -> list[dict[str, Any]]:
     return found
 
 
-def main(names: list[str]) -> int:
+def main(arguments: list[str]) -> int:
     """Print the machine's instructions of a step of one name, or without a name the record; returns the exit status."""
-    if names:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.counts", description="Print the record of all counts.")
+    about = f"print the machine's instructions of its step alone; one of: {'; '.join((*KERNELS, *LOOPS))}"
+    parser.add_argument("name", metavar="NAME", nargs="?", choices=(*KERNELS, *LOOPS), help=about)
+    name = parser.parse_args(arguments).name
+    if name is not None:
         try:
-            print(count_machine(names[0]))
+            print(count_machine(name))
         except UncountableError as error:
             print(error, file=sys.stderr)
             return UNCOUNTABLE

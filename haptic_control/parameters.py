@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import inspect
+from collections.abc import Callable
+from functools import cache
 from typing import Annotated, Any, ClassVar, Literal, NamedTuple, Protocol
 
 import numpy as np
@@ -64,6 +66,12 @@ class KnownDevice(NamedTuple):
 NO_DEVICE = KnownDevice("none")
 
 
+@cache  # gains that were left out are tried in hundreds of ways, and a signature takes 10 us
+def _searches(loop_problem: Callable[..., str]) -> bool:
+    """Whether the `loop_problem` of a class takes a search."""
+    return "search" in inspect.signature(loop_problem).parameters
+
+
 class ControllerParameters(Part):
     """Parameters of a controller between a device and a virtual tool."""
 
@@ -111,7 +119,7 @@ class ControllerParameters(Part):
         """Whether `stability_problem` is empty; without its search for gains that would do, which takes longer."""
         if inertias.device is None:
             return True
-        if "search" in inspect.signature(self.loop_problem).parameters:
+        if _searches(type(self).loop_problem):
             return not self.loop_problem(inertias, rate, no_search)
         return not self.loop_problem(inertias, rate)
 

@@ -290,6 +290,7 @@ class RobotSide:
 
     hands: tuple[()] = ()
     observe_body: None = None
+    omissions: None = None
 
     def __init__(self, parameters: _RobotParameters, world: WorldSetup, rate: float):
         of = self.parameters = parameters

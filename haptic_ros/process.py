@@ -97,7 +97,11 @@ def _close(nodes: Sequence[ServoNode], callbacks: CallbackThread, starter: threa
         starter.join(STARTING)
     if starter.is_alive():
         return  # of what was begun, nothing is at work yet
-    first.stop_servo()
+    try:
+        first.stop_servo()
+    finally:
+        for node in nodes:
+            node.conclude_activation()
     first.transport.close_inbox()
     # Nothing of the trial is open any more. The middleware's destructors may wait for a lock that a peer holds.
     leaving = threading.Timer(TEARDOWN, lambda: leave(first.exit_code))

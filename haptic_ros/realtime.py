@@ -47,7 +47,7 @@ def prioritise(rank: int = 0, loop: int = 0) -> tuple[str, str]:
             _move(0, cores)
             _prioritise_rest(PRIORITY - 2)
             prioritise_delivery(priority + 1, cores)
-            return f"SCHED_FIFO {priority}" + (f" on core {core}" if core is not None else ""), ""
+            return on_core(f"SCHED_FIFO {priority}", core), ""
         except PermissionError:
             reason = (
                 "no permission for real-time priority; allow it with 'rtprio 99' for your user in "
@@ -56,6 +56,11 @@ def prioritise(rank: int = 0, loop: int = 0) -> tuple[str, str]:
     if sharpen_timers():
         return "SCHED_OTHER, timer slack 1 ns", reason
     return "SCHED_OTHER", reason
+
+
+def on_core(scheduler: str, core: int | None) -> str:
+    """What a thread was given, with the core that it has, if any; another one may be named before."""
+    return scheduler if core is None else f"{scheduler.partition(' on core ')[0]} on core {core}"
 
 
 class CoreShare:
@@ -80,6 +85,11 @@ class CoreShare:
         self._taken = self._time = -1  # it has waited until its first tick
         self._heavy = self._own is not None
         _move_all(self._threads, self._own)
+
+    @property
+    def core(self) -> int | None:
+        """Where the thread works now; None: there is no choice of cores."""
+        return self._own if self._heavy else self._shared
 
     def look(self, tick: int) -> None:
         """Choose the core; called after each tick."""

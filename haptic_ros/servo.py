@@ -69,6 +69,8 @@ class ServoNode(LifecycleNode):
     NAME: ClassVar[str]
     Config: ClassVar[type[TrialParameters]]
 
+    _unfinished = False  # whether it has been active since `finish` was last called
+
     config: Any
     realtime: bool
     """Whether the trial runs on the wall clock."""
@@ -137,6 +139,9 @@ class ServoNode(LifecycleNode):
     def idle(self) -> bool:
         """Called every 10 ms until it returns True: nothing is left to do before the first tick."""
         return True
+
+    def finish(self) -> None:
+        """Write what is left at the end of an activation; called once for each, when the servo thread has ended."""
 
     def repeat(self) -> None:
         """Send again what a peer that comes later has to know; called in a graph that only runs while it is quiet."""
@@ -248,6 +253,12 @@ class ServoNode(LifecycleNode):
     def release(self) -> None:
         """Leave what this node drives without force, at once; from any thread."""
 
+    def conclude_activation(self) -> None:
+        """Call `finish` once, if this node has been active; to be called when its servo thread has ended."""
+        if self._unfinished:
+            self._unfinished = False
+            self.finish()
+
     def stop_servo(self) -> None:
         """End the servo thread and wait for it.
 
@@ -300,7 +311,7 @@ class ServoNode(LifecycleNode):
 
     def on_activate(self, state: LifecycleState) -> TransitionCallbackReturn:
         """Start the servo thread; in a composition the first node's serves all."""
-        self._stopping = False
+        self._stopping, self._unfinished = False, True
         composition = self.transport.composition
         if composition is not None and composition.nodes[0] is not self:
             return TransitionCallbackReturn.SUCCESS
@@ -314,6 +325,7 @@ class ServoNode(LifecycleNode):
         if not self.finished.is_set():
             self.publish_event(DEACTIVATED, self.next_tick())
         self.stop_servo()
+        self.conclude_activation()
         return TransitionCallbackReturn.SUCCESS
 
     def on_cleanup(self, state: LifecycleState) -> TransitionCallbackReturn:
@@ -339,6 +351,7 @@ class ServoNode(LifecycleNode):
     def on_shutdown(self, state: LifecycleState) -> TransitionCallbackReturn:
         """End the process."""
         self.stop_servo()
+        self.conclude_activation()
         self.end()
         return TransitionCallbackReturn.SUCCESS
 

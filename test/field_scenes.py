@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+from typing import Any
+
 import coal
 import numpy as np
 import pinocchio as pin
+import trimesh
+import yaml
 from collision_scenes import Scene
 
 from haptic_sim.geometry.fields.field import build_field, fields_for, triangle_mesh
@@ -93,3 +98,32 @@ class FieldScene(Scene):
 
 
 PLANE = coal.Halfspace(np.array([0.0, 0.0, 1.0]), 0.0)
+
+
+def ring_on_floor(folder: Path, *, device: bool = True, **changes: Any) -> str:
+    """Path of an experiment, in a folder: a ring that collides by a field lies just above a floor, and is pushed down.
+
+    Args:
+        folder: receives the file of the ring, too.
+        device: whether it is held by one.
+        changes: replace keys of the experiment.
+    """
+    trimesh.creation.torus(0.02, 0.005, major_sections=48, minor_sections=24).export(folder / "ring.stl")
+    shape = {"type": "mesh", "path": str(folder / "ring.stl"), "as": "field", "error": 2.5e-4}
+    bodies = {
+        "ring": {"joint": "free", "mass": 0.1, "position": [0, 0, 0.0055], "shapes": [shape]},
+        "floor": {"joint": "fixed", "shapes": [{"type": "plane"}]},
+    }
+    held = {"device": {"type": "inertial", "mass": 0.2, "inertia": 1e-4}, "controller": {"type": "virtual_coupling"}}
+    document = {
+        "name": "rings",
+        "duration": 0.05,
+        "rate": 1000,
+        **(held if device else {"device": {"type": "none"}}),
+        "operator": {"type": "constant", "wrench": [0, 0, -1, 0, 0, 0]},
+        "scene": {"type": "world", "tool": "ring", "bodies": bodies},
+        **changes,
+    }
+    file = folder / "rings.yaml"
+    file.write_text(yaml.safe_dump(document), encoding="utf-8")
+    return str(file)

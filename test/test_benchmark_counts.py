@@ -115,3 +115,17 @@ def test_a_count_leaves_no_trace_function_behind() -> None:
     with pytest.raises(ValueError):
         counts.count(fails, 1)
     assert (sys.gettrace(), sys.getprofile()) == before
+
+
+def test_the_names_that_can_be_counted_are_said(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("COLUMNS", "2000")  # a name is not broken at its hyphen
+    for arguments, status in ((["--help"], 0), (["syncronous"], 2)):
+        with pytest.raises(SystemExit) as end:
+            counts.main(arguments)
+        assert end.value.code == status
+        said = capsys.readouterr()
+        text = " ".join((said.out + said.err).split())
+        assert text.startswith("usage: python -m benchmarks.counts [-h] [NAME]")
+        assert all(name in text for name in (*instructions.KERNELS, *counts.LOOPS))

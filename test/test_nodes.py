@@ -13,13 +13,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-import trimesh
-import yaml
 from conftest import DEADLINE, PACKAGES, wait_until
 
 rclpy = pytest.importorskip("rclpy", reason="needs ROS 2")
 pytest.importorskip("haptics.msg", reason="needs the built messages")
 
+from field_scenes import ring_on_floor  # noqa: E402
 from graph_checks import destroy  # noqa: E402
 from rclpy.lifecycle import TransitionCallbackReturn  # noqa: E402
 from rclpy.node import Node  # noqa: E402
@@ -581,33 +580,24 @@ def test_leaves_of_fields_that_are_left_out_are_on_diagnostics(
     bench: Bench, tmp_path: Path, settings: tuple[str, ...]
 ) -> None:
     """Of a world with fields; of others nothing is said."""
-    trimesh.creation.torus(0.02, 0.005, major_sections=24, minor_sections=12).export(tmp_path / "ring.stl")
-    shape = {"type": "mesh", "path": str(tmp_path / "ring.stl"), "as": "field", "error": 5e-4}
-    bodies = {
-        "ring": {"joint": "free", "mass": 0.1, "position": [0, 0, 0.0055], "shapes": [shape]},
-        "floor": {"joint": "fixed", "shapes": [{"type": "plane"}]},
-    }
-    document = {
-        "name": "rings",
-        "duration": 0.1,
-        "rate": 512,
-        "device": {"type": "inertial", "mass": 0.2, "inertia": 1e-4},
-        "controller": {"type": "virtual_coupling"},
-        "operator": {"type": "constant", "wrench": [0, 0, -1, 0, 0, 0]},
-        "scene": {"type": "world", "tool": "ring", "bodies": bodies},
-    }
-    (tmp_path / "rings.yaml").write_text(yaml.safe_dump(document))
-    node = configured(bench.node("environment", *settings, of=str(tmp_path / "rings.yaml")))
+    node = configured(bench.node("environment", *settings, of=ring_on_floor(tmp_path)))
     node.config = node.config.model_copy(update={"directory": str(tmp_path)})
-    node.release()
-    assert read_omissions(tmp_path) == 0 and not (tmp_path / "omissions.json").exists()
     assert node.health() == ("", {"refused messages": 0, "scheduler": "default", "omitted leaves of fields": 0})
     detector = (node._surroundings if settings else node.core)._detector
     detector._arrays.field_memory.omissions[0] = 3  # a world that needs more than 4096 leaves takes long to make
     trouble, values = node.health()
     assert trouble == "3 leaves of signed distance fields were left out: contacts may begin late"
     assert values["omitted leaves of fields"] == 3
-    node.release()  # as every process does when it ends
+    node.release()
+    node.conclude_activation()  # as every process does when it ends
+    assert not (tmp_path / "omissions.json").exists()  # it was not active
+    assert node.trigger_activate() == TransitionCallbackReturn.SUCCESS
+    node.release()
+    assert not (tmp_path / "omissions.json").exists()  # to release is about force alone
+    assert node.trigger_deactivate() == TransitionCallbackReturn.SUCCESS
     assert read_omissions(tmp_path) == 3
+    (tmp_path / "omissions.json").unlink()
+    node.conclude_activation()
+    assert not (tmp_path / "omissions.json").exists()  # once for each activation
     rclpy.try_shutdown()
     assert "omitted leaves of fields" not in configured(bench.node("environment", *settings)).health()[1]

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-import trimesh
-import yaml
+from conftest import Haptics, wait_until
+from field_scenes import ring_on_floor
 
 from haptic_bench import experiment
 from haptic_bench.running.runner import Interruption
@@ -16,29 +18,13 @@ from haptic_sim.geometry.collision.detector import CollisionDetector
 from haptic_sim.tool.omissions import read_omissions, write_omissions
 
 
-@pytest.mark.parametrize(("budget", "device"), [(4096, "inertial"), (1, "inertial"), (1, "none")])
+@pytest.mark.parametrize(("budget", "device"), [(4096, True), (1, True), (1, False)])
 def test_a_trial_says_what_its_ticks_left_out(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, budget: int, device: str
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, budget: int, device: bool
 ) -> None:
     """A ring that falls flat on a floor touches it with many leaves at the same time."""
     monkeypatch.setitem(CollisionDetector.__init__.__kwdefaults__, "budget", budget)  # in the place of a large world
-    trimesh.creation.torus(0.02, 0.005, major_sections=48, minor_sections=24).export(tmp_path / "ring.stl")
-    shape = {"type": "mesh", "path": str(tmp_path / "ring.stl"), "as": "field", "error": 2.5e-4}
-    bodies = {
-        "ring": {"joint": "free", "mass": 0.1, "position": [0, 0, 0.0055], "shapes": [shape]},
-        "floor": {"joint": "fixed", "shapes": [{"type": "plane"}]},
-    }
-    document = {
-        "name": "rings",
-        "duration": 0.05,
-        "rate": 1000,
-        "device": {"type": device, **({"mass": 0.2, "inertia": 1e-4} if device == "inertial" else {})},
-        **({"controller": {"type": "virtual_coupling"}} if device == "inertial" else {}),
-        "operator": {"type": "constant", "wrench": [0, 0, -1, 0, 0, 0]},
-        "scene": {"type": "world", "tool": "ring", "bodies": bodies},
-    }
-    (tmp_path / "rings.yaml").write_text(yaml.safe_dump(document))
-    (trial,) = experiment.load(str(tmp_path / "rings.yaml"), [])
+    (trial,) = experiment.load(ring_on_floor(tmp_path, device=device), [])
     out = tmp_path / "out"
     out.mkdir()
     with Interruption() as interruption:
@@ -73,3 +59,68 @@ def test_a_count_is_read_as_it_was_written(tmp_path: Path) -> None:
     assert read_omissions(tmp_path) == 3
     (tmp_path / "omissions.json").write_text('{"leaves": "3"}')
     assert read_omissions(tmp_path) == 0
+
+
+SMALL = """
+from typing import Literal
+
+from haptic_sim.geometry.collision.detector import CollisionDetector
+from haptic_sim.tool.engines import HapticsParameters
+
+CollisionDetector.__init__.__kwdefaults__["budget"] = 1  # in the place of a large world
+
+
+class SmallParameters(HapticsParameters):
+    type: Literal["small"] = "small"
+"""
+
+
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("interrupted", [False, True], ids=["to its end", "interrupted"])
+@pytest.mark.parametrize(
+    ("device", "flags", "changes"),
+    [
+        (True, ["lockstep"], {}),
+        (True, ["lockstep"], {"local_model": {"type": "full"}}),
+        (False, ["lockstep"], {}),
+        (True, ["realtime"], {}),
+        (True, ["realtime", "--composed"], {}),
+        (False, ["realtime"], {}),
+    ],
+    ids=["lockstep", "surveyed", "lockstep without a device", "realtime", "composed", "realtime without a device"],
+)
+def test_nodes_say_what_their_ticks_left_out_however_they_end(
+    haptics: Callable[..., Haptics],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    device: bool,
+    flags: list[str],
+    changes: dict[str, object],
+    interrupted: bool,
+) -> None:
+    """Where time is that of the trial, as many as offline, and those of the tick after the last, which is prepared."""
+    graph_checks = pytest.importorskip("graph_checks", reason="needs ROS 2")
+    (tmp_path / "small_budget.py").write_text(SMALL)
+    monkeypatch.setenv("HAPTICS_PYTHONPATH", str(tmp_path))
+    engine = {"engine": "small_budget:SmallParameters", **({"rate": 60} if "local_model" in changes else {})}
+    file = ring_on_floor(
+        tmp_path, device=device, environment=engine, duration=3000 if interrupted else 0.2, rate=200, **changes
+    )
+
+    def count(*mode: str) -> int:
+        out = tmp_path / mode[0]
+        run = haptics("run", file, "--mode", *mode, "--set", "analysis=trial", "--out", str(out))
+        if interrupted:
+            wait_until(graph_checks.started(out), "the first chunk")
+            time.sleep(0.5)  # of ticks that follow
+            run.interrupt()
+        assert run.wait() == (130 if interrupted else 0), run.err
+        found = json.loads((out / "summary.json").read_text())["omitted_leaves"]
+        assert isinstance(found, int)
+        return found
+
+    found = count(*flags)
+    assert found > 10
+    if flags == ["lockstep"] and not interrupted:
+        offline = count("offline")
+        assert offline <= found < 1.1 * offline

@@ -147,6 +147,13 @@ def test_a_world_has_a_core_of_its_own_while_it_takes_much_of_one(
     monkeypatch.setattr(realtime.time, "thread_time_ns", lambda: taken[0])
     share = realtime.CoreShare(loop, loops)
     share.begin()
+    node = ToolNode.__new__(ToolNode)
+    node.refused, node._core_share = 0, share
+    node.scheduler = realtime.on_core("SCHED_FIFO 50", realtime.servo_core(loop))  # what `prioritise` has said
+
+    def named() -> object:
+        """The core that /diagnostics names."""
+        return node.health()[1]["scheduler"]
 
     def core_after(part: float, ticks: int = 100) -> set[int] | None:
         """Where the thread is after it has taken this part of a core for some ticks; None: it was not moved."""
@@ -160,13 +167,14 @@ def test_a_world_has_a_core_of_its_own_while_it_takes_much_of_one(
 
     if own is None:
         assert not moved and core_after(0.9) is None
+        assert named() == "SCHED_FIFO 50" + (f" on core {shared}" if shared is not None else "")
         return
-    assert moved == [(0, {own}), (77, {own})]
+    assert moved == [(0, {own}), (77, {own})] and named() == f"SCHED_FIFO 50 on core {own}"
     now[0] += 10_000_000_000  # it waits for the first tick
     assert core_after(0.9) is None
-    assert core_after(0.1) == {shared}
+    assert core_after(0.1) == {shared} and named() == f"SCHED_FIFO 50 on core {shared}"
     assert core_after(0.35) is None  # neither much nor little: it stays
-    assert core_after(0.5) == {own}
+    assert core_after(0.5) == {own} and named() == f"SCHED_FIFO 50 on core {own}"
     assert core_after(0.35) is None
 
 

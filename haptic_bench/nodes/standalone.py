@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import time
 from functools import partial
 from typing import Any, ClassVar
@@ -59,10 +58,8 @@ class StandaloneNode(FieldSwitch, LeaderNode):
         self._worlds.warm_up()
         self.open_trial()
 
-    def release(self) -> None:
-        """Leave what was left out of signed distance fields beside the bag."""
-        with contextlib.suppress(AttributeError):  # not configured
-            write_omissions(self.config.directory, omissions_of(self._core))
+    def finish(self) -> None:
+        write_omissions(self.config.directory, omissions_of(self._core))
 
     def reconfigure(self) -> None:
         self._core.configure(self.config.contact)

@@ -119,6 +119,7 @@ class ConstrainedTool:
 
     hands: tuple[()] = ()
     observe_body: None = None
+    omissions: None = None
 
     def __init__(self, setup: ConstrainedSetup, constraint: ConstraintParameters, rate: float):
         self.setup, self.rate, self.period = setup, rate, 1.0 / rate

@@ -7,7 +7,6 @@ tool_state of its own; a tick is executed when the commands of all hands are the
 
 from __future__ import annotations
 
-import contextlib
 import importlib
 from collections import OrderedDict
 from typing import Any, ClassVar
@@ -77,11 +76,13 @@ class EnvironmentNode(ToolNode):
         return super().on_cleanup(state)
 
     def release(self) -> None:
-        """Leave what other programs move at rest, and what was left out of fields beside the bag."""
+        """Leave what other programs move at rest."""
         if self._link is not None:
             self._link.stay()
-        with contextlib.suppress(AttributeError):  # not configured
-            write_omissions(self.config.directory, self._omissions())
+
+    def finish(self) -> None:
+        """Write beside the bag what was left out of fields."""
+        write_omissions(self.config.directory, self._omissions())
 
     def _omissions(self) -> int | None:
         return omissions_of(self._surroundings if self.asynchronous else self.core)

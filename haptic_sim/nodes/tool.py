@@ -9,7 +9,7 @@ from typing import ClassVar
 
 from pydantic import model_validator
 
-from haptic_ros.realtime import CoreShare
+from haptic_ros.realtime import CoreShare, on_core
 from haptic_ros.servo import ServoNode
 from haptic_ros.standard_topics import WorldTopics
 from haptic_ros.trial import ServoError, TrialParameters
@@ -115,8 +115,15 @@ class ToolNode(FieldSwitch):
         share = CoreShare(graph.loop_of(self.role), 1 + graph.relayed)
         super().raise_priority()
         if self.scheduler.startswith("SCHED_FIFO"):
-            self._core_share = share
             share.begin()
+            self._core_share = share
+
+    def health(self) -> tuple[str, dict[str, object]]:
+        """What /diagnostics says of this node: its trouble (empty: none) and values, with the core that it has now."""
+        trouble, values = super().health()
+        if self._core_share is not None:
+            values["scheduler"] = on_core(self.scheduler, self._core_share.core)
+        return trouble, values
 
     def has(self, topic: str) -> bool:
         """Whether this node publishes the world's state."""

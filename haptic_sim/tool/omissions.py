@@ -7,12 +7,14 @@ import json
 from pathlib import Path
 
 from haptic_sim import inputs
+from haptic_sim.tool.protocol import ToolSide
+from haptic_sim.tool.surroundings import Surroundings
 
 NAME = "omissions.json"
 
 
-def omissions_of(core: object) -> int | None:
-    """Leaves that the ticks of a core have left out; None: it has no fields, or its engine is another one."""
+def omissions_of(core: ToolSide | Surroundings) -> int | None:
+    """Leaves that the ticks of a core have left out; None: it has no fields, or does not count them."""
     found: int | None = getattr(core, "omissions", None)
     return found
 

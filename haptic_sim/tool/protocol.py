@@ -35,6 +35,13 @@ class ToolSide(Protocol):
     def observe_body(self) -> Callable[[int], Seen] | None:
         """How a body other than the tool is placed and moves, by its number in world states; None: none is dragged."""
 
+    @property
+    def omissions(self) -> int | None:
+        """Leaves of signed distance fields that steps have left out (`CollisionDetector.omissions`); None: no fields.
+
+        An engine of another package may be without it (`omissions_of`).
+        """
+
     def warm_up(self) -> None:
         """Call every kernel once, so that none is loaded during a trial; the state is of no use afterwards."""
 

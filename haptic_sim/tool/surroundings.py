@@ -37,6 +37,13 @@ from haptic_sim.worlds.isolated import fill_bodies, held_joints, isolate_tool, o
 class Surroundings(Protocol):
     """What a local model is fed by."""
 
+    @property
+    def omissions(self) -> int | None:
+        """Leaves of signed distance fields that surveys and steps have left out; None: no fields.
+
+        An engine of another package may be without it (`omissions_of`).
+        """
+
     def local_geometry(self) -> LocalGeometry:
         """A message for this world."""
 
@@ -97,6 +104,11 @@ class SimulatedSurroundings:
         self._surveyed = tool.model.createData()
         self._sizes, self._others = tool.tool_sizes(), others
         self._wrench = np.zeros(6)  # of the contacts on the engine's tool, the mean since the last survey
+
+    @property
+    def omissions(self) -> int | None:
+        """Leaves of signed distance fields that surveys and steps have left out; None: no fields."""
+        return None
 
     def local_geometry(self) -> LocalGeometry:
         """A message for this world."""

@@ -81,6 +81,7 @@ class LocalModel:
 
     hands: tuple[()] = ()
     observe_body: None = None
+    omissions: None = None
 
     def __init__(self, world: WorldSetup, tool: VirtualTool, parameters: LocalModelParameters, period: float):
         self.tool, self.parameters = tool, parameters
