@@ -96,9 +96,6 @@ class Moments(NamedTuple):
     implicit: np.ndarray = array("whether the spring of a contact acts implicitly", "contacts", dtype=np.bool_)
     strain: np.ndarray = array("compression of the spring of a contact", "contacts", unit="m")
     sharers: np.ndarray = array("contacts that share the stiffness of one, 0: it has no spring", "contacts")
-    damper: np.ndarray = array("impulse per velocity of a damper along the tangents, 0: there is none", "contacts", unit="kg")
-    drag: np.ndarray = array("impulses of these dampers", "contacts", 2, unit="N s")
-    pushed: np.ndarray = array("all impulses, with those of these dampers", "contacts", 3, unit="N s")
     start: np.ndarray = array("scaled velocity before the step, after impacts", "nv", unit="kg^1/2 m/s")
     struck: np.ndarray = array("normal impulse of an impact, 0: there is none", "contacts", unit="N s")
     of_impact: np.ndarray = array("impulse of moment of an impact on B", "contacts", 3, unit="N m s")
@@ -145,7 +142,7 @@ def begin_impact_moments(count, contacts, rows, impact, rubs, before, p, moments
     """
     for i in range(count):
         J = p[i, 0] if impact[i] else 0.0
-        moments.normal[i], moments.struck[i], moments.mu[i], moments.damper[i] = J, J, 0.0, 0.0
+        moments.normal[i], moments.struck[i], moments.mu[i] = J, J, 0.0
         bound = rows.friction[i, 1] * J
         if rubs and bound > 0.0:
             x, y = contact_velocity(contacts, i, 1, moments.u), contact_velocity(contacts, i, 2, moments.u)
@@ -169,17 +166,17 @@ def settle_moments(count, contacts, rows, tangent, moments, p, u):
         u: scaled velocity, (nv,).
     """
     turning, moment, mobility, mu = moments.contacts, moments.moment, moments.mobility, moments.mu
-    normal, resistance, damper, drag = moments.normal, rows.resistance, moments.damper, moments.drag
+    normal, resistance = moments.normal, rows.resistance
     scale = 0.0
     for j in range(u.shape[0]):
         scale += u[j] * u[j]
     for i in range(count):
         moment[i, 0] = moment[i, 1] = moment[i, 2] = 0.0
-        mobility[i, 0] = mobility[i, 1] = mobility[i, 2] = drag[i, 0] = drag[i, 1] = 0.0
+        mobility[i, 0] = mobility[i, 1] = mobility[i, 2] = 0.0
         if normal[i] > 0.0:
             mobility[i, 0] = _product(turning, i, 0, 0) if resistance[i, 1] > 0.0 else 0.0
             mobility[i, 1] = _largest(turning, i) if resistance[i, 0] > 0.0 else 0.0
-            mobility[i, 2] = _largest(contacts, i) if mu[i] > 0.0 or damper[i] > 0.0 else 0.0
+            mobility[i, 2] = _largest(contacts, i) if mu[i] > 0.0 else 0.0
     _start(count, contacts, rows, tangent, moments, scale, p, u)
     for _ in range(_SWEEPS):
         change = 0.0
@@ -195,9 +192,7 @@ def settle_moments(count, contacts, rows, tangent, moments, p, u):
                 change += mobility[i, 0] * step * step
             if mobility[i, 1] > 0.0:
                 change += _step(turning, i, mobility[i, 1], resistance[i, 0] * normal[i], moment, u)
-            if mobility[i, 2] > 0.0 and damper[i] > 0.0:
-                change += _drag(contacts, i, mobility[i, 2], 1.0 / damper[i], rows.friction[i, 0] * normal[i], drag, u)
-            elif mobility[i, 2] > 0.0:
+            if mobility[i, 2] > 0.0:
                 change += _step(contacts, i, mobility[i, 2], mu[i] * normal[i], p, u)
         moments.sweeps[0] += 1
         if change <= _CLOSE * _CLOSE * scale:
@@ -229,7 +224,7 @@ def _start(count, contacts, rows, tangent, moments, scale, p, u):
         if mobility[i, 1] > 0.0:
             x, y = dot(t, triple(moments.ended, k)), dot(b, triple(moments.ended, k))
             _set(turning, i, resistance[i, 0] * normal[i], x, y, moment, u)
-        if mu[i] > 0.0:
+        if mobility[i, 2] > 0.0:
             x, y = dot(t, triple(moments.rubbed, k)), dot(b, triple(moments.rubbed, k))
             _set(contacts, i, mu[i] * normal[i], x, y, p, u)
     square = 0.0
@@ -282,22 +277,6 @@ def _step(contacts, i, mobility, bound, p, u):
     x = p[i, 1] - contact_velocity(contacts, i, 1, u) / mobility
     y = p[i, 2] - contact_velocity(contacts, i, 2, u) / mobility
     return mobility * _set(contacts, i, bound, x, y, p, u)
-
-
-@kernel
-def _drag(contacts, i, mobility, resistance, bound, drag, u):
-    """The same step of a damper, whose impulse q costs |q|^2 / 2 times `resistance` [1/kg] besides."""
-    step = 1.0 / (mobility + resistance)
-    x = drag[i, 0] - step * (contact_velocity(contacts, i, 1, u) + resistance * drag[i, 0])
-    y = drag[i, 1] - step * (contact_velocity(contacts, i, 2, u) + resistance * drag[i, 1])
-    length = math.sqrt(x * x + y * y)
-    if length > bound:
-        x, y = x * (bound / length), y * (bound / length)
-    dx, dy = x - drag[i, 0], y - drag[i, 1]
-    apply_impulse(contacts, i, 1, dx, u)
-    apply_impulse(contacts, i, 2, dy, u)
-    drag[i, 0], drag[i, 1] = x, y
-    return (mobility + resistance) * (dx * dx + dy * dy)
 
 
 @kernel
@@ -389,7 +368,6 @@ def keep_moments_passive(count, contacts, rows, stiffness, period, spring, exter
             moment[i, d] *= s
         for d in range(2):
             p[i, d + 1] = given[i, d] + s * (p[i, d + 1] - given[i, d])
-            moments.drag[i, d] *= s
     for t in range(start.shape[0]):
         s = _part(surplus, group[t])
         for j in range(start[t], start[t] + size[t]):

@@ -715,11 +715,6 @@ def _resist_rotation(packed, count, period):
             moments.start[j] = body.u[j]
     for i in range(count):
         moments.normal[i] = p[i, 0] - (moments.struck[i] if of_impact else 0.0)
-        moments.damper[i] = 0.0
-        bond, offset = a.impulses.bond, a.scaled.offset
-        sticks = (bond[i, 0] != 0.0 or bond[i, 1] != 0.0) and not a.impulses.impact[i]
-        if sticks and moments.sharers[i] > 0.0 and body.rank[1] == 0 and offset[i, 1] == 0.0 and offset[i, 2] == 0.0:
-            moments.damper[i] = period * a.material.damping / moments.sharers[i]
     settle_moments(count, a.scaled, a.rows, a.tangent, moments, p, a.u)
     if moments.sprung:
         k, external = a.material.stiffness, a.external
@@ -735,11 +730,7 @@ def _resist_rotation(packed, count, period):
     contact_velocities(count, moments.contacts, a.u, moments.after)
     for j in range(free.shape[0]):
         a.du[j] += a.u[j] - free[j]
-    for i in range(count):
-        moments.pushed[i, 0] = p[i, 0]
-        for d in range(2):
-            moments.pushed[i, d + 1] = p[i, d + 1] + moments.drag[i, d]
-    _collect(count, a.rows, a.tangent, moments.pushed, body.hand, body.p_WH, period, a.wrench)
+    _collect(count, a.rows, a.tangent, p, body.hand, body.p_WH, period, a.wrench)
     collect_moments(count, a.rows, a.tangent, moments.moment, body.hand, period, a.wrench)
     if of_impact:
         collect_moments(count, a.rows, a.tangent, moments.of_impact, body.hand, period, a.wrench)
@@ -832,8 +823,6 @@ def _book(packed, count, wrench, period):
         for i in range(count):
             energy[INJECTED] += driven_work(i, a.moments, a.moments.moment)
             turned += work_of_moments(i, a.moments, a.moments.moment)
-            for d in range(2):
-                turned += a.moments.drag[i, d] * 0.5 * (before[i, d + 1] + after[i, d + 1])
             if a.moments.acts[1]:
                 energy[INJECTED] += driven_work(i, a.moments, a.moments.of_impact)
                 tangential -= work_of_moments(i, a.moments, a.moments.of_impact)
