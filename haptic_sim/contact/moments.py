@@ -91,12 +91,9 @@ class Moments(NamedTuple):
     )
     u: np.ndarray = array("scaled velocity without moments", "nv", unit="kg^1/2 m/s")
     group: np.ndarray = array("union-find forest of the trees", "trees", dtype=np.int64)
-    surplus: np.ndarray = array("a, b and c of a group, see `keep_moments_passive`", "trees", 3, unit="J")
-    implicitly: np.ndarray = array("whether springs of the group act implicitly", "trees", dtype=np.bool_)
-    implicit: np.ndarray = array("whether the spring of a contact acts implicitly", "contacts", dtype=np.bool_)
-    strain: np.ndarray = array("compression of the spring of a contact", "contacts", unit="m")
-    sharers: np.ndarray = array("contacts that share the stiffness of one, 0: it has no spring", "contacts")
-    start: np.ndarray = array("scaled velocity before the step, after impacts", "nv", unit="kg^1/2 m/s")
+    surplus: np.ndarray = array("energy that the part s takes: a s - b s^2, by group", "trees", 2, unit="J")
+    share: np.ndarray = array("part of the normal impulse that springs get per motion: 1/2 if explicit", "contacts")
+    cost: np.ndarray = array("energy of springs per normal velocity by which contacts approach", "contacts", unit="N s")
     struck: np.ndarray = array("normal impulse of an impact, 0: there is none", "contacts", unit="N s")
     of_impact: np.ndarray = array("impulse of moment of an impact on B", "contacts", 3, unit="N m s")
     kick: np.ndarray = array("change of the scaled velocity by moments of impacts", "nv", unit="kg^1/2 m/s")
@@ -299,88 +296,64 @@ def _largest(contacts, i):
 
 
 @kernel
-def keep_moments_passive(count, contacts, rows, stiffness, period, spring, external, moments, p, u):
-    """TODO."""
-    turning, moment, free, surplus, given = (
+def keep_moments_passive(count, contacts, stiffness, period, separation, moments, p, u):
+    """Scale the moments of each group by the part for which the springs get no more than the moments take.
+
+    With the part s, a group loses the kinetic energy -s (m . w_0 + dp_t . v_0) - s^2 |du|^2 / 2, with w_0 and v_0
+    without and du by the whole moments and the friction dp_t that was found again. Springs that it presses further, by
+    h times the change dv of the normal velocity, get s |dv| `cost`, s |dv| h^2 k |v_0| where points approach already,
+    and s^2 h^2 k dv^2 / 2. The cost is the impulse of a spring that acts implicitly, and half of that of an explicit
+    one, of which semi-implicit Euler returns the other half. A ball presses nothing further: dv is 0 where the normal
+    goes through the centre of mass.
+    """
+    turning, moment, free, group, surplus = (
         moments.contacts,
         moments.moment,
         moments.u,
-        moments.surplus,
-        moments.given,
-    )
-    group, implicit, before, strain, sharers = (
         moments.group,
-        moments.implicitly,
-        moments.start,
-        moments.strain,
-        moments.sharers,
+        moments.surplus,
     )
-    tree, start, size = contacts.tree, contacts.start, contacts.size
+    tree, start, size, cost, given = contacts.tree, contacts.start, contacts.size, moments.cost, moments.given
     for t in range(group.shape[0]):
-        group[t], implicit[t] = t, False
-        surplus[t, 0] = surplus[t, 1] = surplus[t, 2] = 0.0
+        group[t], surplus[t, 0], surplus[t, 1] = t, 0.0, 0.0
     for i in range(count):
         if tree[i, 0] >= 0 and tree[i, 1] >= 0:
             group[find_root(group, tree[i, 0])] = find_root(group, tree[i, 1])
-    for t in range(group.shape[0]):
-        group[t] = find_root(group, t)
-    for i in range(count):
-        g = group[max(tree[i, 0], tree[i, 1])]
-        implicit[g] = implicit[g] or moments.implicit[i]
     for t in range(start.shape[0]):
-        g = group[t]
+        g = find_root(group, t)
         for j in range(start[t], start[t] + size[t]):
-            du = u[j] - free[j]
-            surplus[g, 0] -= 0.5 * du * (free[j] + before[j])
-            surplus[g, 1] += 0.5 * du * du
-            if implicit[g]:
-                surplus[g, 0] += 0.5 * du * external[j]
-                surplus[g, 2] += 0.5 * external[j] * (free[j] - before[j])
+            surplus[g, 1] += 0.5 * (u[j] - free[j]) * (u[j] - free[j])
+    c = period * period * stiffness
     for i in range(count):
-        g = group[max(tree[i, 0], tree[i, 1])]
+        g = find_root(group, max(tree[i, 0], tree[i, 1]))
         for d in range(3):
-            surplus[g, 0] -= moment[i, d] * turning.offset[i, d]
+            if moment[i, d] != 0.0:
+                surplus[g, 0] -= moment[i, d] * contact_velocity(turning, i, d, free)
         for d in range(2):
-            surplus[g, 0] -= (p[i, d + 1] - given[i, d]) * contacts.offset[i, d + 1]
-        if not (rows.separation[i] < 0.0 and sharers[i] > 0.0):
-            continue
-        k = stiffness / sharers[i]
-        c = period * period * k
-        v = contact_velocity(contacts, i, 0, free)
-        dv = contact_velocity(contacts, i, 0, u) - v
-        end = strain[i] - period * v
-        if implicit[g]:
-            surplus[g, 2] -= 0.5 * moments.normal[i] * (v + contact_velocity(contacts, i, 0, before))
-            surplus[g, 2] += 0.5 * k * strain[i] * strain[i] - 0.5 * k * max(0.0, end) * max(0.0, end)
-            surplus[g, 0] -= 0.5 * moments.normal[i] * dv
-            if end > 0.0:
-                surplus[g, 0] += period * k * end * dv
-                surplus[g, 1] += 0.5 * c * dv * dv
-            elif dv < 0.0:
-                surplus[g, 1] += 0.5 * c * dv * dv
-        elif not strain[i] > 0.0 or not spring[i] > 0.0:
-            if dv < 0.0:
-                surplus[g, 0] += dv * k * period * max(end, 0.0)
-                surplus[g, 1] += 0.5 * c * dv * dv
+            if p[i, d + 1] != given[i, d]:
+                surplus[g, 0] -= (p[i, d + 1] - given[i, d]) * contact_velocity(contacts, i, d + 1, free)
+        if cost[i] > 0.0 or separation[i] < 0.0:
+            v = contact_velocity(contacts, i, 0, free)
+            dv = min(contact_velocity(contacts, i, 0, u) - v, 0.0)
+            surplus[g, 0] += dv * (cost[i] + c * max(-v, 0.0))
+            surplus[g, 1] += 0.5 * c * dv * dv
     for i in range(count):
-        s = _part(surplus, group[max(tree[i, 0], tree[i, 1])])
+        s = _part(surplus, find_root(group, max(tree[i, 0], tree[i, 1])))
         for d in range(3):
             moment[i, d] *= s
         for d in range(2):
             p[i, d + 1] = given[i, d] + s * (p[i, d + 1] - given[i, d])
     for t in range(start.shape[0]):
-        s = _part(surplus, group[t])
+        s = _part(surplus, find_root(group, t))
         for j in range(start[t], start[t] + size[t]):
             u[j] = free[j] + s * (u[j] - free[j])
 
 
 @kernel
 def _part(surplus, g):
-    """The largest part s <= 1 of the moments of a group with a s - b s^2 + c >= 0, for c < 0 with c = 0."""
-    a, b, c = surplus[g, 0], surplus[g, 1], max(surplus[g, 2], 0.0)
-    if a + c >= b:
-        return 1.0
-    return min(1.0, (a + math.sqrt(a * a + 4.0 * b * c)) / (2.0 * b)) if b > 0.0 else 0.0
+    """The largest part s <= 1 of the moments of a group with a s - b s^2 >= 0."""
+    a, b = surplus[g, 0], surplus[g, 1]
+    return 1.0 if a >= b else max(a, 0.0) / b if b > 0.0 else 0.0
 
 
 @kernel
