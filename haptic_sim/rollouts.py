@@ -130,22 +130,31 @@ def _share_out(advance: Callable[[int], None], results: Sequence[Any], count: in
         RolloutError: a fork was killed.
     """
     context = multiprocessing.get_context("fork")
-    size, following = max(1, count // (PARTS * processes)), context.Value("q", 0)
+    kept = results[-1]
+    size = 1 if len(kept) else max(1, count // (PARTS * processes))  # states have 1 MB, which is long for a message
+    following = context.Value("q", 0)
     first, forks = count, dict[Any, Any]()
     with contextlib.ExitStack() as stack:
-        for _ in range(processes):
-            receiver, sender = context.Pipe(duplex=False)
-            fork = context.Process(
-                target=_become, args=(advance, results, count, size, following, sender, getpid()), daemon=True
-            )
-            before = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])  # until it is known, and ignored there
-            try:
-                fork.start()
-                stack.callback(_end, fork, receiver)
-            finally:
-                signal.pthread_sigmask(signal.SIG_SETMASK, before)
-            sender.close()
-            forks[receiver] = fork
+        with following.get_lock():
+            # None begins before all are known. An interrupt while one is started leaves it unknown: it finds nothing to
+            # do. The mask does not keep it away, as the threads of libraries take it, too.
+            following.value = count
+            for _ in range(processes):
+                receiver, sender = context.Pipe(duplex=False)
+                fork = context.Process(
+                    target=_become,
+                    args=(advance, results, count, size, following, sender, [*forks, receiver], getpid()),
+                    daemon=True,
+                )
+                before = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])  # until it is ignored there
+                try:
+                    fork.start()
+                    stack.callback(_end, fork, receiver)
+                finally:
+                    signal.pthread_sigmask(signal.SIG_SETMASK, before)
+                sender.close()
+                forks[receiver] = fork
+            following.value = 0
         while forks:
             for receiver in connection.wait(list(forks)):
                 try:
@@ -177,15 +186,18 @@ def _become(
     size: int,
     following: Any,
     sender: Any,
+    receivers: Sequence[Any],
     parent: int,
 ) -> None:
     """In the fork: advance the worlds of one part after the other, until all are taken or one fails, and send results.
 
-    Parts are taken in their order, so that all before one that fails are finished.
+    Parts are taken in their order, so that all before one that fails are finished. A fork ends with its parent.
     """
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent's affair
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGINT])
+    for receiver in receivers:
+        receiver.close()  # else nothing would end the wait of a sender whose parent was killed
     while getppid() == parent:
         with following.get_lock():
             begin = following.value
@@ -201,4 +213,7 @@ def _become(
                 with following.get_lock():
                     following.value = count
                 break
-        sender.send((begin, end, failed, [result[begin:end] for result in results]))
+        try:
+            sender.send((begin, end, failed, [result[begin:end] for result in results]))
+        except BrokenPipeError:  # the parent was killed
+            return
