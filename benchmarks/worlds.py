@@ -14,6 +14,7 @@ MuJoCo's threads, are is the ratio of wall times in turns; it says something on 
 from __future__ import annotations
 
 import os
+import resource
 import statistics
 import time
 from collections.abc import Callable, Sequence
@@ -95,8 +96,8 @@ def contestants(folder: Path, workers: int) -> dict[str, Callable[[np.ndarray], 
 
 def processor_time() -> float:
     """Of this process and of its forks that have ended [s]."""
-    spent = os.times()
-    return spent.user + spent.system + spent.children_user + spent.children_system
+    forks = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return time.process_time() + forks.ru_utime + forks.ru_stime
 
 
 def measure(
