@@ -199,7 +199,7 @@ def view() -> list[Result]:
 
 
 def worlds() -> list[Result]:
-    """Many worlds of one model on threads, beside `mujoco.rollout`."""
+    """Many worlds of one model, in one process and in several, beside `mujoco.rollout`."""
     return benchmark_worlds.measure(_row)
 
 

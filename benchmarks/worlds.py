@@ -2,18 +2,19 @@
 
 A box of 0.5 kg lies on a floor with friction and is pushed by random forces, otherwise ones in each world. Contestants:
 
- - constraint, penalty: `haptic_sim.rollout` with rigid contact and with penalties, on one thread and on several;
+ - constraint, penalty: `haptic_sim.rollout` with rigid contact and with penalties, in one process and in several;
  - World of MuJoCo: the same function of a model that MuJoCo simulates (`engine: mujoco`);
  - mujoco.rollout: MuJoCo's own, which loops in C++ without Python's lock.
 
-They take turns. Steps a second and core are steps over the processor time of the whole process, all of its threads, so
-that other work of the machine does not count. How much faster threads are is the ratio of wall times in turns; it says
-something on an idle machine only.
+They take turns. Steps a second and core are steps over the processor time of the whole process, of all its threads and
+of the forks that have ended, so that other work of the machine does not count. How much faster several processes, or
+MuJoCo's threads, are is the ratio of wall times in turns; it says something on an idle machine only.
 """
 
 from __future__ import annotations
 
 import os
+import resource
 import statistics
 import time
 from collections.abc import Callable, Sequence
@@ -53,7 +54,7 @@ def pushes(count: int, steps: int) -> np.ndarray:
     return np.random.default_rng(20260).normal(size=(count, steps, 6)) * scale
 
 
-def contestants(folder: Path, threads: int) -> dict[str, Callable[[np.ndarray], object]]:
+def contestants(folder: Path, workers: int) -> dict[str, Callable[[np.ndarray], object]]:
     """What advances worlds under wrenches (N, T, 6), by name."""
     import mujoco  # not above: it is optional
     from mujoco import rollout as mujoco_rollout
@@ -70,34 +71,40 @@ def contestants(folder: Path, threads: int) -> dict[str, Callable[[np.ndarray], 
     state = np.zeros(mujoco.mj_stateSize(plain, mujoco.mjtState.mjSTATE_FULLPHYSICS))
     mujoco.mj_getState(plain, data, state, mujoco.mjtState.mjSTATE_FULLPHYSICS)
 
-    def by_mujoco(wrenches: np.ndarray, workers: int) -> object:
+    def by_mujoco(wrenches: np.ndarray, threads: int) -> object:
         count, steps, _ = wrenches.shape
         applied = np.zeros((count, steps, plain.nbody, 6))
         applied[:, :, 1] = wrenches
         return mujoco_rollout.rollout(
             [plain] * count,
-            [mujoco.MjData(plain) for _ in range(workers)],
+            [mujoco.MjData(plain) for _ in range(threads)],
             np.tile(state, (count, 1)),
             applied.reshape(count, steps, -1),
             control_spec=int(mujoco.mjtState.mjSTATE_XFRC_APPLIED),
         )
 
     return {
-        "constraint": lambda wrenches: rollout(rigid, wrenches, threads=1),
-        f"constraint, {threads} threads": lambda wrenches: rollout(rigid, wrenches, threads=threads),
-        "penalty": lambda wrenches: rollout(soft, wrenches, threads=1),
-        "World of MuJoCo": lambda wrenches: rollout(theirs, wrenches, threads=1),
-        f"World of MuJoCo, {threads} threads": lambda wrenches: rollout(theirs, wrenches, threads=threads),
+        "constraint": lambda wrenches: rollout(rigid, wrenches),
+        f"constraint, {workers} processes": lambda wrenches: rollout(rigid, wrenches, processes=workers),
+        "penalty": lambda wrenches: rollout(soft, wrenches),
+        "World of MuJoCo": lambda wrenches: rollout(theirs, wrenches),
+        f"World of MuJoCo, {workers} processes": lambda wrenches: rollout(theirs, wrenches, processes=workers),
         "mujoco.rollout": lambda wrenches: by_mujoco(wrenches, 1),
-        f"mujoco.rollout, {threads} threads": lambda wrenches: by_mujoco(wrenches, threads),
+        f"mujoco.rollout, {workers} threads": lambda wrenches: by_mujoco(wrenches, workers),
     }
 
 
+def processor_time() -> float:
+    """Of this process and of its forks that have ended [s]."""
+    forks = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return time.process_time() + forks.ru_utime + forks.ru_stime
+
+
 def measure(
-    row: Row, counts: Sequence[int] = COUNTS, steps: int = STEPS, turns: int = TURNS, threads: int | None = None
+    row: Row, counts: Sequence[int] = COUNTS, steps: int = STEPS, turns: int = TURNS, workers: int | None = None
 ) -> list[dict[str, Any]]:
     """Run the benchmark; `row` makes a result."""
-    workers = threads or max(2, os.cpu_count() or 1)
+    workers = workers or max(2, os.cpu_count() or 1)
     results = []
     with TemporaryDirectory() as folder:
         named = contestants(Path(folder), workers)
@@ -108,15 +115,15 @@ def measure(
             spent: dict[str, list[tuple[float, float]]] = {name: [] for name in named}
             for _ in range(turns):
                 for name, one in named.items():
-                    wall, processor = time.perf_counter(), time.process_time()
+                    wall, processor = time.perf_counter(), processor_time()
                     one(wrenches)
-                    spent[name].append((time.perf_counter() - wall, time.process_time() - processor))
+                    spent[name].append((time.perf_counter() - wall, processor_time() - processor))
             for name, times in spent.items():
                 rate = len(wrenches) * wrenches.shape[1] / statistics.median(processor for _, processor in times)
                 results.append(row(f"{count} worlds, {name}: steps a second and core", rate, "steps/s", "", None))
-                on_one_thread = name.partition(", ")[0]
-                if on_one_thread != name:
-                    pairs = zip(spent[on_one_thread], times, strict=True)
+                alone = name.partition(", ")[0]
+                if alone != name:
+                    pairs = zip(spent[alone], times, strict=True)
                     gain = statistics.median(one[0] / many[0] for one, many in pairs)
-                    results.append(row(f"{count} worlds, {name}: faster than one thread", gain, "times", "", None))
+                    results.append(row(f"{count} worlds, {name}: faster than one", gain, "times", "", None))
     return results

@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from haptic_sim.errors import HapticsError as HapticsError
+    from haptic_sim.rollouts import rollout as rollout
     from haptic_sim.simulation import Body as Body
     from haptic_sim.simulation import Contact as Contact
     from haptic_sim.simulation import Environment as Environment
     from haptic_sim.simulation import Model as Model
     from haptic_sim.simulation import World as World
     from haptic_sim.simulation import load as load
-    from haptic_sim.simulation import rollout as rollout
 
     __version__: str
 
@@ -34,7 +34,7 @@ def __getattr__(name: str) -> Any:
 
         return errors.HapticsError
     if name in __all__:
-        from haptic_sim import simulation  # imported when it is first used
+        from haptic_sim import rollouts, simulation  # imported when they are first used
 
-        return getattr(simulation, name)
+        return getattr(rollouts if name == "rollout" else simulation, name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

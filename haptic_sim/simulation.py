@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 import numpy as np
 import pinocchio as pin
@@ -18,7 +17,6 @@ from pydantic import ValidationError
 from haptic_sim import inputs
 from haptic_sim.constraints.scenes import ConstraintParameters
 from haptic_sim.contact.response import UNLIMITED, ContactParameters
-from haptic_sim.dynamics.energy import UnstableError
 from haptic_sim.errors import HapticsError
 from haptic_sim.parameters import ParameterError, Parameters, did_you_mean, explain, quantity
 from haptic_sim.rotations import matrices
@@ -634,87 +632,3 @@ class World:
             self._core.observer.observe_bodies(self._state)
             self._observed = self._tool.tick
         return self._state
-
-
-class Rollouts(NamedTuple):
-    """What `rollout` returns of N worlds in T steps; all in world axes.
-
-    Attributes:
-        times: at the end of each step, since the start of the world that the first one goes on from [s], (T,).
-        poses: of the tool where it is held, after each step: position [m], quaternion x y z w, (N, T, 7).
-        twists: of the tool there [m/s, rad/s], (N, T, 6).
-        wrenches: of the world on the tool in each step [N, N m], (N, T, 6).
-        states: of each world at the end; empty if they were not asked for.
-    """
-
-    times: np.ndarray
-    poses: np.ndarray
-    twists: np.ndarray
-    wrenches: np.ndarray
-    states: tuple[Snapshot, ...]
-
-
-def rollout(
-    model: Model,
-    wrenches: ArrayLike,
-    states: Snapshot | Sequence[Snapshot] | None = None,
-    *,
-    threads: int | None = None,
-    keep_states: bool = False,
-) -> Rollouts:
-    """Advance N worlds of a model by T steps each, on threads; each has the bits that it has alone.
-
-        worlds = haptic_sim.rollout(model, np.random.normal(size=(1000, 50, 6)), world.state)
-        best = worlds.poses[:, -1, 2].argmax()
-
-    A thread has one world, which it sets to the state of one rollout after the other; they share the model.
-
-    Args:
-        model: of all worlds.
-        wrenches: on the tool where it is held, in each step, world axes [N, N m], (N, T, 6).
-        states: that the worlds begin with: one for all, or one for each; the model's start if left out.
-        threads: number of threads; as many as there are processors if left out.
-        keep_states: whether the states at the end are returned.
-
-    Raises:
-        ParameterError: the wrenches are not finite or not (N, T, 6), or a state is of a world of another model.
-        UnstableError: a world cannot go on; the text says which, and in which step.
-    """
-    given = np.array(wrenches, float)
-    if given.ndim != 3 or given.shape[2] != 6 or not np.isfinite(given).all():
-        raise ParameterError([f"wrenches of shape {given.shape}: must be finite numbers (N, T, 6) [N, N m]"])
-    count, steps, _ = given.shape
-    many = states is not None and not isinstance(states, Snapshot)
-    if many and len(states) != count:  # type: ignore[arg-type]
-        raise ParameterError([f"states: {len(states)} given, {count} rollouts: must be one, or one for each"])  # type: ignore[arg-type]
-    workers = min(os.cpu_count() or 1 if threads is None else threads, max(count, 1))
-    if workers < 1:
-        raise ParameterError([f"threads = {threads}: must be at least 1"])
-    worlds = [World(model) for _ in range(workers)]
-    start = worlds[0].state
-    starts: Sequence[Snapshot] = states if many else [states or start] * count  # type: ignore[assignment,list-item]
-    poses, twists, felt = (np.zeros((count, steps, width)) for width in (7, 6, 6))
-    kept: list[Snapshot] = [start] * count if keep_states else []
-    waiting = iter(range(count))  # each number is taken by one thread
-
-    def work(world: World) -> None:
-        core, tool = world._core, world._core.state
-        for i in waiting:
-            world.state = starts[i]
-            for k in range(steps):
-                try:
-                    core.advance(given[i, k])
-                except UnstableError as error:
-                    raise UnstableError(f"rollout {i}, step {k}: {error}") from error
-                poses[i, k], twists[i, k], felt[i, k] = tool.pose, tool.twist, tool.wrench
-            if keep_states:
-                kept[i] = world.state
-
-    if workers == 1:
-        work(worlds[0])
-    else:
-        with ThreadPoolExecutor(workers) as pool:
-            list(pool.map(work, worlds))
-    worlds[0].state = starts[0] if count else start
-    times = worlds[0].time + np.arange(1, steps + 1) / model.rate
-    return Rollouts(times, poses, twists, felt, tuple(kept))

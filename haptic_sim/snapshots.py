@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterator, Mapping
+from functools import cached_property
 from types import ModuleType
 from typing import Any
 
@@ -30,6 +31,11 @@ class Snapshot:
 
     arrays: Mapping[str, np.ndarray]
     atoms: Mapping[str, Any]
+
+    @cached_property
+    def shapes(self) -> Mapping[str, tuple[int, ...]]:
+        """Shapes of the arrays; a state is often given back many times."""
+        return {path: array.shape for path, array in self.arrays.items()}
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Snapshot):
@@ -57,6 +63,7 @@ class Memory:
             else:
                 self._holders[path] = holder, name
         self._shapes = {path: array.shape for path, array in self._arrays.items()}
+        self._paths = {id(array): path for path, array in self._arrays.items()}
 
     def take(self) -> Snapshot:
         """The state at present."""
@@ -65,17 +72,17 @@ class Memory:
             {path: getattr(holder, name) for path, (holder, name) in self._holders.items()},
         )
 
-    def give(self, snapshot: Snapshot) -> None:
-        """Let the object be in a state.
+    def give(self, snapshot: Snapshot, *some: np.ndarray) -> None:
+        """Let the object be in a state; of its arrays `some` alone, where they are named.
 
         Raises:
             ValueError: the state is of something that was built otherwise.
         """
-        shapes = {path: array.shape for path, array in snapshot.arrays.items()}
-        if shapes != self._shapes or snapshot.atoms.keys() != self._holders.keys():
+        if snapshot.shapes != self._shapes or snapshot.atoms.keys() != self._holders.keys():
             raise ValueError("the state is of something that was built otherwise")
-        for path, array in snapshot.arrays.items():
-            self._arrays[path][...] = array
+        paths = [self._paths[id(one)] for one in some] or snapshot.arrays
+        for path in paths:
+            self._arrays[path][...] = snapshot.arrays[path]
         for path, atom in snapshot.atoms.items():
             holder, name = self._holders[path]
             setattr(holder, name, atom)

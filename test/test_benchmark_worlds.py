@@ -13,7 +13,7 @@ pytest.importorskip("mujoco")
 
 
 def test_every_contestant_is_measured() -> None:
-    found = worlds.measure(suite._row, counts=(1, 3), steps=4, turns=1, threads=2)
+    found = worlds.measure(suite._row, counts=(1, 3), steps=4, turns=1, workers=2)
     assert len(found) == 2 * (7 + 3) and all(one["value"] > 0.0 and one["met"] is None for one in found)
 
 

@@ -10,7 +10,7 @@ import haptic_sim
 from haptic_drivers.inertial import InertialParameters
 from haptic_sim import Body, Contact, Environment, Model, World
 from haptic_sim.messages import DeviceCommand, DeviceState, ToolState
-from haptic_sim.simulation import Rollouts
+from haptic_sim.rollouts import Rollouts
 
 
 def advance(path: str) -> None:

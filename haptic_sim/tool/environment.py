@@ -215,9 +215,10 @@ class Environment:
         Raises:
             ValueError: it is of something else.
         """
-        self._memory.give(snapshot)
-        self._tool.refresh(self._command, self.state)
-        self.configure(self._tool.contact.parameters)
+        tool = self._tool
+        self._memory.give(snapshot, tool.body.q, tool.body.v)
+        tool.refresh(self._command, self.state)  # what is Pinocchio's follows from q and v, and is not in the state
+        self._detector.set_materials(*_materials(self._world, tool.contact.parameters))
         self._memory.give(snapshot)  # what has been found again is that of the state bit by bit
         self._detector.search()
 

@@ -1,0 +1,219 @@
+"""Many worlds of one model, advanced under wrenches of their own: in this process, or shared out among forks of it."""
+
+from __future__ import annotations
+
+import contextlib
+import multiprocessing
+import signal
+from collections.abc import Callable, Sequence
+from multiprocessing import connection
+from os import getpid, getppid
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from haptic_sim.dynamics.energy import UnstableError
+from haptic_sim.errors import HapticsError
+from haptic_sim.parameters import ParameterError
+from haptic_sim.simulation import Model, World
+from haptic_sim.snapshots import Snapshot
+
+PARTS = 16
+"""Parts for each process, which takes one after the other: at the end, a process waits for one part of another."""
+
+
+class RolloutError(HapticsError, RuntimeError):
+    """A process that advanced some of the worlds has ended before they were; the text says how, and what would do."""
+
+    def __init__(self, process: int | None, code: int | None):
+        by = f"exit code {code}" if code is None or code >= 0 else signal.Signals(-code).name
+        remedy = "if memory is short, take fewer processes or worlds; processes=1 takes none"
+        super().__init__(f"rollout: process {process} ended with {by} before its worlds were advanced; {remedy}")
+
+
+class Rollouts(NamedTuple):
+    """What `rollout` returns of N worlds in T steps; all in world axes.
+
+    Attributes:
+        times: at the end of each step, since the start of the world that the first one goes on from [s], (T,).
+        poses: of the tool where it is held, after each step: position [m], quaternion x y z w, (N, T, 7).
+        twists: of the tool there [m/s, rad/s], (N, T, 6).
+        wrenches: of the world on the tool in each step [N, N m], (N, T, 6).
+        states: of each world at the end; empty if they were not asked for.
+    """
+
+    times: np.ndarray
+    poses: np.ndarray
+    twists: np.ndarray
+    wrenches: np.ndarray
+    states: tuple[Snapshot, ...]
+
+
+def rollout(
+    model: Model,
+    wrenches: ArrayLike,
+    states: Snapshot | Sequence[Snapshot] | None = None,
+    *,
+    processes: int = 1,
+    keep_states: bool = False,
+) -> Rollouts:
+    """Advance N worlds of a model by T steps each; each has the bits that it has alone.
+
+        worlds = haptic_sim.rollout(model, np.random.normal(size=(1000, 50, 6)), world.state, processes=4)
+        best = worlds.poses[:, -1, 2].argmax()
+
+    A process has one world, which it sets to the state of one rollout after the other. Further processes are forks of
+    this one, which end with the call. They do not have the other threads of the program, but the locks that these hold:
+    start such threads later, or take one process.
+
+    Args:
+        model: of all worlds.
+        wrenches: on the tool where it is held, in each step, world axes [N, N m], (N, T, 6).
+        states: that the worlds begin with: one for all, or one for each; the model's start if left out.
+        processes: that the worlds are shared out among; 1: this one.
+        keep_states: whether the states at the end are returned.
+
+    Raises:
+        ParameterError: the wrenches are not finite or not (N, T, 6), a state is of a world of another model, or
+            `processes` is no whole number from 1 on.
+        UnstableError: a world cannot go on; the text says which, the first one, and in which step.
+        RolloutError: a process was killed.
+    """
+    given = np.array(wrenches, float)
+    if given.ndim != 3 or given.shape[2] != 6 or not np.isfinite(given).all():
+        raise ParameterError([f"wrenches of shape {given.shape}: must be finite numbers (N, T, 6) [N, N m]"])
+    count, steps, _ = given.shape
+    many = states is not None and not isinstance(states, Snapshot)
+    if many and len(states) != count:  # type: ignore[arg-type]
+        raise ParameterError([f"states: {len(states)} given, {count} rollouts: must be one, or one for each"])  # type: ignore[arg-type]
+    if isinstance(processes, bool) or not isinstance(processes, int | np.integer) or processes < 1:
+        raise ParameterError([f"processes = {processes!r}: must be a whole number, at least 1"])
+    world = World(model)
+    core, tool = world._core, world._core.state
+    start = world.state
+    starts: Sequence[Snapshot] = states if many else [states or start] * count  # type: ignore[assignment,list-item]
+    poses, twists, felt = (np.zeros((count, steps, width)) for width in (7, 6, 6))
+    kept: list[Snapshot] = [start] * count if keep_states else []
+
+    def advance(i: int) -> None:
+        world.state = starts[i]
+        for k in range(steps):
+            try:
+                core.advance(given[i, k])
+            except UnstableError as error:
+                raise UnstableError(f"rollout {i}, step {k}: {error}") from error
+            poses[i, k], twists[i, k], felt[i, k] = tool.pose, tool.twist, tool.wrench
+        if keep_states:
+            kept[i] = world.state
+
+    done = 0
+    if min(processes, count) > 1 and steps:
+        with contextlib.suppress(HapticsError):  # which is raised below
+            world.state = starts[0]
+            core.advance(given[0, 0])  # kernels are compiled before there are forks, each of which would do so again
+        done = _share_out(advance, (poses, twists, felt, kept), count, min(int(processes), count))
+    for i in range(done, count):
+        advance(i)
+    world.state = starts[0] if count else start
+    times = world.time + np.arange(1, steps + 1) / model.rate
+    return Rollouts(times, poses, twists, felt, tuple(kept))
+
+
+def _share_out(advance: Callable[[int], None], results: Sequence[Any], count: int, processes: int) -> int:
+    """Let forks call a function of each world, and take over what that fills in in `results`, by worlds.
+
+    Returns:
+        the first world that failed, in which it fails here, too; all before it are done. `count` if none did.
+
+    Raises:
+        RolloutError: a fork was killed.
+    """
+    context = multiprocessing.get_context("fork")
+    kept = results[-1]
+    size = 1 if len(kept) else max(1, count // (PARTS * processes))  # states have 1 MB, which is long for a message
+    following = context.Value("q", 0)
+    first, forks = count, dict[Any, Any]()
+    with contextlib.ExitStack() as stack:
+        with following.get_lock():
+            # None begins before all are known. An interrupt while one is started leaves it unknown: it finds nothing to
+            # do. The mask does not keep it away, as the threads of libraries take it, too.
+            following.value = count
+            for _ in range(processes):
+                receiver, sender = context.Pipe(duplex=False)
+                fork = context.Process(
+                    target=_become,
+                    args=(advance, results, count, size, following, sender, [*forks, receiver], getpid()),
+                    daemon=True,
+                )
+                before = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])  # until it is ignored there
+                try:
+                    fork.start()
+                    stack.callback(_end, fork, receiver)
+                finally:
+                    signal.pthread_sigmask(signal.SIG_SETMASK, before)
+                sender.close()
+                forks[receiver] = fork
+            following.value = 0
+        while forks:
+            for receiver in connection.wait(list(forks)):
+                try:
+                    begin, end, failed, found = receiver.recv()  # type: ignore[union-attr]
+                except (EOFError, OSError):  # at the end, and in the middle of a message
+                    fork = forks.pop(receiver)
+                    fork.join()
+                    if fork.exitcode:
+                        raise RolloutError(fork.pid, fork.exitcode) from None
+                    continue
+                for result, part in zip(results, found, strict=True):
+                    result[begin:end] = part
+                if failed:
+                    first = min(first, end)
+    return first
+
+
+def _end(fork: Any, receiver: Any) -> None:
+    """End a fork, whatever it is at."""
+    fork.kill()
+    fork.join()
+    receiver.close()
+
+
+def _become(
+    advance: Callable[[int], None],
+    results: Sequence[Any],
+    count: int,
+    size: int,
+    following: Any,
+    sender: Any,
+    receivers: Sequence[Any],
+    parent: int,
+) -> None:
+    """In the fork: advance the worlds of one part after the other, until all are taken or one fails, and send results.
+
+    Parts are taken in their order, so that all before one that fails are finished. A fork ends with its parent.
+    """
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent's affair
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGINT])
+    for receiver in receivers:
+        receiver.close()  # else nothing would end the wait of a sender whose parent was killed
+    while getppid() == parent:
+        with following.get_lock():
+            begin = following.value
+            following.value = begin + size
+        if begin >= count:
+            return
+        end, failed = min(begin + size, count), False
+        for i in range(begin, end):
+            try:
+                advance(i)
+            except Exception:  # the parent does it again, which raises its error
+                end, failed = i, True
+                with following.get_lock():
+                    following.value = count
+                break
+        try:
+            sender.send((begin, end, failed, [result[begin:end] for result in results]))
+        except BrokenPipeError:  # the parent was killed
+            return
