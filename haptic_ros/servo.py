@@ -143,8 +143,12 @@ class ServoNode(LifecycleNode):
     def finish(self) -> None:
         """Write what is left at the end of an activation; called once for each, when the servo thread has ended."""
 
+    def quiet(self) -> float | None:
+        """Time without a message after which `repeat` is called [s]; None: never."""
+        return QUIET if self.endless else None
+
     def repeat(self) -> None:
-        """Send again what a peer that comes later has to know; called in a graph that only runs while it is quiet."""
+        """Send again what a peer that comes later has to know, as it may in a graph that only runs."""
 
     def look_ahead(self) -> None:
         """Do what the next tick needs and does not depend on its messages; called when a tick has been answered."""
@@ -153,8 +157,8 @@ class ServoNode(LifecycleNode):
         """The servo thread's work: wait for messages and answer them until stopped."""
         self.raise_priority()
         announced = settled = False
+        quiet = self.quiet()
         while not self.stopping:
-            quiet = QUIET if self.endless else None
             if not self.listen(quiet if announced and settled else POLL) and announced and settled:
                 self.repeat()
             if not announced:

@@ -434,12 +434,18 @@ def test_the_local_model_waits_for_the_survey_that_is_due(bench: Bench) -> None:
         node.take("tool_command", tool_command(0))
     assert [topic for topic, _ in bench.sent] == 3 * ["tool_state"]
     assert all(data == bench.sent[0][1] for _, data in bench.sent)
+    assert node.quiet() is not None
+    node.repeat()  # as of the last survey of a trial, which no command waits for
+    assert bench.sent[-1] == bench.sent[0] and len(bench.sent) == 4
     before = len(bench.sent)
     node.take("local_geometry", survey)
     assert [topic for topic, _ in bench.sent[before:]] == ["tool_state", "world_state"]  # the held command is answered
     state = ToolState(q=3, v=3, constraint_directions=36)
     state.load(bench.sent[before][1])
     assert state.tick == 0
+    before = len(bench.sent)
+    node.repeat()
+    assert len(bench.sent) == before
 
 
 @pytest.mark.parametrize(

@@ -170,7 +170,7 @@ class EnvironmentNode(ToolNode):
             other.state.tick, other.state.command_tick = tick - 1, -1
 
     def repeat(self) -> None:
-        """Send again what a peer that comes later has to know; called in a graph that only runs while it is quiet."""
+        """Publish the tools' states again, which a new controller has to know; a survey has none."""
         if not self.asynchronous:
             super().repeat()
 

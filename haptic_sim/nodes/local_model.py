@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import ClassVar
 
 from haptic_ros.process import run
+from haptic_ros.trial import QUIET
 from haptic_sim.messages import Message, MessageError
 from haptic_sim.nodes.tool import ToolNode
 from haptic_sim.tool.protocol import LocalModelCore
@@ -63,8 +64,19 @@ class LocalModelNode(ToolNode):
                 self._geometry.load(self._known.pop(due))
                 self._update(tick)
         self.command(data)
-        if self._schedule.surveys(tick + 1):
+        if self._schedule.surveys(tick + 1) and tick < self.config.last_tick:
             self._surveyed_states[tick + 1] = self._state.to_bytes()
+
+    def quiet(self) -> float | None:
+        """Time without a message after which `repeat` is called [s]; None: never."""
+        return super().quiet() if self.realtime else QUIET
+
+    def repeat(self) -> None:
+        """Publish the tool's state again; in lockstep that of a survey which is not back: it may never become due."""
+        if self.realtime:
+            super().repeat()
+        elif self._surveyed_states:
+            self.send("tool_state", next(iter(self._surveyed_states.values())))
 
     def _update(self, tick: int) -> None:
         """Take the survey in hand from a tick on; one that cannot be used leaves the surroundings as they were."""
