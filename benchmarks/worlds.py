@@ -121,9 +121,9 @@ def measure(
             for name, times in spent.items():
                 rate = len(wrenches) * wrenches.shape[1] / statistics.median(processor for _, processor in times)
                 results.append(row(f"{count} worlds, {name}: steps a second and core", rate, "steps/s", "", None))
-                alone = name.partition(", ")[0]
-                if alone != name:
-                    pairs = zip(spent[alone], times, strict=True)
+                in_one = name.partition(", ")[0]
+                if in_one != name:
+                    pairs = zip(spent[in_one], times, strict=True)
                     gain = statistics.median(one[0] / many[0] for one, many in pairs)
                     results.append(row(f"{count} worlds, {name}: faster than one", gain, "times", "", None))
     return results

@@ -8,7 +8,7 @@ import signal
 from collections.abc import Callable, Sequence
 from multiprocessing import connection
 from os import getpid, getppid
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -135,32 +135,34 @@ def _share_out(advance: Callable[[int], None], results: Sequence[Any], count: in
     following = context.Value("q", 0)
     first, forks = count, dict[Any, Any]()
     with contextlib.ExitStack() as stack:
-        with following.get_lock():
-            # None begins before all are known. An interrupt while one is started leaves it unknown: it finds nothing to
-            # do. The mask does not keep it away, as the threads of libraries take it, too.
-            following.value = count
-            for _ in range(processes):
-                receiver, sender = context.Pipe(duplex=False)
-                fork = context.Process(
-                    target=_become,
-                    args=(advance, results, count, size, following, sender, [*forks, receiver], getpid()),
-                    daemon=True,
-                )
-                before = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])  # until it is ignored there
-                try:
-                    fork.start()
-                    stack.callback(_end, fork, receiver)
-                finally:
-                    signal.pthread_sigmask(signal.SIG_SETMASK, before)
-                sender.close()
-                forks[receiver] = fork
-            following.value = 0
+        # None begins before all are known. An interrupt while one is started leaves it unknown: once those that are
+        # known have been ended, it finds nothing to do. The mask does not prevent that: threads of libraries take it.
+        starting = stack.enter_context(contextlib.ExitStack())
+        starting.enter_context(following.get_lock())
+        following.value = count
+        for _ in range(processes):
+            receiver, sender = context.Pipe(duplex=False)
+            fork = context.Process(
+                target=_become,
+                args=(advance, results, count, size, following, sender, [*forks, receiver], getpid()),
+                daemon=True,
+            )
+            before = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])  # until it is ignored there
+            try:
+                fork.start()
+                stack.callback(_end, fork, receiver)
+            finally:
+                signal.pthread_sigmask(signal.SIG_SETMASK, before)
+            sender.close()
+            forks[receiver] = fork
+        following.value = 0
+        starting.close()
         while forks:
-            for receiver in connection.wait(list(forks)):
+            for ready in connection.wait(list(forks)):
                 try:
-                    begin, end, failed, found = receiver.recv()  # type: ignore[union-attr]
+                    begin, end, failed, found = cast(Any, ready).recv()
                 except (EOFError, OSError):  # at the end, and in the middle of a message
-                    fork = forks.pop(receiver)
+                    fork = forks.pop(ready)
                     fork.join()
                     if fork.exitcode:
                         raise RolloutError(fork.pid, fork.exitcode) from None

@@ -41,6 +41,7 @@ FOLDERS = {
         "worlds",
         "tool",
         "simulation",
+        "rollouts",
         "nodes",
     ),
     "haptic_bench": (
@@ -60,7 +61,7 @@ FOLDERS = {
 """Folders of a package in the order of imports; modules outside of them come first, and import none of them."""
 FIRST = {"kernels"}
 """Folders that belong to the modules which come first."""
-API = {"haptic_sim": "simulation", "haptic_bench": "trials"}
+API = {"haptic_sim": "rollouts", "haptic_bench": "trials"}
 """The folder or module whose names a package itself offers."""
 WITHOUT_REASON = re.compile(rf"^ +from ({'|'.join(PACKAGES)})\b(?!.*  # )", re.M)
 """An import of ours that is indented, as in a function, on whose line no comment follows."""
