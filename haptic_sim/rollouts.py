@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import multiprocessing
+import os
 import signal
+import struct
 from collections.abc import Callable, Sequence
 from multiprocessing import connection
-from os import getpid, getppid
 from typing import Any, NamedTuple, cast
 
 import numpy as np
@@ -21,6 +23,9 @@ from haptic_sim.snapshots import Snapshot
 
 PARTS = 16
 """Parts for each process, which takes one after the other: at the end, a process waits for one part of another."""
+MOST_PARTS = 10_000
+"""Whose numbers a pipe takes at once. There are as many where states are kept, as each has 1 MB, long for a message."""
+_NUMBER = struct.Struct("=H")
 
 
 class RolloutError(HapticsError, RuntimeError):
@@ -112,7 +117,7 @@ def rollout(
         with contextlib.suppress(HapticsError):  # which is raised below
             world.state = starts[0]
             core.advance(given[0, 0])  # kernels are compiled before there are forks, each of which would do so again
-        done = _share_out(advance, (poses, twists, felt, kept), count, min(int(processes), count))
+        done = _share_out(advance, (poses, twists, felt, kept), count, min(int(processes), count), keep_states)
     for i in range(done, count):
         advance(i)
     world.state = starts[0] if count else start
@@ -120,7 +125,7 @@ def rollout(
     return Rollouts(times, poses, twists, felt, tuple(kept))
 
 
-def _share_out(advance: Callable[[int], None], results: Sequence[Any], count: int, processes: int) -> int:
+def _share_out(advance: Callable[[int], None], results: Sequence[Any], count: int, processes: int, keeps: bool) -> int:
     """Let forks call a function of each world, and take over what that fills in in `results`, by worlds.
 
     Returns:
@@ -130,22 +135,19 @@ def _share_out(advance: Callable[[int], None], results: Sequence[Any], count: in
         RolloutError: a fork was killed.
     """
     context = multiprocessing.get_context("fork")
-    kept = results[-1]
-    size = 1 if len(kept) else max(1, count // (PARTS * processes))  # states have 1 MB, which is long for a message
-    following = context.Value("q", 0)
+    size = math.ceil(count / (MOST_PARTS if keeps else min(PARTS * processes, MOST_PARTS)))
+    waiting, filled = os.pipe()  # numbers of parts, from which each fork takes one after the other
     first, forks = count, dict[Any, Any]()
     with contextlib.ExitStack() as stack:
-        # None begins before all are known. An interrupt while one is started leaves it unknown: once those that are
-        # known have been ended, it finds nothing to do. The mask does not prevent that: threads of libraries take it.
+        stack.callback(os.close, waiting)
+        # None begins before all are known. An interrupt while one is started leaves it unknown, which then finds an
+        # empty pipe that is closed. The mask does not prevent that: threads of libraries take it.
         starting = stack.enter_context(contextlib.ExitStack())
-        starting.enter_context(following.get_lock())
-        following.value = count
+        starting.callback(os.close, filled)
         for _ in range(processes):
             receiver, sender = context.Pipe(duplex=False)
             fork = context.Process(
-                target=_become,
-                args=(advance, results, count, size, following, sender, [*forks, receiver], getpid()),
-                daemon=True,
+                target=_become, args=(advance, results, count, size, waiting, filled, sender, [*forks, receiver])
             )
             before = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])  # until it is ignored there
             try:
@@ -155,7 +157,7 @@ def _share_out(advance: Callable[[int], None], results: Sequence[Any], count: in
                 signal.pthread_sigmask(signal.SIG_SETMASK, before)
             sender.close()
             forks[receiver] = fork
-        following.value = 0
+        os.write(filled, b"".join(map(_NUMBER.pack, range(math.ceil(count / size)))))
         starting.close()
         while forks:
             for ready in connection.wait(list(forks)):
@@ -186,34 +188,32 @@ def _become(
     results: Sequence[Any],
     count: int,
     size: int,
-    following: Any,
+    waiting: int,
+    filled: int,
     sender: Any,
     receivers: Sequence[Any],
-    parent: int,
 ) -> None:
     """In the fork: advance the worlds of one part after the other, until all are taken or one fails, and send results.
 
-    Parts are taken in their order, so that all before one that fails are finished. A fork ends with its parent.
+    Parts are taken in their order, so that all before one that fails are finished. A fork ends with its parent, whose
+    ends of the pipes nobody else has.
     """
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent's affair
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGINT])
+    os.close(filled)
     for receiver in receivers:
-        receiver.close()  # else nothing would end the wait of a sender whose parent was killed
-    while getppid() == parent:
-        with following.get_lock():
-            begin = following.value
-            following.value = begin + size
-        if begin >= count:
-            return
+        receiver.close()
+    while taken := os.read(waiting, _NUMBER.size):
+        begin = size * _NUMBER.unpack(taken)[0]
         end, failed = min(begin + size, count), False
         for i in range(begin, end):
             try:
                 advance(i)
             except Exception:  # the parent does it again, which raises its error
                 end, failed = i, True
-                with following.get_lock():
-                    following.value = count
+                while os.read(waiting, MOST_PARTS * _NUMBER.size):
+                    pass  # no part after it is begun
                 break
         try:
             sender.send((begin, end, failed, [result[begin:end] for result in results]))
