@@ -46,6 +46,12 @@ from haptic_bench.commands import command_line
 failures.leave(command_line.main(sys.argv[1:]))
 """
 
+WITHOUT_DEVICE = (
+    "device={type: none}",
+    "controller={type: none}",
+    "operator={type: constant, wrench: [0, -0.5, 0, 0, 0, 0]}",
+)
+
 
 @pytest.mark.exhaustive
 @pytest.mark.graph
@@ -57,7 +63,7 @@ failures.leave(command_line.main(sys.argv[1:]))
         ("linkage_controlled",),
         ("two_hands",),
         ("delayed_wall",),  # a relay
-        ("guided_path", "--set", "device={type: none}", "--set", "controller={type: none}"),
+        ("guided_path", *(part for one in WITHOUT_DEVICE for part in ("--set", one))),
     ],
     ids=lambda given: given[0],
 )
@@ -65,8 +71,6 @@ def test_a_trial_that_loses_messages_has_the_bits_of_one_that_loses_none(
     tmp_path: Path, given: tuple[str, ...]
 ) -> None:
     given = ("run", *given, "--duration", "0.3", "--set", "analysis=trial")
-    if "controller={type: none}" in given:
-        given += ("--set", "operator={type: constant, wrench: [0, -0.5, 0, 0, 0, 0]}")
     lockstep, offline = tmp_path / "lockstep", tmp_path / "offline"
     command = [sys.executable, "-c", PROGRAM, *given, "--mode", "lockstep", "--out", str(lockstep)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=240, check=False)
