@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from ctypes import c_double, c_int, c_void_p
 from pathlib import Path
+from typing import Any, cast
 
 import driver_checks
 import numpy as np
@@ -230,6 +232,57 @@ def test_homing_ends_when_that_is_asked_for(vendor: Library, request_: Request) 
         wait_until(lambda: (tick(), vendor.moves(0))[1], "a motion")
         link.ask(request_)
         wait_until(lambda: not vendor.moves(0), "its end")
+
+
+class HeldBack:
+    """A vendor's library whose drdAutoInit waits for `go`, before it begins or after it has ended."""
+
+    def __init__(self, library: Any, begins: bool):
+        self._library, self._begins, self.reached, self.go = library, begins, threading.Event(), threading.Event()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._library, name)
+
+    def drdAutoInit(self, id: int) -> int:
+        result: int = 0 if self._begins else self._library.drdAutoInit(id)
+        self.reached.set()
+        assert self.go.wait(30.0)
+        return self._library.drdAutoInit(id) if self._begins else result
+
+
+@contextmanager
+def held_back(vendor: Library, begins: bool) -> Iterator[tuple[Link, HeldBack]]:
+    """A line to a device that is asked to home, and what holds it back."""
+    with linked(vendor) as (link, _):
+        hardware = cast(Any, link)._hardware
+        hardware._library = held = HeldBack(hardware._library, begins)
+        assert link.ask(Request.HOME) == ""
+        yield link, held
+
+
+@pytest.mark.parametrize("finishes", [False, True])
+def test_homing_is_not_lost_while_the_one_before_is_being_concluded(vendor: Library, finishes: bool) -> None:
+    vendor.home_for(0.0 if finishes else 60.0)
+    with held_back(vendor, begins=False) as (link, held):
+        wait_until(held.reached.is_set if finishes else lambda: vendor.moves(0), "a motion")
+        assert link.ask(Request.STOP) == ""
+        assert held.reached.wait(30.0)
+        vendor.home_for(60.0)
+        assert link.ask(Request.RESET) == link.ask(Request.HOME) == ""
+        held.go.set()
+        wait_until(lambda: vendor.moves(0), "the next motion")
+        assert not link.life.fault
+
+
+def test_homing_that_is_just_about_to_begin_is_ended(vendor: Library) -> None:
+    vendor.home_for(60.0)
+    with held_back(vendor, begins=True) as (link, held):
+        assert held.reached.wait(30.0)
+        assert link.ask(Request.STOP) == ""
+        held.go.set()
+        hardware = cast(Any, link)._hardware
+        wait_until(lambda: not hardware._moving, "its end")
+        assert not vendor.moves(0) and not link.life.fault
 
 
 def test_closing_ends_homing(vendor: Library) -> None:

@@ -56,7 +56,6 @@ TURNS_OF_STATUS = 16  # turns of the loop between two looks at the status
 MOST_STATUS = 64  # more than DHD_MAX_STATUS, which grows with the SDK
 HOMED, FORCE_ON = 3, 5  # in the status: DHD_STATUS_RESET, DHD_STATUS_FORCE
 TIMEOUT = 1.0  # [s] of the thread's end
-STOPS = 5  # how often a homing that is to end is stopped, a millisecond apart
 
 _id = ctypes.c_byte  # the vendor's char
 _FUNCTIONS: dict[str, tuple[object, tuple[object, ...]]] = {
@@ -130,9 +129,11 @@ class ForceDimension(Exchanging):
     def __init__(self, device: HardwareParameters, connection: Connection):
         self._parameters, self._connection = device, connection
         self._exchange = Exchange(device.watchdog, connection.smoothing)
-        self._asked = np.zeros(2, np.int64)  # to END, to HOME
+        self._asked = np.zeros(2, np.int64)  # to END; to HOME: the number of the homing, 0: none
+        self._homing = threading.Lock()  # of what is asked, and of the device while it is homed
+        self._homings = self._moving = 0  # number of the last homing that was asked for; of that which goes on, 0: none
+        self._id = -1  # of the device that is homed
         self._thread: threading.Thread | None = None
-        self._moving = -1  # id of the device while it is homed
         self._identity = ""
 
     def open(self) -> None:
@@ -179,11 +180,21 @@ class ForceDimension(Exchanging):
     def disable(self) -> None:
         """Zero force, and switch the motors off, where that can be done."""
         super().disable()
-        self._asked[HOME] = 0
-        for _ in range(STOPS):
-            if (id := self._moving) < 0:
-                break
-            self._library.drdStop(False, id)  # the thread of the device is in drdAutoInit, or just about to be
+        with self._homing:
+            self._asked[HOME], number = 0, self._moving
+        if self._stop_homing(number):
+            threading.Thread(target=self._end_homing, args=(number,), name="end of homing", daemon=True).start()
+
+    def _stop_homing(self, number: int) -> bool:
+        """Stop a homing; whether it goes on so far."""
+        with self._homing:
+            if moves := number != 0 and self._moving == number:
+                self._library.drdStop(False, self._id)
+            return moves
+
+    def _end_homing(self, number: int) -> None:
+        """Stop it until it has ended: drdAutoInit that is just about to be called knows nothing of a stop before."""
+        while self._stop_homing(number):
             time.sleep(1e-3)
 
     def home(self) -> None:
@@ -193,7 +204,9 @@ class ForceDimension(Exchanging):
                 f"{LIBRARY}: {self._library._name} has no drdAutoInit: use libdrd of the SDK, or calibrate the device "
                 "by hand as its vendor says"
             )
-        self._asked[HOME] = 1
+        with self._homing:
+            self._homings += 1
+            self._asked[HOME] = self._homings
 
     def _run(self, opened: list[str], ready: threading.Event) -> None:
         """The thread: all calls for the device are made here."""
@@ -217,11 +230,13 @@ class ForceDimension(Exchanging):
             torques = library.dhdHasActiveWrist(id) and any(one.startswith("r") for one in self._parameters.actuated)
             ready.set()
             while not self._asked[END] and self._turn(id, int(library.dhdHasWrist(id)), int(torques)):
-                if self._asked[HOME] and not self._home(id):
+                if not self._home(id):
                     break
         except Exception as error:  # the driver has to know that nothing is read any more
             self._exchange.fail(f"{LIBRARY}: {error!r}")
         finally:
+            with self._homing:
+                self._moving = 0
             library.dhdStop(id)
             library.drdClose(id) if self._homes else library.dhdClose(id)
 
@@ -241,18 +256,24 @@ class ForceDimension(Exchanging):
     def _home(self, id: int) -> bool:
         """Let the device find its position, which takes seconds without readings; whether nothing went wrong."""
         library, error = self._library, ""
-        self._moving = id
-        if self._asked[HOME] and not library.drdIsSupported(id):
+        with self._homing:
+            self._id, self._moving = id, int(self._asked[HOME])
+            number = self._moving
+        if not number:
+            return True
+        if not library.drdIsSupported(id):
             error = "drdIsSupported: the device cannot home by itself: calibrate it by hand, as its vendor says"
-        elif self._asked[HOME] and library.drdAutoInit(id) < 0:
+        elif library.drdAutoInit(id) < 0:
             error = f"drdAutoInit: {self._error()}"
-        self._moving = -1
         library.drdStop(False, id)
-        if error and self._asked[HOME]:  # else it was stopped
+        with self._homing:
+            self._moving = 0
+            if self._asked[HOME] != number:  # it was stopped; the next one may have been asked for by now
+                return True
+            self._asked[HOME] = 0
+        if error:
             self._exchange.fail(f"{LIBRARY}: {error}")
-            return False
-        self._asked[HOME] = 0
-        return True
+        return not error
 
     def _turn(self, id: int, wrist: int, torques: int) -> bool:
         """Read and write until the device is to be closed or homed, or a call fails; whether none has failed."""
