@@ -33,8 +33,9 @@ from haptic_sim.contact.response import ContactParameters
 from haptic_sim.geometry.shapes import BoxParameters, Placed, PlaneParameters, SphereParameters
 from haptic_sim.messages import ToolCommand
 from haptic_sim.tool.environment import Environment
-from haptic_sim.worlds.building import WorldSetup, build
+from haptic_sim.worlds.building import build
 from haptic_sim.worlds.parameters import FreeBodyParameters, WorldParameters
+from haptic_sim.worlds.world_setup import WorldSetup
 
 RATE = 1000.0  # [Hz] of the simulated time, and of the steps once a millisecond
 SETTLE = 300  # steps before any is measured

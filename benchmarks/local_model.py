@@ -31,10 +31,10 @@ from haptic_sim.messages import LocalGeometry, ToolCommand
 from haptic_sim.tool.local_model import FullParameters, Proxy
 from haptic_sim.tool.mujoco_surroundings import MujocoSurroundings
 from haptic_sim.tool.tool_side import build_surroundings
-from haptic_sim.worlds.building import WorldSetup
 from haptic_sim.worlds.compiled import library
 from haptic_sim.worlds.parameters import WorldParameters
 from haptic_sim.worlds.scenes import NoToolParameters, build_world
+from haptic_sim.worlds.world_setup import WorldSetup
 
 RATE = 1000.0  # [Hz]
 ROUNDS, TURN, SETTLE = 20, 100, 300  # turns of each contestant, steps of a turn, steps before any is measured

@@ -10,7 +10,7 @@ from haptic_drivers.pointer import mobility_of
 from haptic_sim.messages import HELD, OperatorEvent, ToolCommand
 from haptic_sim.tool.protocol import ToolSide
 from haptic_sim.tool.tool_side import Start
-from haptic_sim.worlds.building import WorldSetup
+from haptic_sim.worlds.world_setup import WorldSetup
 
 
 def draggable(start: Start, *, standalone: bool = True) -> Bodies:

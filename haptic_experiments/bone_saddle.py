@@ -25,7 +25,7 @@ from haptic_sim.geometry.collision.field_contacts import BUDGET
 from haptic_sim.geometry.fields.field import gather_grids, sample
 from haptic_sim.geometry.generate import BONE_LENGTH, bone_function, numbers_of
 from haptic_sim.geometry.shapes import GeneratedParameters, SphereParameters
-from haptic_sim.worlds.building import ROWS_OF_A_PAIR
+from haptic_sim.worlds.overlaps import ROWS_OF_A_PAIR
 from haptic_sim.worlds.parameters import FixedBodyParameters, FreeBodyParameters, WorldParameters
 from haptic_view.figures import BLACK, BLUE, GREEN, VERMILION, Axis, Figure, Line, Style, draw, thin
 

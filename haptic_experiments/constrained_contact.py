@@ -26,8 +26,9 @@ from haptic_drivers.admittance import AdmittanceDeviceParameters
 from haptic_experiments.common.exact_tools import held_to
 from haptic_experiments.common.held_ticks import ticks_held
 from haptic_sim.constraints.in_worlds import AXIS_ALONG, FRAME_ON_FRAME, WorldConstraint
-from haptic_sim.worlds.building import WorldSetup, find_overlaps
+from haptic_sim.worlds.overlaps import find_overlaps
 from haptic_sim.worlds.parameters import WorldParameters
+from haptic_sim.worlds.world_setup import WorldSetup
 from haptic_view.figures import BLACK, BLUE, GREEN, ORANGE, VERMILION, Axis, Figure, Line, Style, draw, shown, thin
 
 RESIDUAL = 1e-10  # [m, rad] of a rigid constraint

@@ -17,8 +17,8 @@ from haptic_bench.analysis.claims import Claim, Findings, Quantity, Statement
 from haptic_bench.experiment import Experiment, Trial
 from haptic_bench.recording.samples import Samples
 from haptic_drivers.operators import ArmParameters
-from haptic_sim.worlds.building import WorldSetup
 from haptic_sim.worlds.parameters import WorldParameters
+from haptic_sim.worlds.world_setup import WorldSetup
 from haptic_view.figures import BLACK, BLUE, VERMILION, Figure, Line, Style, draw, thin
 
 ALOFT = 5e-3  # [m] higher than at the start

@@ -54,7 +54,7 @@ from haptic_sim.rotations import from_roll_pitch_yaw, matrix
 from haptic_sim.scenes import ModelSource
 from haptic_sim.spatial import advance_pose, quat_product
 from haptic_sim.tool.engines import EngineContext, EngineParameters, Link
-from haptic_sim.worlds.building import WorldSetup
+from haptic_sim.worlds.world_setup import WorldSetup
 
 CONTACTS = 64  # that a world state has at most: a hole has 48
 

@@ -28,13 +28,13 @@ from haptic_sim.tool.parameters import EnvironmentParameters
 from haptic_sim.tool.protocol import Simulation, Simulator
 from haptic_sim.tool.tool_side import fields_of, textures_of, world_of
 from haptic_sim.tool.world_state import Contact as Contact
-from haptic_sim.worlds import building
 from haptic_sim.worlds.file_trees import ModelFileError
 from haptic_sim.worlds.loads import carry
 from haptic_sim.worlds.model_files import ROOTS, SUFFIXES, last_link
 from haptic_sim.worlds.packages import described
 from haptic_sim.worlds.parameters import NAME, WORLD, FileParameters, HoldParameters, MujocoParameters
 from haptic_sim.worlds.scenes import AnyToolParameters, NoToolParameters, tools_of
+from haptic_sim.worlds.world_setup import WorldSetup
 
 IGNORED_SECTIONS = (
     "name",
@@ -191,7 +191,7 @@ class Model:
         return self
 
     @property
-    def start(self) -> building.WorldSetup:
+    def start(self) -> WorldSetup:
         """Its bodies and shapes at the start, to make an `Environment` of."""
         return self._start
 
@@ -551,7 +551,7 @@ class World:
         return self.model.rate
 
     @property
-    def start(self) -> building.WorldSetup:
+    def start(self) -> WorldSetup:
         """Its bodies and shapes at the start, to make an `Environment` of."""
         return self.model.start
 

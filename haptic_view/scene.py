@@ -28,7 +28,7 @@ from haptic_sim.spatial import quat_from_matrix
 from haptic_sim.tool.engines import Link, Start
 from haptic_sim.tool.tool_side import ToolSections, hand_pose
 from haptic_sim.worlds import compiled
-from haptic_sim.worlds.building import WorldSetup
+from haptic_sim.worlds.world_setup import WorldSetup
 from haptic_view.frame import Chart
 from haptic_view.reliefs import is_drawable
 from haptic_view.shapes import (

@@ -11,7 +11,7 @@ from haptic_sim.dynamics.energy import DAMPING, ELASTIC, INJECTED, KINETIC, NUME
 from haptic_sim.messages import FREE, RESTING, ToolCommand, ToolState, WorldState, stamp_next
 from haptic_sim.parameters import quantity
 from haptic_sim.tool.engines import EngineContext, EngineParameters
-from haptic_sim.worlds.building import WorldSetup
+from haptic_sim.worlds.world_setup import WorldSetup
 
 
 class PointMassParameters(EngineParameters):

@@ -12,9 +12,10 @@ from world_builder import thesis_material
 from haptic_sim.messages import LocalGeometry, ToolState
 from haptic_sim.tool.mujoco_surroundings import MujocoSurroundings
 from haptic_sim.tool.surroundings import SimulatedSurroundings, WorldSurroundings
-from haptic_sim.worlds.building import WorldSetup, build
+from haptic_sim.worlds.building import build
 from haptic_sim.worlds.mujoco_files import find_tool
 from haptic_sim.worlds.parameters import MujocoParameters, WorldParameters
+from haptic_sim.worlds.world_setup import WorldSetup
 
 RATE, EVERY = 1000.0, 17  # [Hz], ticks from survey to survey
 SIDE = 0.04  # [m] of the cubes

@@ -10,9 +10,10 @@ import pinocchio as pin
 import pytest
 
 from haptic_sim import World as Program
-from haptic_sim.worlds.building import WorldSetup, build
+from haptic_sim.worlds.building import build
 from haptic_sim.worlds.isolated import isolate_tool
 from haptic_sim.worlds.parameters import MujocoParameters, WorldParameters
+from haptic_sim.worlds.world_setup import WorldSetup
 
 HERE = Path(__file__).parent
 ARM = {"arm": {"path": "data/arm.urdf"}}

@@ -19,9 +19,9 @@ from haptic_bench.experiment import Trial
 from haptic_sim.contact.methods import Method
 from haptic_sim.parameters import ParameterError
 from haptic_sim.tool.environment import Environment
-from haptic_sim.worlds.building import WorldSetup
 from haptic_sim.worlds.parameters import HoldParameters, WorldParameters
 from haptic_sim.worlds.scenes import NoToolParameters, build_world
+from haptic_sim.worlds.world_setup import WorldSetup
 
 RATE = 1000.0
 GAINS = {"stiffness": [400.0] * 3 + [2.0] * 3, "damping": [40.0] * 3 + [0.2] * 3}

@@ -20,8 +20,9 @@ from haptic_sim.packed import Packed
 from haptic_sim.tool.environment import Environment
 from haptic_sim.tool.local_model import Proxy as LocalModel
 from haptic_sim.tool.surroundings import WorldSurroundings
-from haptic_sim.worlds.building import WorldSetup, build
+from haptic_sim.worlds.building import build
 from haptic_sim.worlds.parameters import WorldParameters
+from haptic_sim.worlds.world_setup import WorldSetup
 
 METHODS: tuple[Method, ...] = ("penalty", "impulse_augmented", "frictional_impulses", "constraint", "hybrid")
 RATE, T = 1000.0, 1e-3  # [Hz], [s]

@@ -19,7 +19,6 @@ from world_builder import thesis_material
 from haptic_sim.messages import COLLIDING, LocalGeometry, MessageError, ToolCommand
 from haptic_sim.tool.local_model import FullParameters, Proxy
 from haptic_sim.tool.surroundings import WorldSurroundings
-from haptic_sim.worlds.building import WorldSetup
 from haptic_sim.worlds.parameters import WorldParameters
 from haptic_sim.worlds.scenes import (
     EmptyParameters,
@@ -29,6 +28,7 @@ from haptic_sim.worlds.scenes import (
     ThreeLinksParameters,
     build_world,
 )
+from haptic_sim.worlds.world_setup import WorldSetup
 
 RATE = 500.0  # [Hz]
 PERIOD = 10  # ticks from update to update

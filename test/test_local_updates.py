@@ -18,7 +18,6 @@ from haptic_sim.parameters import ParameterError
 from haptic_sim.tool.local_model import LOCAL_MODELS, FullParameters, HeldWrench, LocalModel, Proxy, ResolvedContacts
 from haptic_sim.tool.local_model.baselines import HeldParameters, ResolveParameters
 from haptic_sim.tool.surroundings import WorldSurroundings
-from haptic_sim.worlds.building import WorldSetup
 from haptic_sim.worlds.parameters import WorldParameters
 from haptic_sim.worlds.scenes import (
     EmptyParameters,
@@ -28,6 +27,7 @@ from haptic_sim.worlds.scenes import (
     ThreeLinksParameters,
     build_world,
 )
+from haptic_sim.worlds.world_setup import WorldSetup
 
 RATE = 500.0  # [Hz]
 T = 1.0 / RATE

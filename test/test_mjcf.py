@@ -10,9 +10,10 @@ import pytest
 
 import haptic_sim
 from haptic_sim.dynamics.gravity import BalancedWeights
-from haptic_sim.worlds.building import WorldSetup, build
+from haptic_sim.worlds.building import build
 from haptic_sim.worlds.model_files import ModelFileError, load_trees
 from haptic_sim.worlds.parameters import WorldParameters
+from haptic_sim.worlds.world_setup import WorldSetup
 
 mujoco = pytest.importorskip("mujoco")
 

@@ -13,9 +13,10 @@ import trimesh
 from haptic_sim.dynamics.joints import JointLaw
 from haptic_sim.inputs import ParameterError
 from haptic_sim.worlds import model_files
-from haptic_sim.worlds.building import WorldSetup, build
+from haptic_sim.worlds.building import build
 from haptic_sim.worlds.model_files import ModelFileError, load_trees
 from haptic_sim.worlds.parameters import WorldParameters
+from haptic_sim.worlds.world_setup import WorldSetup
 
 INERTIAL = '<inertial pos="0 0 0.1" mass="1" diaginertia="0.1 0.1 0.1"/>'
 LINK = '<inertial><mass value="1"/><inertia ixx="1" iyy="1" izz="1" ixy="0" ixz="0" iyz="0"/></inertial>'

@@ -10,10 +10,10 @@ import pinocchio as pin
 import pytest
 
 from haptic_sim.parameters import ParameterError
-from haptic_sim.worlds.building import WorldSetup
 from haptic_sim.worlds.isolated import other_bodies
 from haptic_sim.worlds.mujoco_files import MujocoTree, build_mujoco_world, find_tool, load
 from haptic_sim.worlds.parameters import MujocoParameters
+from haptic_sim.worlds.world_setup import WorldSetup
 
 mujoco = pytest.importorskip("mujoco")
 

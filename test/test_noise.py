@@ -19,8 +19,10 @@ from haptic_sim.messages import DeviceState
 from haptic_sim.parameters import ParameterError
 from haptic_sim.random_numbers import displaced, stream
 from haptic_sim.simulation import World as Program
-from haptic_sim.worlds.building import WorldSetup, build, find_overlaps
+from haptic_sim.worlds.building import build
+from haptic_sim.worlds.overlaps import find_overlaps
 from haptic_sim.worlds.parameters import WorldParameters
+from haptic_sim.worlds.world_setup import WorldSetup
 
 SENSORS = SensorParameters(pose_noise=(1e-3, 1e-2), twist_noise=(0.2, 0.4))
 

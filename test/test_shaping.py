@@ -28,9 +28,9 @@ from haptic_sim.messages import DeviceCommand, DeviceState, ToolCommand, ToolSiz
 from haptic_sim.parameters import ParameterError
 from haptic_sim.spatial import advance_pose
 from haptic_sim.tool.environment import Environment
-from haptic_sim.worlds.building import WorldSetup
 from haptic_sim.worlds.parameters import WorldParameters
 from haptic_sim.worlds.scenes import EmptyParameters, NoToolParameters, ThreeLinksParameters, build_world
+from haptic_sim.worlds.world_setup import WorldSetup
 
 PLANE = (0, 1, 5)
 FREE = {"stiffness": (0.0,) * 3, "damping": (0.0,) * 3}

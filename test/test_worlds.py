@@ -16,8 +16,10 @@ from pydantic import ValidationError
 from scipy.spatial.transform import Rotation
 
 from haptic_sim.parameters import ParameterError, explain
-from haptic_sim.worlds.building import WorldSetup, build, find_overlaps
+from haptic_sim.worlds.building import build
+from haptic_sim.worlds.overlaps import find_overlaps
 from haptic_sim.worlds.parameters import WorldParameters
+from haptic_sim.worlds.world_setup import WorldSetup
 
 HERE = Path(__file__).parent / "data"
 ROBOTS = Path(pin.__file__).parents[4] / "share" / "example-robot-data" / "robots"

@@ -16,10 +16,10 @@ from haptic_sim.contact_rows import ContactRows
 from haptic_sim.dynamics.multibody import Multibody, free_joint
 from haptic_sim.messages import ToolCommand
 from haptic_sim.tool.environment import Environment
-from haptic_sim.worlds.building import WorldSetup
 from haptic_sim.worlds.loads import carry
 from haptic_sim.worlds.parameters import WorldParameters
 from haptic_sim.worlds.scenes import build_world
+from haptic_sim.worlds.world_setup import WorldSetup
 
 G = 9.81  # [m/s^2]
 METHODS = ("penalty", "impulse_augmented", "frictional_impulses", "constraint", "hybrid")

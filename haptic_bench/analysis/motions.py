@@ -15,7 +15,7 @@ from haptic_sim.contact.response import ContactParameters
 from haptic_sim.motions import trajectory
 from haptic_sim.motions.motion import Motion
 from haptic_sim.tool.environment import DepthGauge
-from haptic_sim.worlds.building import WorldSetup
+from haptic_sim.worlds.world_setup import WorldSetup
 
 FELT = 0.1  # [N] least force of a touch
 PAUSE = 0.1  # [s] two touches are at least so far apart

@@ -45,9 +45,9 @@ from haptic_sim.tool.tool_side import (
     tool_sizes,
     world_of,
 )
-from haptic_sim.worlds.building import WorldSetup
 from haptic_sim.worlds.isolated import isolate_tool
 from haptic_sim.worlds.loads import carry, explain_carrying
+from haptic_sim.worlds.world_setup import WorldSetup
 
 HALVINGS = 20  # of default gains
 SOFT_HALVINGS = 3  # of a default stiffness from which on it is reported

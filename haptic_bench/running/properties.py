@@ -25,7 +25,7 @@ from haptic_sim.messages import DeviceCommand, DeviceState, ToolCommand, tick_ti
 from haptic_sim.simulation import World
 from haptic_sim.spatial import rotation_difference
 from haptic_sim.tool.tool_side import build_surroundings, world_of
-from haptic_sim.worlds.building import find_overlaps
+from haptic_sim.worlds.overlaps import find_overlaps
 
 STEPS = 300  # with random inputs
 HELD = 4096  # [B] that a step may hold for itself: views and numbers of Python, no large arrays

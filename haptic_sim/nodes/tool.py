@@ -25,10 +25,10 @@ from haptic_sim.tool.parameters import EnvironmentParameters
 from haptic_sim.tool.protocol import ToolSide
 from haptic_sim.tool.tool_side import Start, fields_of, world_of
 from haptic_sim.tool.world_state import WorldStates
-from haptic_sim.worlds.building import WorldSetup
 from haptic_sim.worlds.description import describe
 from haptic_sim.worlds.parameters import HoldParameters
 from haptic_sim.worlds.scenes import AnyToolParameters
+from haptic_sim.worlds.world_setup import WorldSetup
 
 
 def check_command(topic: str, command: ToolCommand) -> None:

@@ -25,10 +25,10 @@ from haptic_sim.tool.mujoco_simulation import MujocoSimulator
 from haptic_sim.tool.mujoco_surroundings import MujocoSurroundings
 from haptic_sim.tool.protocol import Simulator, ToolSide
 from haptic_sim.tool.surroundings import Surroundings, WorldSurroundings
-from haptic_sim.worlds.building import WorldSetup
 from haptic_sim.worlds.mujoco_files import find_tool, load, load_meshes
 from haptic_sim.worlds.mujoco_meshes import sampled_meshes
 from haptic_sim.worlds.parameters import MujocoParameters
+from haptic_sim.worlds.world_setup import WorldSetup
 
 Start = WorldSetup | ConstrainedSetup
 """What the tool's side starts from: the virtual world, or a tool under exact constraints alone.

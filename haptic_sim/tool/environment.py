@@ -24,7 +24,7 @@ from haptic_sim.parameters import ParameterError
 from haptic_sim.snapshots import Memory, Snapshot
 from haptic_sim.tool.virtual_tool import SEMI_IMPLICIT, VirtualTool
 from haptic_sim.tool.world_state import Contact, contacts_of
-from haptic_sim.worlds.building import Materials, WorldSetup
+from haptic_sim.worlds.world_setup import Materials, WorldSetup
 
 NO_WRENCH = np.zeros(6)
 

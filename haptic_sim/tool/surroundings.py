@@ -30,8 +30,8 @@ from haptic_sim.tool.environment import detector
 from haptic_sim.tool.following import Follower
 from haptic_sim.tool.mobility import Touched, measure, measure_rotations
 from haptic_sim.tool.virtual_tool import VirtualTool
-from haptic_sim.worlds.building import WorldSetup
 from haptic_sim.worlds.isolated import fill_bodies, held_joints, isolate_tool, other_bodies, tool_coordinates
+from haptic_sim.worlds.world_setup import WorldSetup
 
 
 class Surroundings(Protocol):

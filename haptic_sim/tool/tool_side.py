@@ -24,10 +24,10 @@ from haptic_sim.tool.local_model import LocalModelContext, LocalModelParameters
 from haptic_sim.tool.parameters import EnvironmentParameters
 from haptic_sim.tool.protocol import LocalModelCore, ToolSide
 from haptic_sim.tool.surroundings import Surroundings
-from haptic_sim.worlds.building import WorldSetup
 from haptic_sim.worlds.isolated import held_joints
 from haptic_sim.worlds.parameters import HoldParameters
 from haptic_sim.worlds.scenes import AnyToolParameters, build_world
+from haptic_sim.worlds.world_setup import WorldSetup
 
 
 class ToolSections(Protocol):

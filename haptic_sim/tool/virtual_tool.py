@@ -29,8 +29,8 @@ from haptic_sim.records import allocate, record, shared, value
 from haptic_sim.tool.dragged import DraggedBodies
 from haptic_sim.tool.further_hand import FurtherHand, push_hand
 from haptic_sim.tool.world_state import WorldObserver
-from haptic_sim.worlds.building import WorldSetup
 from haptic_sim.worlds.textures import too_steep
+from haptic_sim.worlds.world_setup import WorldSetup
 
 SEMI_IMPLICIT = 2
 """The integrator of all tools but those of BROWN's other two methods: the new velocity moves the tool."""

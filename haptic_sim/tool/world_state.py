@@ -22,7 +22,7 @@ from haptic_sim.messages import ToolState, WorldState, time_between
 from haptic_sim.packed import Packed
 from haptic_sim.records import allocate, array, record, shared, value
 from haptic_sim.spatial import quat_from_matrix
-from haptic_sim.worlds.building import WorldSetup
+from haptic_sim.worlds.world_setup import WorldSetup
 
 
 @dataclass(frozen=True)

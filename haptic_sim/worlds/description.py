@@ -10,8 +10,8 @@ import coal
 import numpy as np
 import pinocchio as pin
 
-from haptic_sim.worlds.building import WorldSetup
 from haptic_sim.worlds.parameters import WORLD
+from haptic_sim.worlds.world_setup import WorldSetup
 
 PLANE = (2.0, 0.002)  # width and thickness with which a half-space is drawn [m]
 SLIDE = 1e3  # [m] limit of a slide that has none: URDF asks for one

@@ -11,7 +11,7 @@ from haptic_sim.dynamics.gravity import balance
 from haptic_sim.dynamics.loose import joint_placements
 from haptic_sim.parameters import ParameterError
 from haptic_sim.spatial import quat_from_matrix
-from haptic_sim.worlds.building import WorldSetup
+from haptic_sim.worlds.world_setup import WorldSetup
 
 
 def isolate_tool(world: WorldSetup) -> WorldSetup:

@@ -31,7 +31,7 @@ import pinocchio as pin
 
 from haptic_sim.contact.response import ContactParameters
 from haptic_sim.dynamics.loose import joint_placements
-from haptic_sim.worlds.building import WorldSetup
+from haptic_sim.worlds.world_setup import WorldSetup
 
 SUNK = 0.1  # of the size of a body: deeper is said
 COMPRESSION = 0.01  # of its smallest extent, by which a body on four corners yields under its load

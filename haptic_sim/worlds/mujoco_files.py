@@ -30,11 +30,11 @@ from haptic_sim.geometry.shapes import locate
 from haptic_sim.hand.held import unholdable
 from haptic_sim.parameters import ParameterError, did_you_mean, listed
 from haptic_sim.vectors import cross
-from haptic_sim.worlds.building import MATERIAL, WorldSetup
 from haptic_sim.worlds.compiled import CompiledTree, body_names, library, pose_of
 from haptic_sim.worlds.mujoco_actuators import hold_at_control
 from haptic_sim.worlds.mujoco_meshes import MujocoMesh, mesh_notes, sampled_meshes, with_pieces
 from haptic_sim.worlds.parameters import WORLD, MujocoParameters
+from haptic_sim.worlds.world_setup import MATERIAL, WorldSetup
 
 LISTED = 20  # names in a message
 STRONG = 100.0  # [m/s^2] of gravity, more than of any planet: the file is in other units

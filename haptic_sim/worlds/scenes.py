@@ -20,7 +20,7 @@ from haptic_sim.contact.response import ContactParameters
 from haptic_sim.dynamics.arms import HOLDS, INERTIAS, LENGTHS, MASSES
 from haptic_sim.parameters import ParameterError, Parameters, PositivePair, PositiveTriple, explain, quantity
 from haptic_sim.scenes import SceneContext, SceneParameters, SceneTool
-from haptic_sim.worlds.building import WorldSetup, build
+from haptic_sim.worlds.building import build
 from haptic_sim.worlds.mujoco_files import build_mujoco_world
 from haptic_sim.worlds.parameters import (
     HoldParameters,
@@ -29,6 +29,7 @@ from haptic_sim.worlds.parameters import (
     rank_fade_quantity,
     rank_tolerance_quantity,
 )
+from haptic_sim.worlds.world_setup import WorldSetup
 
 GRAVITY = 9.81  # [m/s^2]
 

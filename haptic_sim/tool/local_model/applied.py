@@ -9,8 +9,8 @@ from haptic_sim.messages import FREE, RESTING, ToolCommand, ToolState
 from haptic_sim.tool.local_model.model import LocalModel
 from haptic_sim.tool.local_model.parameters import LocalModelParameters
 from haptic_sim.tool.virtual_tool import VirtualTool
-from haptic_sim.worlds.building import WorldSetup
 from haptic_sim.worlds.isolated import isolate_tool
+from haptic_sim.worlds.world_setup import WorldSetup
 
 
 class AppliedWrench(LocalModel):

@@ -29,8 +29,8 @@ from haptic_sim.messages import LocalGeometry, ToolCommand, ToolState
 from haptic_sim.parameters import ParameterError, quantity
 from haptic_sim.tool.local_model.applied import AppliedWrench
 from haptic_sim.tool.local_model.parameters import LocalModelContext, LocalModelParameters
-from haptic_sim.worlds.building import WorldSetup
 from haptic_sim.worlds.isolated import isolate_tool
+from haptic_sim.worlds.world_setup import WorldSetup
 
 SWEEPS = 50  # of projected Gauss-Seidel; each begins with the forces of the tick before
 ONE_BODY = "local_model.type = resolve: supports only tools of one body; a linkage needs full"

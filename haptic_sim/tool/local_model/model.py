@@ -14,8 +14,8 @@ from haptic_sim.tool.local_model.parameters import LocalModelParameters
 from haptic_sim.tool.local_model.transients import ImpactTransients
 from haptic_sim.tool.virtual_tool import VirtualTool
 from haptic_sim.tool.world_state import WorldObserver
-from haptic_sim.worlds.building import WorldSetup
 from haptic_sim.worlds.isolated import fill_bodies, other_bodies
+from haptic_sim.worlds.world_setup import WorldSetup
 
 AVERAGED = 5  # periods of which the mean is taken, THESIS (6.13)
 

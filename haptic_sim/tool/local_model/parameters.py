@@ -9,7 +9,7 @@ from haptic_sim.contact.response import ContactParameters, DeviceLimits
 from haptic_sim.parameters import Parameters, quantity
 from haptic_sim.parts import Kind, Part
 from haptic_sim.tool.protocol import LocalModelCore
-from haptic_sim.worlds.building import WorldSetup
+from haptic_sim.worlds.world_setup import WorldSetup
 
 
 class TransientParameters(Parameters):

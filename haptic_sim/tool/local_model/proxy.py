@@ -32,8 +32,8 @@ from haptic_sim.tool.local_model.model import LocalModel
 from haptic_sim.tool.local_model.parameters import LocalModelContext, LocalModelParameters
 from haptic_sim.tool.local_model.sprung import warn_of_sprung_objects
 from haptic_sim.tool.virtual_tool import VirtualTool
-from haptic_sim.worlds.building import WorldSetup
 from haptic_sim.worlds.isolated import isolate_tool
+from haptic_sim.worlds.world_setup import WorldSetup
 
 PLANES = 32  # constraints that move as masses; further ones keep the velocity of the update
 LONGEST_MOTION = 2.0  # periods after which a plane of which nothing new is known stands still

@@ -17,7 +17,7 @@ import math
 
 import numpy as np
 
-from haptic_sim.worlds.building import WorldSetup
+from haptic_sim.worlds.world_setup import WorldSetup
 
 FASTEST = 0.5  # [rad] of an object's oscillation that may pass until an update is replaced
 
