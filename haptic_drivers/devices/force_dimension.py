@@ -129,10 +129,11 @@ class ForceDimension(Exchanging):
     def __init__(self, device: HardwareParameters, connection: Connection):
         self._parameters, self._connection = device, connection
         self._exchange = Exchange(device.watchdog, connection.smoothing)
-        self._asked = np.zeros(2, np.int64)  # to END; to HOME: the number of the homing, 0: none
-        self._homing = threading.Lock()  # of what is asked, and of the device while it is homed
-        self._homings = self._moving = 0  # number of the last homing that was asked for; of that which goes on, 0: none
-        self._id = -1  # of the device that is homed
+        self._asked = np.zeros(2, np.int64)  # of the loop: to END, and to HOME: number of the homing, 0: none
+        self._homing = threading.Lock()  # guards the request to HOME and the homing in progress
+        self._homings = 0  # number of the last homing that was requested
+        self._moving = 0  # number of the homing in progress, 0: none
+        self._id = -1  # of the device in that homing
         self._thread: threading.Thread | None = None
         self._identity = ""
 
@@ -186,14 +187,14 @@ class ForceDimension(Exchanging):
             threading.Thread(target=self._end_homing, args=(number,), name="end of homing", daemon=True).start()
 
     def _stop_homing(self, number: int) -> bool:
-        """Stop a homing; whether it goes on so far."""
+        """Call drdStop while a homing is in progress, and return whether it is."""
         with self._homing:
             if moves := number != 0 and self._moving == number:
                 self._library.drdStop(False, self._id)
             return moves
 
     def _end_homing(self, number: int) -> None:
-        """Stop it until it has ended: drdAutoInit that is just about to be called knows nothing of a stop before."""
+        """Call drdStop until a homing has ended: drdAutoInit, if it is yet to be called, ignores a stop before it."""
         while self._stop_homing(number):
             time.sleep(1e-3)
 
