@@ -476,7 +476,7 @@ def test_of_two_hundred_random_worlds_none_gains_energy(first: int, tmp_path: Pa
 @pytest.mark.parametrize(("a", "b", "part"), [(-4e-37, 0.0, 0.0), (0.0, 0.0, 1.0), (2.0, 1.0, 1.0), (1.0, 4.0, 0.25)])
 def test_moments_that_change_nothing_but_rounding_do_not_stop_a_world(a: float, b: float, part: float) -> None:
     """A ball that has ceased to spin has a moment of rounding, which leaves the velocity as it is: b = 0."""
-    assert _part(np.array([[a, b]]), 0) == part
+    assert _part(np.array([[a, b, 0.0]]), 0) == part
 
 
 @pytest.mark.exhaustive
