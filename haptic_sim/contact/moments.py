@@ -54,6 +54,7 @@ from typing import NamedTuple
 import numpy as np
 
 from haptic_sim.contact.groups import find_place, find_root
+from haptic_sim.dynamics.joints import speed_of
 from haptic_sim.dynamics.multibody import Multibody
 from haptic_sim.dynamics.scaled import ScaledContacts, apply_impulse, contact_velocity
 from haptic_sim.kernels import kernel
@@ -297,7 +298,7 @@ def _largest(contacts, i):
 
 
 @kernel
-def keep_moments_passive(count, contacts, period, replaced, moments, p, u):
+def keep_moments_passive(count, contacts, joints, period, replaced, moments, p, u):
     """Scale the moments of each group by the largest part s <= 1 with which the step gains no energy.
 
     With the scaled velocities u_m before the step and u_f after it without moments, v_f and v' at the contacts, and
@@ -361,6 +362,13 @@ def keep_moments_passive(count, contacts, period, replaced, moments, p, u):
     if replaced:
         for g in range(group.shape[0]):
             budget[g, 2] = 0.0
+    elif joints.nonsmooth:
+        for k in range(joints.p.shape[0]):
+            if joints.p[k] != 0.0:
+                g = find_root(group, joints.rows.tree[k, 1])
+                gain = max(0.0, joints.p[k] * speed_of(joints, k, free))
+                budget[g, 0] -= max(0.0, joints.p[k] * speed_of(joints, k, u)) - gain
+                budget[g, 2] -= gain
     for i in range(count):
         s = _part(budget, find_root(group, max(tree[i, 0], tree[i, 1])))
         for d in range(3):

@@ -679,7 +679,7 @@ def resist_impacts(packed, count, period, rubs, replaced):
     settle_moments(count, a.scaled, a.rows, a.tangent, moments, p, kick)
     moments.known[0] = known
     if replaced:
-        keep_moments_passive(count, a.scaled, period, True, moments, p, kick)
+        keep_moments_passive(count, a.scaled, body.joints, period, True, moments, p, kick)
     for j in range(kick.shape[0]):
         moments.start[j], kick[j] = kick[j], 0.0
     for i in range(count):
@@ -716,7 +716,7 @@ def _resist_rotation(packed, count, period):
         moments.normal[i] = p[i, 0] - (moments.struck[i] if of_impact else 0.0)
     settle_moments(count, a.scaled, a.rows, a.tangent, moments, p, a.u)
     if moments.sprung:
-        keep_moments_passive(count, a.scaled, period, False, moments, p, a.u)
+        keep_moments_passive(count, a.scaled, body.joints, period, False, moments, p, a.u)
     remember_moments(count, a.rows, a.tangent, moments, p)
     for r in range(body.rank[1]):
         s = 0.0
