@@ -33,7 +33,7 @@ contacts are (`haptic_sim.constraints.bodies`), and what the constraints bear of
 
 Normal impulses are not found again: where the normal does not go through the centre of mass, the moment changes the
 normal velocity, which the next step corrects. Springs that are thereby pressed further would get energy from nowhere,
-so with penalties the moments of a group are scaled to what they can pay for (`keep_moments_passive`).
+so with penalties the moments of a group are scaled where the step would gain energy by them (`keep_moments_passive`).
 
 **Impacts beside springs.** Where springs act, the normal impulse J of an impact bounds moments of its own. They are
 part of the collision (`resist_impacts`): u_0 is the velocity after the impulses of the impact and before anything else
@@ -313,6 +313,9 @@ def keep_moments_passive(count, contacts, joints, period, replaced, moments, p, 
     v_f) and L = 1/2 |u_f - u_m|^2 + sum (1/2 h^2 k v_f^2 + h b_n v_f^2). So X(s) <= max(0, X(0)): moments may pay with
     what they take from the bodies, with what springs that they relieve have stored, and with what the step takes
     anyway. The last is what holds a body at rest on springs that yield: then X(1) = 0, while a < b.
+
+    Impulses q of stops and of dry friction in joints store nothing: where q v' > 0 they do not pay, but count as gain,
+    q v' <= (1 - s) max(0, q v_f) + s max(0, q (v_f + dv)).
 
     Args:
         replaced: whether impulses replace springs. Then p and L are 0, as u_m is the velocity after the impulses.
