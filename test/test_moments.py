@@ -591,7 +591,7 @@ def test_what_swings_on_bonds_of_friction_does_not_grow() -> None:
     The kinetic energy in the last two of 10 s is no larger than in the first two after they have settled.
     """
     contact = {**DEFAULT, "friction": {"rolling": 1e-3}}
-    for seed in range(30):
+    for seed in range(0, 30, 4):
         sim = Simulation(column(seed), "penalty", 1000.0, contact, carried=True, gravity=[0, 0, -G]).step(1000)
         largest = []
         for _ in range(5):
