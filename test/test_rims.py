@@ -13,7 +13,7 @@ from collision_scenes import Scene, at
 from conftest import sampled
 from scipy.spatial.transform import Rotation
 from test_springs import check_energy, cylinder
-from world_builder import DEFAULT, METHODS, Body, G, Simulation, box, plane
+from world_builder import DEFAULT, METHODS, RIGID, Body, G, Simulation, box, plane
 
 from haptic_sim.contact.sleeping import _move_row
 from haptic_sim.contact_rows import ContactRows
@@ -260,7 +260,7 @@ def test_a_row_that_is_moved_keeps_its_weight() -> None:
 def test_cylinders_at_rest_stay_and_gain_no_energy(method: str) -> None:
     """Two that stand on each other on a box, beside one that lies on the floor, with rolling friction.
 
-    From 0.5 s on none moves by 0.1 mm in 1 s, and the energy does not rise by 1 uJ.
+    From 0.5 s on none moves by 10 um in 1 s, and the energy does not rise by 1 uJ. Bonds of friction swing.
     """
     standing = {"joint": "free", "shapes": [{"type": "cylinder", "radius": 0.03, "length": 0.05}]}
     lying = {"joint": "free", "shapes": [{"type": "cylinder", "radius": 0.02, "length": 0.05}]}
@@ -282,5 +282,5 @@ def test_cylinders_at_rest_stay_and_gain_no_energy(method: str) -> None:
         least = min(least, energy)
         assert energy - least < 1e-6
     for name in names:
-        assert np.linalg.norm(sim.q(name)[:3] - start[name]) < 1e-4
-        assert np.abs(sim.v(name)[:3]).max() < 1e-4
+        assert np.linalg.norm(sim.q(name)[:3] - start[name]) < 1e-5
+        assert np.abs(sim.v(name)[:3]).max() < (1e-4 if method in RIGID else 1e-3)

@@ -208,15 +208,18 @@ class CompliantContact(ContactResponse):
                     "exact constraints, which needs full or saturated"
                 ]
             )
+        sizes = {
+            "contacts": capacity,
+            "rows": capacity + 3 * len(body.arrays.joints.velocity),
+            "nv": body.nu,
+            "trees": max(body.contact_trees[0].size, 1),
+            "table": table_size(capacity),
+        }
+        moments = self._arrays.moments
         self._method = allocate(
             CompliantArrays,
-            {
-                "contacts": capacity,
-                "rows": capacity + 3 * len(body.arrays.joints.velocity),
-                "nv": body.nu,
-                "trees": max(body.contact_trees[0].size, 1),
-                "table": table_size(capacity),
-            },
+            sizes,
+            springs=allocate(Springs, sizes, stiffness=moments.stiffness, strain=moments.strain),
             wrench_limit=np.array(wrench_limit, float),
             single_body=body.held_single,
             hand=(hand or Hand(body, metric="length", free=True)).packed,
@@ -283,8 +286,6 @@ def _resist_impacts(packed, count, period):
     """Let rolling and torsional friction be part of the impacts."""
     a = packed.arrays
     m, rubs = a.method, a.method.frictional and a.material.friction.model != NONE
-    for i in range(count):
-        a.moments.cost[i] = period * a.material.stiffness * m.springs.strain[i]
     resist_impacts(packed, count, period, rubs, not m.consistent)
 
 
@@ -439,13 +440,11 @@ def _find_colliding(packed, count, period, impulsive):
     separation, tree_of, id = rows.separation, contacts.tree, rows.id
     spring, bond, loosened, impact = impulses.spring, impulses.bond, impulses.loosened, impulses.impact
     normal_force, penalty_sharers, spring_sharers = m.rubbing.normal_force, m.penalty_sharers, m.spring_sharers
-    share = a.moments.share
     for i in range(count):
         p[i, 0] = p[i, 1] = p[i, 2] = spring[i] = 0.0
         normal_force[i] = penalty_sharers[i] = spring_sharers[i] = 0.0
         bond[i, 0] = bond[i, 1] = loosened[i] = 0.0
         collides[i] = impact[i] = False
-        share[i] = 0.5
         owed[i], v_n[i] = -1.0, before[i, 0]
         if separation[i] < 0.0:
             touching += 1
@@ -623,7 +622,7 @@ def _penalize_implicitly(packed, g, count, period, share, damper, explicit):
     for i in range(count):
         if share[i] > 0.0 and m.root[i] == g:
             stiffness, damping = a.material.stiffness / share[i], damper / share[i]
-            m.chosen[n], a.moments.share[i] = i, 1.0
+            m.chosen[n] = i
             v_free[n] = contact_velocity(a.scaled, i, 0, m.u)
             p0[n] = period * stiffness * m.springs.strain[i]
             if m.rubbing.normal_force[i] > 0.0:

@@ -33,7 +33,7 @@ contacts are (`haptic_sim.constraints.bodies`), and what the constraints bear of
 
 Normal impulses are not found again: where the normal does not go through the centre of mass, the moment changes the
 normal velocity, which the next step corrects. Springs that are thereby pressed further would get energy from nowhere,
-so with penalties the moments of a group are scaled to what they can pay for (`keep_moments_passive`).
+so with penalties the moments of a group are scaled where the step would gain energy by them (`keep_moments_passive`).
 
 **Impacts beside springs.** Where springs act, the normal impulse J of an impact bounds moments of its own. They are
 part of the collision (`resist_impacts`): u_0 is the velocity after the impulses of the impact and before anything else
@@ -54,6 +54,7 @@ from typing import NamedTuple
 import numpy as np
 
 from haptic_sim.contact.groups import find_place, find_root
+from haptic_sim.dynamics.joints import speed_of
 from haptic_sim.dynamics.multibody import Multibody
 from haptic_sim.dynamics.scaled import ScaledContacts, apply_impulse, contact_velocity
 from haptic_sim.kernels import kernel
@@ -91,9 +92,10 @@ class Moments(NamedTuple):
     )
     u: np.ndarray = array("scaled velocity without moments", "nv", unit="kg^1/2 m/s")
     group: np.ndarray = array("union-find forest of the trees", "trees", dtype=np.int64)
-    surplus: np.ndarray = array("energy that the part s takes: a s - b s^2, by group", "trees", 2, unit="J")
-    share: np.ndarray = array("part of the normal impulse that springs get per motion: 1/2 if explicit", "contacts")
-    cost: np.ndarray = array("energy of springs per normal velocity by which contacts approach", "contacts", unit="N s")
+    budget: np.ndarray = array("a, b and L of each group, see `keep_moments_passive`", "trees", 3, unit="J")
+    stiffness: np.ndarray = array("stiffness of the spring of a contact, 0: it has none", "contacts", unit="N/m")
+    strain: np.ndarray = array("compression of that spring", "contacts", unit="m")
+    start: np.ndarray = array("scaled velocity before the step, after its impacts", "nv", unit="kg^1/2 m/s")
     struck: np.ndarray = array("normal impulse of an impact, 0: there is none", "contacts", unit="N s")
     of_impact: np.ndarray = array("impulse of moment of an impact on B", "contacts", 3, unit="N m s")
     kick: np.ndarray = array("change of the scaled velocity by moments of impacts", "nv", unit="kg^1/2 m/s")
@@ -296,64 +298,102 @@ def _largest(contacts, i):
 
 
 @kernel
-def keep_moments_passive(count, contacts, stiffness, period, separation, moments, p, u):
-    """Scale the moments of each group by the part for which the springs get no more than the moments take.
+def keep_moments_passive(count, contacts, joints, period, replaced, moments, p, u):
+    """Scale the moments of each group by the largest part s <= 1 with which the step gains no energy.
 
-    With the part s, a group loses the kinetic energy -s (m . w_0 + dp_t . v_0) - s^2 |du|^2 / 2, with w_0 and v_0
-    without and du by the whole moments and the friction dp_t that was found again. Springs that it presses further, by
-    h times the change dv of the normal velocity, get s |dv| `cost`, s |dv| h^2 k |v_0| where points approach already,
-    and s^2 h^2 k dv^2 / 2. The cost is the impulse of a spring that acts implicitly, and half of that of an explicit
-    one, of which semi-implicit Euler returns the other half. A ball presses nothing further: dv is 0 where the normal
-    goes through the centre of mass.
+    With the scaled velocities u_m before the step and u_f after it without moments, v_f and v' at the contacts, and
+    u' = u_f + s du after it, impulses p of springs and dampers, and strains d of the springs, d' = max(0, d - h v'),
+    the step gains
+        X(s) = 1/2 |u'|^2 - 1/2 |u_m|^2 + sum (1/2 k d'^2 - 1/2 k d^2) - (u_f - u_m - W^T p) . u',
+    where all forces but springs, dampers and moments do their work on the path h u' of the step: gravity and sliding
+    friction, so that what a bond of friction stores counts as stored. With dv = W du and d_f = max(0, d - h v_f),
+        -X(s) >= L + a s - b s^2,   L = -X(0) = 1/2 |u_f - u_m|^2 + sum (1/2 k d^2 - 1/2 k d_f^2 - p v_f),
+        a = -u_m . du + sum (h k d_f - p) dv,   b = 1/2 |du|^2 + 1/2 sum h^2 k dv^2.
+    L is what the step takes without moments: springs that act implicitly, with the damping b_n, have p = h (k d_f - b_n
+    v_f) and L = 1/2 |u_f - u_m|^2 + sum (1/2 h^2 k v_f^2 + h b_n v_f^2). So X(s) <= max(0, X(0)): moments may pay with
+    what they take from the bodies, with what springs that they relieve have stored, and with what the step takes
+    anyway. The last is what holds a body at rest on springs that yield: then X(1) = 0, while a < b.
+
+    Impulses q of stops and of dry friction in joints store nothing: where q v' > 0 they do not pay, but count as gain,
+    q v' <= (1 - s) max(0, q v_f) + s max(0, q (v_f + dv)).
+
+    Args:
+        replaced: whether impulses replace springs. Then p and L are 0, as u_m is the velocity after the impulses.
     """
-    turning, moment, free, group, surplus = (
+    turning, moment, free, before, group, budget, given = (
         moments.contacts,
         moments.moment,
         moments.u,
+        moments.start,
         moments.group,
-        moments.surplus,
+        moments.budget,
+        moments.given,
     )
-    tree, start, size, cost, given = contacts.tree, contacts.start, contacts.size, moments.cost, moments.given
+    tree, start, size, stiffness, strain = (
+        contacts.tree,
+        contacts.start,
+        contacts.size,
+        moments.stiffness,
+        moments.strain,
+    )
     for t in range(group.shape[0]):
-        group[t], surplus[t, 0], surplus[t, 1] = t, 0.0, 0.0
+        group[t], budget[t, 0], budget[t, 1], budget[t, 2] = t, 0.0, 0.0, 0.0
     for i in range(count):
         if tree[i, 0] >= 0 and tree[i, 1] >= 0:
             group[find_root(group, tree[i, 0])] = find_root(group, tree[i, 1])
     for t in range(start.shape[0]):
         g = find_root(group, t)
         for j in range(start[t], start[t] + size[t]):
-            surplus[g, 1] += 0.5 * (u[j] - free[j]) * (u[j] - free[j])
-    c = period * period * stiffness
+            du, y = u[j] - free[j], free[j] - before[j]
+            budget[g, 0] -= before[j] * du
+            budget[g, 1] += 0.5 * du * du
+            budget[g, 2] += 0.5 * y * y
     for i in range(count):
         g = find_root(group, max(tree[i, 0], tree[i, 1]))
         for d in range(3):
-            if moment[i, d] != 0.0:
-                surplus[g, 0] -= moment[i, d] * contact_velocity(turning, i, d, free)
+            budget[g, 0] -= moment[i, d] * turning.offset[i, d]
         for d in range(2):
-            if p[i, d + 1] != given[i, d]:
-                surplus[g, 0] -= (p[i, d + 1] - given[i, d]) * contact_velocity(contacts, i, d + 1, free)
-        if cost[i] > 0.0 or separation[i] < 0.0:
+            budget[g, 0] -= (p[i, d + 1] - given[i, d]) * contacts.offset[i, d + 1]
+        k, push = stiffness[i], 0.0 if replaced else moments.normal[i]
+        if k > 0.0 or push != 0.0:
             v = contact_velocity(contacts, i, 0, free)
-            dv = min(contact_velocity(contacts, i, 0, u) - v, 0.0)
-            surplus[g, 0] += dv * (cost[i] + c * max(-v, 0.0))
-            surplus[g, 1] += 0.5 * c * dv * dv
+            dv, end = contact_velocity(contacts, i, 0, u) - v, strain[i] - period * v
+            relieved = 0.5 * period * k * v * (strain[i] + end) if end > 0.0 else 0.5 * k * strain[i] * strain[i]
+            budget[g, 0] += (period * k * max(end, 0.0) - push) * dv
+            budget[g, 1] += 0.5 * period * period * k * dv * dv
+            budget[g, 2] += relieved - push * v
+    if replaced:
+        for g in range(group.shape[0]):
+            budget[g, 2] = 0.0
+    elif joints.nonsmooth:
+        for k in range(joints.p.shape[0]):
+            if joints.p[k] != 0.0:
+                g = find_root(group, joints.rows.tree[k, 1])
+                gain = max(0.0, joints.p[k] * speed_of(joints, k, free))
+                budget[g, 0] -= max(0.0, joints.p[k] * speed_of(joints, k, u)) - gain
+                budget[g, 2] -= gain
     for i in range(count):
-        s = _part(surplus, find_root(group, max(tree[i, 0], tree[i, 1])))
+        s = _part(budget, find_root(group, max(tree[i, 0], tree[i, 1])))
         for d in range(3):
             moment[i, d] *= s
         for d in range(2):
             p[i, d + 1] = given[i, d] + s * (p[i, d + 1] - given[i, d])
     for t in range(start.shape[0]):
-        s = _part(surplus, find_root(group, t))
+        s = _part(budget, find_root(group, t))
         for j in range(start[t], start[t] + size[t]):
             u[j] = free[j] + s * (u[j] - free[j])
 
 
 @kernel
-def _part(surplus, g):
-    """The largest part s <= 1 of the moments of a group with a s - b s^2 >= 0."""
-    a, b = surplus[g, 0], surplus[g, 1]
-    return 1.0 if a >= b else max(a, 0.0) / b if b > 0.0 else 0.0
+def _part(budget, g):
+    """The largest part s <= 1 of the moments of a group with max(0, L) + a s - b s^2 >= 0."""
+    a, b, left = budget[g, 0], budget[g, 1], max(budget[g, 2], 0.0)
+    if a + left >= b:
+        return 1.0
+    if not b > 0.0:
+        return 0.0
+    root = math.sqrt(a * a + 4.0 * b * left)
+    return (a + root) / (2.0 * b) if a > 0.0 else 2.0 * left / (root - a) if left > 0.0 else 0.0
 
 
 @kernel

@@ -658,8 +658,7 @@ def resist_impacts(packed, count, period, rubs, replaced):
 
     Args:
         rubs: whether friction of the impacts obeys Coulomb's law.
-        replaced: whether the impulses replace springs, so that overlaps that the moments let grow store energy, whose
-            change with the normal velocity is in `Moments.cost`.
+        replaced: whether the impulses replace springs, so that overlaps that the moments let grow store energy.
     """
     a = packed.arrays
     body, moments, p, kick, free = a.body, a.moments, a.impulses.p, a.moments.kick, a.moments.u
@@ -674,15 +673,15 @@ def resist_impacts(packed, count, period, rubs, replaced):
             for d in range(3):
                 apply_impulse(a.scaled, i, d, p[i, d], kick)
     for j in range(kick.shape[0]):
-        free[j] = kick[j]
+        free[j] = moments.start[j] = kick[j]
     begin_impact_moments(count, a.scaled, a.rows, a.impulses.impact, rubs, a.before, p, moments)
     known, moments.known[0] = moments.known[0], 0  # those are of moments that last
     settle_moments(count, a.scaled, a.rows, a.tangent, moments, p, kick)
     moments.known[0] = known
     if replaced:
-        keep_moments_passive(count, a.scaled, a.material.stiffness, period, a.rows.separation, moments, p, kick)
+        keep_moments_passive(count, a.scaled, body.joints, period, True, moments, p, kick)
     for j in range(kick.shape[0]):
-        kick[j] = 0.0
+        moments.start[j], kick[j] = kick[j], 0.0
     for i in range(count):
         moments.mu[i] = 0.0
         for d in range(3):
@@ -711,12 +710,13 @@ def _resist_rotation(packed, count, period):
     contact_velocities(count, moments.contacts, body.u, moments.before)
     for j in range(free.shape[0]):
         free[j] = a.u[j]
+        if not of_impact:
+            moments.start[j] = body.u[j]
     for i in range(count):
         moments.normal[i] = p[i, 0] - (moments.struck[i] if of_impact else 0.0)
-        moments.cost[i] = moments.share[i] * moments.normal[i]
     settle_moments(count, a.scaled, a.rows, a.tangent, moments, p, a.u)
     if moments.sprung:
-        keep_moments_passive(count, a.scaled, a.material.stiffness, period, a.rows.separation, moments, p, a.u)
+        keep_moments_passive(count, a.scaled, body.joints, period, False, moments, p, a.u)
     remember_moments(count, a.rows, a.tangent, moments, p)
     for r in range(body.rank[1]):
         s = 0.0

@@ -368,7 +368,7 @@ def push_joint(joints, k, p, u):
 
 
 @kernel
-def _speed(joints, k, u):
+def speed_of(joints, k, u):
     """Velocity of the coordinate of law k, of the scaled velocity u."""
     rows = joints.rows
     tree = rows.tree[k, 1]
@@ -428,7 +428,7 @@ def find_laws(joints, body, period, u):
 @kernel
 def work_of_laws(joints, body, k, u):
     """Work of law k at the mean velocity of a step after which the scaled velocity is u [J]."""
-    return 0.5 * joints.p[k] * (body.v[joints.velocity[k]] + _speed(joints, k, u))
+    return 0.5 * joints.p[k] * (body.v[joints.velocity[k]] + speed_of(joints, k, u))
 
 
 @kernel
@@ -449,7 +449,7 @@ def _sweep(joints, u, backwards):
         a = joints.mobility[k]
         if not a > 0.0:
             continue
-        v = _speed(joints, k, u)
+        v = speed_of(joints, k, u)
         change = (_law(joints, k, v - a * joints.p[k], a) - v) / a
         if change != 0.0:
             joints.p[k] += change
@@ -490,7 +490,7 @@ def _step_for_all(joints, u):
         a = joints.mobility[k]
         if not a > _IMMOBILE * largest:
             continue
-        v = _speed(joints, k, u)
+        v = speed_of(joints, k, u)
         free = v - a * joints.p[k]
         aim = _law(joints, k, free, a)
         friction = joints.friction_impulse[k] * a
