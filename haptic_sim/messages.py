@@ -80,7 +80,7 @@ REASONS: dict[int, str] = {
     Reason.SATURATED: "a limit of the device suppresses the force",
     Reason.NOT_HOMED: "the device does not know its position",
 }
-"""What is said of each reason for zero force."""
+"""Text for each reason of zero force."""
 
 _HANDS = np.full(len(Reason), ABSENT, np.uint8)
 """The hand on an enabled device, by the reason why it renders nothing: HELD where it follows what is commanded."""

@@ -57,7 +57,7 @@ class Field:
 
     @property
     def is_scalar(self) -> bool:
-        """Whether it is a single number."""
+        """Whether the field is a single number."""
         return self.count == 1 and not self.sequence
 
 
@@ -171,7 +171,7 @@ def names() -> list[str]:
 
 @cache
 def definition(name: str) -> Definition:
-    """What is defined of a message.
+    """Definition of a message.
 
     Raises:
         DefinitionError: nothing, or it cannot be read.

@@ -98,7 +98,7 @@ def _sizes(schema: Any, unit: str) -> tuple[float, float]:
 
 
 def _number(read: Callable[[str], float], value: Any) -> Any:
-    """What is given for a number, read if it is a text."""
+    """Value given for a number, read if it is a text."""
     if isinstance(value, bool):
         raise ValueError("must not be true or false")
     return read(value) if isinstance(value, str) else value

@@ -192,12 +192,12 @@ class Model:
 
     @property
     def start(self) -> WorldSetup:
-        """Its bodies and shapes at the start, to make an `Environment` of."""
+        """Bodies and shapes of the model at the start, to make an `Environment` of."""
         return self._start
 
     @property
     def sections(self) -> WorldDocument:
-        """What it was made from, each section as parameters, with the defaults and with absolute paths of files."""
+        """Sections that the model was made from, as parameters, with the defaults and with absolute paths of files."""
         return self._sections
 
     @property
@@ -510,7 +510,7 @@ class World:
             self.state = self._initial
 
     def jacobian(self, body: str, point: ArrayLike = (0.0, 0.0, 0.0)) -> np.ndarray:
-        """Of the twist of a body at a point of it, by the velocities, (6, nv): linear, then angular, in world axes.
+        """Jacobian of the twist at a point of a body, by the velocities, (6, nv): linear, then angular, in world axes.
 
         Args:
             body: that moves.
@@ -552,7 +552,7 @@ class World:
 
     @property
     def start(self) -> WorldSetup:
-        """Its bodies and shapes at the start, to make an `Environment` of."""
+        """Bodies and shapes of the world at the start, to make an `Environment` of."""
         return self.model.start
 
     @property
@@ -589,17 +589,17 @@ class World:
 
     @property
     def wrench(self) -> np.ndarray:
-        """Of the world on the tool in the last step, where it is held [N, N m], (6,)."""
+        """Wrench of the world on the tool in the last step, at the hand point [N, N m], (6,)."""
         return self._tool.wrench.copy()
 
     @property
     def pose(self) -> np.ndarray:
-        """Of the tool where it is held: position [m], quaternion x y z w, (7,)."""
+        """Pose of the tool at the hand point: position [m], quaternion x y z w, (7,)."""
         return self._tool.pose.copy()
 
     @property
     def twist(self) -> np.ndarray:
-        """Of the tool where it is held [m/s, rad/s], (6,)."""
+        """Twist of the tool at the hand point [m/s, rad/s], (6,)."""
         return self._tool.twist.copy()
 
     @property

@@ -69,7 +69,7 @@ _NEWTON = 12
 
 @record
 class ConstrainedArrays(NamedTuple):
-    """What kernels of constrained bodies read and write."""
+    """Arrays that the kernels of constrained bodies read and write."""
 
     body: BodyArrays = value("arrays of the bodies")
     rows: RowsOfConstraints = value("rows of the constraints")
@@ -490,7 +490,7 @@ def apply_external(packed, wrench, period, du):
 
 @kernel
 def enter_energy(packed, p, count, u, flows):
-    """As `ConstrainedMultibody.book`; fills in also what the constraints took from the contacts."""
+    """Enter the energies of a step, as `ConstrainedMultibody.book`, and what the constraints took from the contacts."""
     a = packed.arrays
     body = a.body
     for r in range(body.rank[1]):

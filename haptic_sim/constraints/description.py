@@ -247,7 +247,7 @@ class Description:
         return names
 
     def check_forms(self, q: np.ndarray, parameters: Mapping[str, float]) -> None:
-        """That the kinetic energy is quadratic in the rates and the rows of velocities are linear, near q at t = 0.
+        """Check near q at t = 0: the kinetic energy is quadratic in the rates, the rows of velocities are linear.
 
         What is found here is said at once; the derivation decides for all states and times.
 
@@ -286,7 +286,7 @@ class Description:
 
 
 def check_name(key: str, name: str) -> None:
-    """That a name can be one in formulas.
+    """Check that a name can be used in formulas.
 
     Raises:
         DescriptionError: it cannot.

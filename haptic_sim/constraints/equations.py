@@ -57,7 +57,7 @@ def _fill(packed, t):
 
 @dataclass(frozen=True)
 class Structure:
-    """What a system is.
+    """Structural properties of a system.
 
     Attributes:
         coordinates: names. positions, velocities: numbers of rows. rank: of all rows at the start.
@@ -266,7 +266,7 @@ class Equations:
         return self.evaluate(q, np.zeros(self.n)).M.copy()
 
     def bias(self, q: Sequence[float] | np.ndarray, v: Sequence[float] | np.ndarray, t: float = 0.0) -> np.ndarray:
-        """What stands beside M qdd: Coriolis and centrifugal forces, less those of the potential and `forces`, (n,)."""
+        """Forces beside M qdd: Coriolis and centrifugal forces, less those of the potential and `forces`, (n,)."""
         w = self.evaluate(q, v, t)
         return w.bias - w.passive
 
@@ -306,7 +306,7 @@ class Equations:
         return np.array(list(z.values())), np.array(psi, float)
 
     def structure(self) -> Structure:
-        """What the system is: see `Structure`."""
+        """Structural properties of the system: see `Structure`."""
         found, trouble = self._ask("structure", self._generic_points())
         A = self.A(self.q)
         k, rank, growth = self.k, self._rank_at_start, found.get("growth")
@@ -465,7 +465,7 @@ class Equations:
         return q, np.array([values[name + RATE] for name in d.coordinates])
 
     def _check_start(self) -> None:
-        """That everything has a value at the start, the inertia is positive definite, the rotation is one."""
+        """Check the initial state: all formulas have values, the inertia is positive definite, R is a rotation."""
         fault = self.fault(self.q, self.v, 0.0, "at the start")
         if fault:
             raise DescriptionError(fault)

@@ -66,7 +66,7 @@ _OPERATIONS: dict[str, Callable[[Any, Any], Any]] = {
 
 
 class FormulaError(HapticsError, ValueError):
-    """What is wrong with a formula, with the place in it; the text goes after the formula's name."""
+    """Error in a formula, with the place in it; the text follows the formula's name."""
 
 
 def parse(text: str, names: Collection[str]) -> Tree:

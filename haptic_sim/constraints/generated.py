@@ -42,7 +42,7 @@ _FILES = ("derivation.py", "description.py", "formulas.py")  # what decides abou
 
 
 class Kernels(NamedTuple):
-    """What is generated for a system.
+    """Compiled kernels of a system.
 
     Attributes:
         evaluate, observe, place: addresses of the kernels, see `derivation.source`; place is 0 without parametrisation.
@@ -78,12 +78,12 @@ def build(description: Description) -> Kernels:
 
 
 def folder() -> Path:
-    """Where the sources are kept."""
+    """Folder in which the sources are kept."""
     return cache_folder.cache_folder("formulas")
 
 
 def derive(document: str) -> str:
-    """What the program `derivation` answers to a document: the source of the kernels.
+    """Run the program `derivation` on a document: returns the source of the kernels.
 
     Raises:
         DescriptionError: it fails, or does not end in time.
@@ -215,7 +215,7 @@ def _exclusive_locked(lock: Path) -> Iterator[None]:
 
 
 def _forget_old() -> None:
-    """Of the sources, keep those that were used last; the others go with their machine code."""
+    """Delete all generated sources but those used last, with their machine code."""
     with contextlib.suppress(OSError):
         paths = sorted(folder().glob("formulas_*.py"), key=lambda path: path.stat().st_mtime)
         for path in paths[:-KEPT]:

@@ -99,7 +99,7 @@ class _Memory(NamedTuple):
 
 @kernel
 def finite(x):
-    """Whether all entries are."""
+    """Whether all entries of x are finite."""
     for i in range(len(x)):  # noqa: SIM110 (no generators in kernels)
         if not math.isfinite(x[i]):
             return False
@@ -405,13 +405,13 @@ def step_rk4(packed, h):
 
 @kernel
 def step_explicit(packed, h):
-    """As `step_rk4`."""
+    """Advance by h [s]: Euler's step in all coordinates, then the return to the manifold; returns as `step_rk4`."""
     return _step_explicit(packed.arrays, h)
 
 
 @kernel
 def step_parametrised(packed, h):
-    """As `step_rk4`."""
+    """Advance by h [s]: Euler's step in the independent coordinates; returns as `step_rk4`."""
     return _step_parametrised(packed.arrays, h)
 
 

@@ -106,7 +106,7 @@ class Switches(NamedTuple):
 
 
 class Schedule:
-    """When the constraints of a world hold, in ticks of a period [s]."""
+    """Intervals of time in which the constraints of a world are enforced, in ticks of a period [s]."""
 
     def __init__(self, constraints: Sequence[WorldConstraint], period: float):
         self._intervals: list[list[tuple[float, float]] | None] = [

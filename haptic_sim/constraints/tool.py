@@ -152,10 +152,10 @@ class ConstrainedTool:
         _refresh_tool(self._packed)
 
     def set_levels(self, strengths: Mapping[str, float]) -> None:
-        """There are no fields."""
+        """Ignore the strengths: this tool has no force fields."""
 
     def configure(self, contact: ContactParameters) -> None:
-        """There are no contacts."""
+        """Ignore the contact parameters: this tool has no contacts."""
 
     def warm_up(self) -> None:
         """Call every kernel once, so that none is loaded during a trial; the state is of no use afterwards."""
@@ -262,7 +262,7 @@ def _step_rk4(packed, wrench):
 
 @kernel
 def _step_explicit(packed, wrench):
-    """As `_step_rk4`."""
+    """Step of the tool with `step_explicit`; arguments and result as of `_step_rk4`."""
     step = packed.arrays
     a = step.tool.arrays
     _begin(a, wrench, step.state)
@@ -273,7 +273,7 @@ def _step_explicit(packed, wrench):
 
 @kernel
 def _step_parametrised(packed, wrench):
-    """As `_step_rk4`."""
+    """Step of the tool with `step_parametrised`; arguments and result as of `_step_rk4`."""
     step = packed.arrays
     a = step.tool.arrays
     _begin(a, wrench, step.state)
@@ -284,7 +284,7 @@ def _step_parametrised(packed, wrench):
 
 @kernel
 def _step_stabilised(packed, wrench):
-    """As `_step_rk4`."""
+    """Step of the tool with `step_stabilised`; arguments and result as of `_step_rk4`."""
     step = packed.arrays
     a = step.tool.arrays
     _begin(a, wrench, step.state)
@@ -362,7 +362,7 @@ def _copy(source, target):
 
 @kernel
 def _refresh_tool(packed):
-    """As `_refresh`."""
+    """Bring the tool up to date with the solver's state at its own time; see `_refresh`."""
     a = packed.arrays
     _refresh(a, a.time[0])
 

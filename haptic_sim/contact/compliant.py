@@ -237,7 +237,7 @@ class CompliantContact(ContactResponse):
 
     @property
     def remedy(self) -> str:
-        """What to do about overlaps that grow while impulses replace penalties; empty if there are no such impulses."""
+        """Remedy for overlaps that grow while impulses replace penalties; empty if there are no such impulses."""
         if not self._method.impulsive or self._method.consistent:
             return ""
         if self._method.limited:
@@ -822,7 +822,7 @@ def _damp_explicitly(count, contacts, viscosity, period, u, p):
 
 
 SLEPT = numbers("lasts", "offset", "stiffness", "strain", "bonded", "x", "y", "z", "bond", "sliding")
-"""What a contact of bodies that sleep remembers.
+"""Fields of the memory of a contact between bodies that sleep.
 
 Whether it overlapped; offset [m], stiffness [N/m] and strain [m] of its spring; whether it has a bond; strain [m],
 stiffness [N/m] and state of that.
@@ -923,5 +923,5 @@ _KERNELS = {
     (False, True): _build_response(collide_in_sequence),
     (True, True): _build_response(collide_in_sequence_with_friction),
 }
-"""By whether impulses have friction, and whether they come in a sequence."""
+"""Kernels of the step, by whether impulses have friction, and whether they come in a sequence."""
 _RESPONSES = {key: (kernel, build_step(kernel)) for key, kernel in _KERNELS.items()}

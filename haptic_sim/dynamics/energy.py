@@ -89,7 +89,7 @@ class EnergyBalance:
 
 @kernel
 def open_balance(values, start, kinetic, potential, elastic):
-    """As `EnergyBalance.open`."""
+    """Kernel of `EnergyBalance.open`."""
     total = kinetic + potential + elastic
     if math.isnan(start[0]):
         start[0] = total

@@ -195,7 +195,7 @@ class Fields:
         self.set_levels(strengths)
 
     def set_levels(self, strengths: Mapping[str, float]) -> None:
-        """As `switch`, of strengths that have been checked, of fields that may be of other bodies."""
+        """Set strengths that have been checked, as `switch`; names of fields of other bodies are ignored."""
         self._level[1] = [strengths.get(name, 1.0) for name in self.names]
 
     def begin(self, tick: int, wrench: np.ndarray) -> None:

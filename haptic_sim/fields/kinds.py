@@ -198,7 +198,7 @@ class SpringParameters(FieldParameters):
         return self.stiffness
 
     def drawn(self) -> Drawn:
-        """What is drawn of it beside its region."""
+        """Shapes that a view draws of the field beside its region."""
         return Drawn(points=np.array([self.point]))
 
 
@@ -227,7 +227,7 @@ class MagneticParameters(FieldParameters):
         return 16.0 / 9.0 * self.largest_force / self.distance
 
     def drawn(self) -> Drawn:
-        """What is drawn of it beside its region."""
+        """Shapes that a view draws of the field beside its region."""
         return self.to.drawn()
 
 
@@ -277,7 +277,7 @@ class GuideParameters(FieldParameters):
         return self.stiffness
 
     def drawn(self) -> Drawn:
-        """What is drawn of it beside its region."""
+        """Shapes that a view draws of the field beside its region."""
         return self.along.drawn()
 
 
@@ -312,5 +312,5 @@ class ForbiddenParameters(FieldParameters):
         return self.stiffness
 
     def drawn(self) -> Drawn:
-        """What is drawn of it beside its region."""
+        """Shapes that a view draws of the field beside its region."""
         return Drawn(shapes=(self.shape,))

@@ -50,7 +50,7 @@ class Decomposition:
 
 
 def version() -> tuple[str, int, tuple[float, ...], int]:
-    """What decides about a decomposition beside the mesh."""
+    """Version of everything that determines a decomposition beside the mesh."""
     try:
         return metadata.version("coacd"), FORMAT, CONCAVITIES, SAMPLES
     except metadata.PackageNotFoundError as error:

@@ -334,7 +334,7 @@ def _check_vertices(vertices: np.ndarray) -> None:
 
 
 def _not_finite(count: int, first: str) -> MeshError:
-    """What is said of vertices that are no points; `first`: where the first one is, counted from 0, but for lines."""
+    """Error text of vertices that are not finite; `first`: location of the first one, counted from 0, but for lines."""
     which = "vertices that are" if count > 1 else "vertex that is"
     return MeshError(
         f"has {count} {which} not finite, the first in {first}: export it again, or repair it, with MeshLab or Blender "

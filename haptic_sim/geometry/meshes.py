@@ -84,14 +84,14 @@ class Taken:
 
     @property
     def geometry(self) -> tuple[coal.CollisionGeometry, ...]:
-        """Its shapes: convex ones, or its triangles where it has a field."""
+        """Collision geometries of the mesh: convex ones, or its triangles where it has a field."""
         if self.field is not None:
             return (triangle_mesh(self.vertices, self.faces),)
         return tuple(map(convex_shape, self.corners))
 
     @property
     def question(self) -> str:
-        """What is asked about its size; empty where it may be in metres."""
+        """Question about the size of the mesh; empty where it may be in metres."""
         return "".join(_questions(float(np.ptp(self.vertices, axis=0).max())))
 
     @property
@@ -333,7 +333,7 @@ def _turned(mesh: trimesh.Trimesh) -> tuple[trimesh.Trimesh, tuple[str, ...]]:
 
 
 def _mass_of(mesh: trimesh.Trimesh) -> Mass:
-    """Of the inside of a closed mesh."""
+    """Volume [m^3], centre of mass [m] and inertia for unit density [m^5] of a closed mesh."""
     properties = mesh.mass_properties
     return float(properties.volume), np.array(properties.center_mass), np.array(properties.inertia)
 

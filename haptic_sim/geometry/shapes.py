@@ -201,7 +201,7 @@ class MeshParameters(_Mesh):
         return read_mesh(locate(self.path, folder), self.scale)
 
     def named(self, folder: Path) -> str:
-        """Where it is from, as messages name it."""
+        """Origin of the mesh, as messages name it."""
         return f"path = {locate(self.path, folder)}"
 
 
@@ -234,7 +234,7 @@ class GeneratedParameters(_Mesh):
         return merged(*SHAPES[self.shape](**numbers))
 
     def named(self, folder: Path) -> str:
-        """Where it is from, as messages name it."""
+        """Origin of the mesh, as messages name it."""
         return f"shape = {self.shape}"
 
 
@@ -312,7 +312,7 @@ def surface_of(one: Solid) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _surface_of(geometry: coal.CollisionGeometry) -> tuple[np.ndarray, np.ndarray]:
-    """As `surface_of`, of one geometry; of a half-space one point."""
+    """Points and normals on the surface of one geometry; one point of a half-space. See `surface_of`."""
     if isinstance(geometry, coal.Halfspace):
         normal = np.array(geometry.n, float).reshape(1, 3)
         return geometry.d * normal, normal

@@ -65,7 +65,7 @@ _LOST = 1e-6  # squared part of a direction in the new space below which it cann
 
 @record
 class RankRule(NamedTuple):
-    """When a direction counts as one in which the hand cannot move; see the module."""
+    """Rule for the rank: when a direction counts as one in which the hand cannot move; see the module."""
 
     axes: np.ndarray = shared("rows of twists that span the hand's space, SPATIAL or PLANAR", "n", dtype=np.int64)
     length: float = value("characteristic length", "m")
@@ -230,7 +230,7 @@ def _fill_kinetic_gram(axes, inverse_inertia, M, mobility):
 
 @kernel
 def _is_free(rule, inverse_inertia, mobility):
-    """Whether all singular values are surely above the threshold and where directions fade; says so if they are.
+    """Whether all singular values are surely above the threshold and the fading range; notes it if they are.
 
     A - t^2 has a Cholesky factor if and only if all eigenvalues of A are above t^2. The largest singular value is at
     most the root of the trace, and t is larger by what rounding may do.

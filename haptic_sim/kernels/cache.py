@@ -103,7 +103,7 @@ class KernelCache:
         self._enabled = False
 
     def flush(self) -> None:
-        """Forget them all."""
+        """Delete all kept files of the kernel."""
         for path in self._kept():
             path.unlink(missing_ok=True)
 
@@ -127,7 +127,7 @@ class KernelCache:
         return None
 
     def load_overload(self, signature: Any, context: Any) -> Any:
-        """As `load`, when a kernel is about to be compiled: another process may have done it meanwhile."""
+        """Load, as `load`, a kernel that is about to be compiled: another process may have compiled it meanwhile."""
         result = self.load(signature, context)
         if result is None and progress.report is not None:
             progress.report(_compiled, self.name)
@@ -233,7 +233,7 @@ class KernelCache:
         return []
 
     def _forget_old_versions(self) -> None:
-        """Of the versions of the source, keep those that were used last."""
+        """Delete the files of all versions of the source but those used last."""
         latest: dict[str, float] = {}
         kept = self._kept()
         for path in kept:

@@ -59,7 +59,7 @@ def stamp_of(kernel: Any) -> str:
 
 @cache
 def _own(subject: Any) -> tuple[str, tuple[Any, ...]]:
-    """Of a kernel or function: a text that changes whenever itself does, and the kernels and functions it names."""
+    """Text that changes whenever a kernel or function itself does, and the kernels and functions that it names."""
     function = _function(subject)
     others: list[Any] = []
     parts = [name_of(function), repr(_options(subject)), *_of_code(function.__code__, function.__doc__)]

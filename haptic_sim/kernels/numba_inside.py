@@ -105,7 +105,7 @@ def hastened() -> Iterator[None]:
 
 @cache
 def _replacements() -> list[tuple[Any, str, Any]]:
-    """What is replaced while a kernel is compiled: owner, name, value.
+    """Replacements during the compilation of a kernel: owner, name, value.
 
     Numba tells the sizes in the error of an assignment to a slice of another size: making a text of numbers takes the
     compiler 2 s, and is then in the code of each kernel. And for each place where two numbers are added, it searches

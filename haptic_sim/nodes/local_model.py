@@ -116,7 +116,7 @@ class LocalModelNode(ToolNode):
         return False
 
     def _receive_latest(self, topic: str, data: bytes | Message) -> None:
-        """In realtime: the latest update acts from the next command on."""
+        """Receive in realtime: the latest update acts from the next command on."""
         if topic == "tool_command":
             if self.endless and not self._is_surrounded(data):
                 return

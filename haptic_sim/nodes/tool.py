@@ -110,7 +110,7 @@ class ToolNode(FieldSwitch):
         return world_topics(self, self.start, rate) if "world_state" in self.transport.published() else None
 
     def raise_priority(self) -> None:
-        """In realtime, give this thread priority, and a core of its own while it takes much of one."""
+        """Set the realtime priority of this thread; it gets a core of its own while it takes much of one."""
         graph = self.config.graph
         share = CoreShare(graph.loop_of(self.role), 1 + graph.relayed)
         super().raise_priority()

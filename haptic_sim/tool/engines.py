@@ -112,13 +112,13 @@ class EngineParameters(Part):
     """Parameters of an engine that simulates a world."""
 
     LABEL: ClassVar[str] = ""
-    """What it is called in texts; empty: its type."""
+    """Name of the engine in texts; empty: its type."""
     SCENES: ClassVar[bool] = True
-    """Whether it simulates every scene that names no engine itself (`SceneParameters.ENGINE`)."""
+    """Whether the engine simulates every scene that names no engine itself (`SceneParameters.ENGINE`)."""
     SERVO: ClassVar[bool] = True
-    """Whether it answers a controller at the servo rate: it has `build`."""
+    """Whether the engine answers a controller at the servo rate: it has `build`."""
     SURVEYS: ClassVar[bool] = False
-    """Whether it can be behind a local model: it has `surroundings`."""
+    """Whether the engine can be behind a local model: it has `surroundings`."""
     PROGRAMS: ClassVar[bool] = False
     """Whether a program can advance the worlds that it simulates: it has `simulator`."""
     ONE_HAND: ClassVar[bool] = True
@@ -217,7 +217,7 @@ class WorldSimulator:
                 self.q_limits[law.position] = law.lower, law.upper
 
     def simulation(self, q: np.ndarray, v: np.ndarray) -> Environment:
-        """One that begins with a configuration and a velocity.
+        """Simulation that begins with a configuration and a velocity.
 
         Raises:
             ParameterError: they do not meet the constraints.

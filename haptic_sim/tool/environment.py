@@ -190,7 +190,7 @@ class Environment:
         self._tool.switch(strengths)
 
     def set_levels(self, strengths: Mapping[str, float]) -> None:
-        """As `switch`, of strengths that have been checked."""
+        """Set strengths that have been checked; see `switch`."""
         self._tool.set_levels(strengths)
 
     def warm_up(self) -> None:

@@ -63,7 +63,7 @@ class MujocoSimulator:
         self.q_limits[model.jnt_qposadr[limited]] = model.jnt_range[limited]
 
     def simulation(self, q: np.ndarray, v: np.ndarray) -> MujocoSimulation:
-        """One that begins with a configuration (nq,) and a velocity (nv,)."""
+        """Simulation that begins with a configuration (nq,) and a velocity (nv,)."""
         mujoco = library()
         data = mujoco.MjData(self.model)
         mujoco.mj_copyData(data, self.model, self._start)
@@ -108,7 +108,7 @@ class MujocoSimulation:
         return {}
 
     def switch(self, strengths: Mapping[str, float]) -> None:
-        """As `Simulation.switch`: there is no field.
+        """Reject strengths of force fields: MuJoCo's simulation has none.
 
         Raises:
             ParameterError: one is named.

@@ -224,7 +224,7 @@ class MujocoSurroundings(SimulatedSurroundings):
         return np.concatenate([BY_FIELDS + self.rows.id[listed[listed < first]], numbers])
 
     def _allocate_for(self, capacity: int) -> None:
-        """For so many contacts."""
+        """Allocate the arrays for `capacity` contacts."""
         rows = ContactRows(capacity)
         rows.restitution[:] = self._restitution
         self._found = Packed(allocate(Found, {"contacts": capacity})).arrays

@@ -81,7 +81,7 @@ class EnvironmentParameters(Parameters):
 
     @property
     def sleep(self) -> Sleep:
-        """When bodies fall asleep."""
+        """Rule for the transition of resting bodies to sleep."""
         return Sleep(self.sleep_speed, self.sleep_time)
 
     def with_method(self, method: Method) -> EnvironmentParameters:
@@ -93,7 +93,7 @@ class EnvironmentParameters(Parameters):
         return 0 if self.publish is None else max(1, round(servo_rate / self.publish))
 
     def schedule(self, servo_rate: float) -> SurveySchedule:
-        """When an asynchronous environment surveys and when that is known, where time is counted in ticks."""
+        """Ticks at which an asynchronous environment surveys, and at which its results are known."""
         period = max(1, round(servo_rate / self.rate)) if self.rate is not None else 1
         return SurveySchedule(period, period if self.delay is None else round(self.delay * servo_rate))
 

@@ -122,7 +122,7 @@ class Simulation(Protocol):
         """Inverse inertia of a body that moves, at its origin, world axes, (6, 6)."""
 
     def snapshot(self) -> Snapshot:
-        """All that decides how it goes on, bit by bit."""
+        """Complete state of the simulation: it decides how the simulation continues, bit by bit."""
 
     def restore(self, snapshot: Snapshot) -> None:
         """Go on from a state of this simulation, or of another one of the same simulator.
@@ -157,7 +157,7 @@ class Simulator(Protocol):
     def q_limits(self) -> np.ndarray: ...
 
     def simulation(self, q: np.ndarray, v: np.ndarray) -> Simulation:
-        """One that begins with a configuration and a velocity; a quaternion in it need not be a unit one.
+        """Simulation that begins with a configuration and a velocity; a quaternion in it need not be a unit one.
 
         Raises:
             ParameterError: they do not meet the constraints.

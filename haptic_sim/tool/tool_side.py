@@ -154,7 +154,7 @@ def build_tool_side(
 
 
 def tool_sizes(start: Start) -> ToolSizes:
-    """Of the virtual tool."""
+    """Sizes of the state of the virtual tool."""
     if isinstance(start, WorldSetup):
         return start.tool_sizes()
     constrained = start.system
@@ -236,7 +236,7 @@ def _rigid_inertia(start: WorldSetup) -> tuple[float, float]:
 
 
 def _mean(values: np.ndarray) -> float:
-    """Their mean, which is exact where they are equal."""
+    """Mean of `values`, exact where they are equal."""
     return float(values[0] + np.mean(values - values[0]))
 
 

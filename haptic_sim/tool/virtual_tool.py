@@ -244,7 +244,7 @@ class VirtualTool:
             raise ParameterError(problems)
 
     def set_levels(self, strengths: Mapping[str, float]) -> None:
-        """As `switch`, of strengths that have been checked, of fields that may be of other bodies."""
+        """Set strengths that have been checked, as `switch`; names of fields of other bodies are ignored."""
         if self.fields is not None:
             self.fields.set_levels(strengths)
 

@@ -119,7 +119,7 @@ def carry(contact: ContactParameters, world: WorldSetup, rate: float, *, rigid: 
 
 
 def explain_carrying(contact: ContactParameters, world: WorldSetup, *, rigid: bool) -> list[str]:
-    """What is listed at the start: bodies and columns that contacts are too soft for; a line of each or none."""
+    """Lines of the report at the start: bodies and columns that contacts are too soft for; a line of each or none."""
     if rigid:
         return []
     single = {world.body_names[joint] for joint in world.free_joints}  # of a robot, the box says little about its feet

@@ -160,7 +160,7 @@ def last_link(source: ModelSource | Path, *, free: bool = False) -> str:
 
 
 def _tree_problems(tree: FileTree) -> Iterator[str]:
-    """What is wrong with moving links; what is fixed together counts as one, under its first name."""
+    """Faults of moving links; links that are fixed together count as one, under the first name."""
     names = {joint: name for name, joint, _ in reversed(list(tree.bodies()))}
     compiled = bool(tree.start)  # MuJoCo's compiler has looked at the masses; between joints of one body there is none
     joints = range(0 if tree.free else 1, 1 if compiled else tree.model.njoints)

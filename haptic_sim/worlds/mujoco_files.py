@@ -120,7 +120,7 @@ def load(parameters: MujocoParameters, folder: Path = Path()) -> tuple[Any, Any]
 
 
 def load_meshes(parameters: MujocoParameters, folder: Path = Path()) -> Loaded:
-    """As `load`, with the meshes of `scene.meshes`, not with those that MuJoCo samples (`sampled_meshes`)."""
+    """Load a model, as `load`, with the meshes of `scene.meshes`, not with MuJoCo's `sampled_meshes`."""
     mujoco, path = library(), locate(parameters.file, folder)
     key = f"scene.file = {inputs.shown(str(path))}"
     try:

@@ -46,7 +46,7 @@ class MujocoMesh(NamedTuple):
 
     @property
     def field(self) -> SolidField:
-        """Its field."""
+        """Distance field of the mesh."""
         assert self.taken is not None and self.taken.field is not None
         return self.taken.field
 
@@ -245,7 +245,7 @@ def hull_distance(model: Any, geom: int) -> float:
 
 
 def mesh_notes(model: Any, meshes: Iterable[MujocoMesh], touching: Iterable[int], remedies: bool) -> Iterator[str]:
-    """What is felt of meshes that are not convex, and what MuJoCo collides.
+    """Notes on meshes that are not convex, and on the shapes that MuJoCo collides.
 
     Args:
         model: MuJoCo's.

@@ -1,4 +1,4 @@
-"""Which bodies of a world overlap at its start."""
+"""Overlaps of bodies of a world at its start."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def overlaps_of(
     allowed: float,
     fields: Mapping[str, SolidField],
 ) -> list[tuple[float, str, str]]:
-    """As `find_overlaps`, of shapes of these bodies."""
+    """Overlaps, as `find_overlaps`, of the shapes of these bodies."""
     pairs = np.array([(pair.first, pair.second) for pair in geometry.collisionPairs], np.int64).reshape(-1, 2)
     shapes, placements = geometry.geometryObjects, joint_placements(model, q)
     poses = [placements[shape.parentJoint] * shape.placement for shape in shapes]

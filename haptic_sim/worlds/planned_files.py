@@ -74,7 +74,7 @@ def _counted(laws: tuple[JointLaw, ...], file: FileParameters) -> tuple[JointLaw
 def _file_states(
     file: FileParameters, trees: list[FileTree]
 ) -> tuple[list[tuple[pin.SE3, np.ndarray, np.ndarray]], list[str]]:
-    """Of each tree: where its root is instead of where the file has it, coordinates of its joints, all velocities.
+    """Start of each tree: pose of its root instead of that in the file, coordinates of its joints, all velocities.
 
     Besides, the joints that start at a limit, because the file shows them beyond it.
 

@@ -58,7 +58,7 @@ class Scope:
 
     @property
     def is_world(self) -> bool:
-        """Whether it is no model."""
+        """Whether the scope is the world, no model."""
         return self.element.tag == "world"
 
     def full(self, name: str) -> str:
@@ -66,7 +66,7 @@ class Scope:
         return f"{self.path}::{name}" if self.path else name
 
     def scopes(self) -> Iterator[Scope]:
-        """This one and those inside."""
+        """Iterate over this scope and those inside of it."""
         yield self
         for scope in self.inside.values():
             yield from scope.scopes()

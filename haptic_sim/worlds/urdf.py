@@ -120,7 +120,7 @@ _INERTIAL = {"mass": {"value"}, "inertia": {"ixx", "ixy", "ixz", "iyy", "iyz", "
 
 
 def _link_problems(link: ElementTree.Element) -> Iterator[str]:
-    """What is wrong with a link that the loader would add up without looking, or drop without a word."""
+    """Faults of a link that the loader would add up without a check, or drop silently."""
     name, inertials = link.get("name"), link.findall("inertial")
     if len(inertials) > 1:
         yield f"{at(inertials[1])}link {name}: has {len(inertials)} <inertial>: must have at most one"

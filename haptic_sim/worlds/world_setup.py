@@ -174,7 +174,7 @@ class WorldSetup:
         return tuple((names[pair.first], names[pair.second]) for pair in self.geometry.collisionPairs)
 
     def tool_sizes(self) -> ToolSizes:
-        """Of the tool's state."""
+        """Sizes of the tool's state."""
         return ToolSizes(self.model.nq, self.model.nv, sum(constraint.rows for constraint in self.constraints))
 
     def bodies(self, period: float, *, surveyed: bool = False, planes: int = 0) -> Multibody:

@@ -125,7 +125,7 @@ class _Scope(dict[str, Any]):
 
 @dataclass
 class _Macro:
-    """Of a macro: its element and its parameters, each with whether the caller's value is taken, and its default."""
+    """Macro: its element and its parameters, each with whether the caller's value is taken, and its default."""
 
     body: Element
     parameters: dict[str, tuple[bool, str | None]]
@@ -133,7 +133,7 @@ class _Macro:
 
 @dataclass
 class _Names:
-    """What is known at a place of a document: properties, macros, and included files with names of their own."""
+    """Names known at a place of a document: properties, macros, and included files with names of their own."""
 
     properties: _Scope
     macros: dict[str, _Macro]
@@ -241,7 +241,7 @@ class _Expansion:
         self._depth -= 1
 
     def _recursion(self) -> str:
-        """Which macro uses itself, and by way of which others; empty if none does."""
+        """Text that names a macro which uses itself, and by way of which others; empty if none does."""
         last = self._calls[-1] if self._calls else ""
         before = [i for i, name in enumerate(self._calls) if name == last]
         if len(before) < 2:

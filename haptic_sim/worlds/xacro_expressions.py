@@ -180,7 +180,7 @@ class _Evaluation:
         self._depth = 0
 
     def value(self, node: ast.expr) -> Any:
-        """Of a node, its size counted."""
+        """Value of a node; the count of operations includes it."""
         self._depth += 1
         if self._depth > DEPTH:
             raise ExpressionError(f"has more than {DEPTH} operations in each other")

@@ -348,7 +348,7 @@ def _place_loose(packed, q):
 
 @kernel(error_model="numpy")
 def _search(packed, margin):
-    """As `find_near`; if there is nothing to measure, also as `_write`, whose result comes last."""
+    """Find near pairs, as `find_near`; without pairs to measure, also write the contacts: `count`."""
     near, changes, measured = find_near(packed.arrays, margin)
     count = _write(packed, near, margin) if measured == 0 else 0
     return near, changes, measured, count

@@ -144,7 +144,7 @@ class FieldMemory(NamedTuple):
 def build_memory(
     kind: np.ndarray, objects: np.ndarray, names: list[str], fields: Mapping[str, SolidField], budget: int = BUDGET
 ) -> FieldMemory:
-    """For shapes of these kinds (G,) and names, of which the pairs `objects` (P, 2) may touch.
+    """Build the memory of shapes of these kinds (G,) and names, of which the pairs `objects` (P, 2) may touch.
 
     Raises:
         ValueError: a shape that needs a field has none.

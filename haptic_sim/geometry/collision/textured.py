@@ -197,7 +197,7 @@ def _radii(scene, g, x, n):
 
 @kernel(error_model="numpy")
 def _radii_of_polytope(scene, g, x, n):
-    """As `_radii`; x in the axes of the shape. A face is flat, a corner has no radius, nor has an edge across it."""
+    """Radii, as `_radii`, of a polytope; x in the axes of the shape. Faces are flat, corners have no radius."""
     shapes, placement = scene.shapes, scene.placement
     nowhere = (0.0, 0.0, 0.0)
     n = turn_back(placement, g, n)

@@ -135,13 +135,13 @@ def affordable_spacing(vertices: np.ndarray, triangles: np.ndarray, spacing: flo
 
 
 class _Winding:
-    """Which points are inside of a mesh."""
+    """Winding numbers of a mesh: which points are inside of it."""
 
     def __init__(self, vertices: np.ndarray, triangles: np.ndarray):
         self._mesh = np.ascontiguousarray(vertices), np.ascontiguousarray(triangles, np.int64)
 
     def inside(self, points: np.ndarray) -> np.ndarray:
-        """Of (n, 3) [m], (n,)."""
+        """Mask of the points inside of the mesh, (n,) bool, for `points` (n, 3) [m]."""
         import igl  # takes a while to import, and is needed only where a field is built
 
         if not len(points):
@@ -391,7 +391,7 @@ def _samples_everywhere(
     shape: tuple[int, ...],
     winding: _Winding,
 ) -> np.ndarray:
-    """As `distances_everywhere`, of a mesh without holes."""
+    """Squared distances at all nodes, as `distances_everywhere`, from a mesh without holes."""
     from scipy.ndimage import label
 
     squares, owner = np.full(shape, np.inf), np.full(shape, -1)

@@ -116,7 +116,7 @@ def rounded_up(number: float) -> str:
 
 
 def standing_out(grid: Grid, points: np.ndarray, normals: np.ndarray, sharp: int, accuracy: float) -> np.ndarray:
-    """Which points of a shell find contacts that the points of another solid with a full shell do not, (n,).
+    """Mask of the shell points that find contacts which the full shell of another solid misses, (n,) bool.
 
     Let the other solid be flat where it touches point x, with normal n. Some point of its own lies within the radius r
     of x, as points on faces are that close together. It finds the depth at x less the distance of the tangent plane

@@ -33,7 +33,7 @@ from haptic_sim.records import array, record
 
 FADED = 1e-9  # weight at which a constraint has gone
 KEEP, RELEASE, INTERPOLATE = range(3)
-"""Which offsets fade: none; those of penetrations that an update lessens; all."""
+"""Offsets that fade: none; those of penetrations that an update lessens; all."""
 
 
 @record

@@ -137,7 +137,7 @@ class LocalModel:
         return self._period.mean
 
     def prepare(self) -> None:
-        """As `Environment.prepare`: an update may come in between, so that nothing is done ahead."""
+        """Do nothing ahead, unlike `Environment.prepare`: an update may come in between."""
 
     def step(self, command: ToolCommand, state: ToolState) -> None:
         """Answer the command of a tick with the state after it."""
