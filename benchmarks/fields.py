@@ -67,7 +67,7 @@ def torus(triangles: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def field(mesh: tuple[np.ndarray, np.ndarray], samples: int, points: int) -> SolidField:
-    """With so many samples along the longest side of the box around the mesh, and about so many points.
+    """Field with `samples` samples along the longest side of the box around the mesh, and about `points` points.
 
     Its accuracy is that of a field with points that far apart; the grid is coarser where it would be too large.
     """

@@ -42,7 +42,7 @@ Row = Callable[[str, float, str, str, bool | None], dict[str, Any]]
 
 @dataclass
 class Measured:
-    """What the repetitions of a trial gave."""
+    """Results of the repetitions of a trial."""
 
     p50: list[float] = field(default_factory=list)  # [us] of the round trips
     p99: list[float] = field(default_factory=list)

@@ -38,7 +38,7 @@ RATES_FOLDER = Path("benchmarks", "rates")
 COMMAND = Path(__file__).parents[1] / "haptics"
 RECORDS = Path(__file__).with_name("records")
 COMPARED = ("offline", "lockstep", "control")
-"""What is compared of two commits if no benchmark is named: the servo path."""
+"""Benchmarks that are compared of two commits if none is named: the servo path."""
 Result = dict[str, Any]
 
 
@@ -209,7 +209,7 @@ def fields() -> Iterator[Result]:
 
 
 def outlets() -> Iterator[Result]:
-    """From an event of a session to its code in another recorder, by each outlet."""
+    """Latency from an event of a session to its code in another recorder, by each outlet."""
     return benchmark_outlets.measure(_row)
 
 

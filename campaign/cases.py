@@ -126,7 +126,7 @@ class Fork:
 
 
 def _become(folder: Path, module: str, arguments: Sequence[str], outputs: tuple[str, str], session: bool) -> None:
-    """In a fork: be a program, to which signals come from now on as to one that was started."""
+    """Become a program in a fork: signals reach it from now on as one that was started."""
     from setproctitle import setproctitle
 
     if session:
@@ -175,7 +175,7 @@ def undisturbed(folder: Path, name: str, *settings: str) -> bytes:
 
 
 def faults_of(ended: Ended | None, allowed: set[int]) -> Iterator[str]:
-    """What is wrong with the end of a program that may have some statuses."""
+    """Faults of the end of a program that may have some statuses."""
     if ended is None:
         yield f"hangs: has not ended after {DEADLINE:g} s"
         return

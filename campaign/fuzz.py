@@ -172,7 +172,7 @@ def keep(name: str, data: bytes) -> Path:
 
 
 def fault_of(name: str, data: bytes) -> str:
-    """What is wrong with how a reader takes an input; empty if nothing is."""
+    """Fault of how a reader handles an input; empty if there is none."""
 
     def hangs(number: int, frame: Any) -> None:
         raise TimeoutError(f"hangs: has not answered after {HANGS} s")

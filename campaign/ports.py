@@ -52,7 +52,7 @@ WITH_MOTION, WALL, OUTWARD, TO_RANDOM_SIDES, RANDOM, WITH_HAND, ALTERNATING = ra
 
 @record
 class Trials(NamedTuple):
-    """What is drawn of each trial; pairs are of translation and rotation."""
+    """Random parameters of each trial; pairs are of translation and rotation."""
 
     period: np.ndarray = array("of the servo", "trials", unit="s")
     inertia: np.ndarray = array("mass and inertia", "trials", 2, unit="kg, kg m^2")
@@ -82,7 +82,7 @@ class Trials(NamedTuple):
 
 @record
 class Found(NamedTuple):
-    """What was found of each trial."""
+    """Results of each trial."""
 
     given: np.ndarray = array("the largest energy that the port gave, by the true motion", "trials", unit="J")
     part: np.ndarray = array("the same of translation and of rotation by itself", "trials", 2, unit="J")
@@ -157,14 +157,14 @@ def drawn(rng: np.random.Generator, count: int) -> Trials:
 
 
 def run(trials: Trials, planar: bool, ticks: int = TICKS) -> Found:
-    """What the trials come to."""
+    """Result of the trials."""
     found = allocate(Found, {"trials": len(trials.seed)})
     run_trials(*bench(planar), Packed(trials), Packed(found), ticks)
     return found
 
 
 def faults(trials: Trials, found: Found) -> list[str]:
-    """What is wrong with them, a line each."""
+    """Faults of the trials, one line each."""
     exact = (trials.resolution == 0.0).all(axis=1) & (trials.lost == 0.0)
     allowed = BELOW + trials.allowed.sum(axis=1)
     wrong = np.where(exact, found.given > allowed, found.observed > allowed + found.excused)

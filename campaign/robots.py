@@ -81,18 +81,18 @@ SPEED = FollowingParameters().speed[0]  # [m/s] of what the arm is commanded, at
 
 
 class Series(NamedTuple):
-    """What came on a topic: stamps of the senders, of the wall clock [s] (n,), and values (n, ...)."""
+    """Messages on a topic: stamps of the senders, of the wall clock [s] (n,), and values (n, ...)."""
 
     times: np.ndarray
     values: np.ndarray
 
     def after(self, time: float) -> Series:
-        """What came after an instant."""
+        """Messages after an instant."""
         found = self.times > time
         return Series(self.times[found], self.values[found])
 
     def until(self, time: float) -> Series:
-        """What came until an instant."""
+        """Messages until an instant."""
         found = self.times <= time
         return Series(self.times[found], self.values[found])
 
@@ -136,7 +136,7 @@ class Listener:
                 self._heard[topic].append(data)
 
     def count(self, topic: str) -> int:
-        """How many messages have come."""
+        """Number of messages that have come."""
         return len(self._heard[topic])
 
     def close(self) -> None:
@@ -286,7 +286,7 @@ def _of_end(
     kind: signal.Signals = signal.SIGKILL,
     made: Collection[str] = (),
 ) -> list[str]:
-    """What is wrong with the ends of trial and arm; without the arm, which may come back, the trial goes on.
+    """Faults of the ends of trial and arm; without the arm, which may come back, the trial goes on.
 
     What a killed arm has `made` in shared memory nobody but the probe removes: it is no process of ours.
     A trial has ended when its summary is there. Its samples and its report, which take as long again, are left out, as

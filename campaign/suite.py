@@ -63,7 +63,7 @@ DEADLINE = 900.0  # [s] for a case: it decides nothing but a hang
 
 @dataclass
 class Tally:
-    """What a probe has done: cases, things tried, time [s], and the cases with faults by number."""
+    """Totals of a probe: cases, things tried, time [s], and the cases with faults by number."""
 
     cases: int = 0
     tried: int = 0

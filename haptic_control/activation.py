@@ -135,7 +135,7 @@ def _sufficient_damping(
 
 
 def not_analysed(parameters: Parameters, inertias: CoupledInertias) -> str:
-    """Which terms of a controller the analysis of its device leaves out, a line; empty if it has none of them."""
+    """Terms of a controller that the analysis of its device leaves out, one line; empty if there are none."""
     if inertias.device is None or inertias.damping is None:
         return ""
     terms = ["controller.integral"] if any(getattr(parameters, "integral", ())) else []

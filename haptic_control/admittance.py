@@ -81,7 +81,7 @@ class AdmittanceParameters(ControllerParameters):
         return Admittance(self, rate)
 
     def loop_problem(self, inertias: CoupledInertias, rate: float, search: Search = largest) -> str:
-        """As `stability_problem`, of a device whose inertia is known; `search` finds the gains that would do."""
+        """Check the loop with a known device inertia; see `stability_problem`; `search` finds gains that would do."""
         return admittance_problem(self, inertias, rate, search)
 
 
@@ -147,7 +147,7 @@ class Admittance:
         self._tool_tick = tool.tick
 
     def _elapsed(self, first: int, last: int) -> float:
-        """From one tick to another [s]: the trial's time, as stamps are those of a clock."""
+        """Time between two ticks [s], by the count of ticks: stamps are those of a clock."""
         return 1e-9 * time_between(first, last, self._rate)
 
 

@@ -157,7 +157,7 @@ def channels_of(p: Any, inertias: CoupledInertias, rate: float) -> Channels:
 
 
 def _added_problem(p: Any, inertias: CoupledInertias, rate: float, search: Search) -> str:
-    """As `coupling_problem`, for what the general form adds to a spring and a damper that do not diverge."""
+    """Check, as `coupling_problem`, the terms that the general form adds to a stable spring and damper."""
     whole = channels_of(p, inertias, rate)
     present = Channels.spring(whole.K, whole.B, np.diag(whole.S))
 
@@ -174,7 +174,7 @@ def _added_problem(p: Any, inertias: CoupledInertias, rate: float, search: Searc
         )
 
     def replaced(before: Channels, pairs: tuple[tuple[str, str], ...], part: float) -> Channels:
-        """With a part of the gains that are given."""
+        """Channels with a part of the gains that are given."""
         gains: dict[str, Any] = {
             field: (1.0 if getattr(p, key) is None else part) * getattr(whole, field) for key, field in pairs
         }
@@ -202,7 +202,7 @@ def spring_problem(
     loop: Callable[[np.ndarray, np.ndarray], np.ndarray],
     search: Search = largest,
 ) -> str:
-    """As `coupling_problem`, for the `loop` of a stiffness and a damping (n,); `diagonal` of what is in place of A."""
+    """Check the `loop` of a stiffness and a damping (n,), see `coupling_problem`; `diagonal`: of what replaces A."""
     axes = inertias.axes
     K, B = (np.array(six(gains))[axes] for gains in (parameters.stiffness, parameters.damping))
     map_of_tick = loop(K, B)

@@ -190,7 +190,7 @@ class FourChannelParameters(OperatorWrenchParameters):
         return completed
 
     def loop_problem(self, inertias: CoupledInertias, rate: float, search: Search = largest) -> str:
-        """As `stability_problem`, of a device whose inertia is known; `search` finds the gains that would do."""
+        """Check the loop with a known device inertia; see `stability_problem`; `search` finds gains that would do."""
         return coupling_problem(self, inertias, rate, search)
 
 
@@ -260,7 +260,7 @@ class FourChannel:
 
     @property
     def passed(self) -> np.ndarray:
-        """What the last tool command has of the operator's wrench (6,) [N, N m]; the rest couples tool and device."""
+        """Operator's wrench within the last tool command (6,) [N, N m]; the rest couples tool and device."""
         return self._channels.operator_scale * self._operator_wrench
 
     def configure(self, parameters: Any) -> None:

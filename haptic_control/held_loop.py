@@ -75,7 +75,7 @@ def arm_problem(
     given = tuple(inertias.per_axis(pair) for pair in (stiffness, damping))
 
     def fails(*parts: np.ndarray) -> bool:
-        """With such parts of the arm's stiffness and damping."""
+        """Whether the loop diverges with these parts of the arm's stiffness and damping."""
         scaled = (part * gains for part, gains in zip(parts, given, strict=True))
         return diverges(held_loop(tuple(scaled), between, inertias, rate))
 

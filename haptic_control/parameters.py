@@ -45,7 +45,7 @@ class Controller(Protocol):
 
 
 class KnownDevice(NamedTuple):
-    """What a device says of itself to a controller.
+    """Properties of a device that a controller knows.
 
     Attributes:
         type: of the device.
@@ -76,23 +76,23 @@ class ControllerParameters(Part):
     """Parameters of a controller between a device and a virtual tool."""
 
     COMMANDS: ClassVar[int] = FORCE
-    """What it commands the device: FORCE or MOTION, which the device has to take."""
+    """Mode of its commands: FORCE or MOTION, which the device has to accept."""
     PASSES_FORCES: ClassVar[bool] = True
-    """Whether it passes on the wrench of the operator or of the world, which bring energy that no guard counts."""
+    """Whether the controller passes on the wrench of the operator or of the world, energy that no guard counts."""
 
     LABEL: ClassVar[str] = ""
-    """What contact is felt through, as a report says it; empty: nothing is said."""
+    """Medium through which contact is felt, as a report names it; empty: it is not named."""
     BRIDGES: ClassVar[bool] = False
-    """Whether it leaves the device to clients of another interface, so that no world is simulated."""
+    """Whether the controller leaves the device to clients of another interface, so that no world is simulated."""
 
     NEEDS_DEVICE: ClassVar[bool] = False
-    """Whether it needs to know what a device says of itself, so that it is of no use to another one."""
+    """Whether the controller needs the properties of its device, so that it fits no other device."""
     GAINS: ClassVar[tuple[str, ...]] = ()
-    """Names of its gains (`haptic_sim.parameters.Gains`): those left out are lowered until the loop is stable."""
+    """Names of the gains (`haptic_sim.parameters.Gains`): those left out are lowered until the loop is stable."""
 
     @property
     def lasts(self) -> float | None:
-        """How long it has something to do [s]; None: as long as it is called."""
+        """Duration for which the controller acts [s]; None: as long as it is called."""
         return None
 
     def build(self, rate: float) -> Controller:
@@ -129,7 +129,7 @@ class ControllerParameters(Part):
         return None
 
     def loop_problem(self, inertias: CoupledInertias, rate: float, search: Search = largest) -> str:
-        """As `stability_problem`, of a device whose inertia is known; empty too where nobody has analysed the loop.
+        """Check the loop with a known device inertia, see `stability_problem`; empty too where no analysis exists.
 
         A controller whose analysis searches for gains that would do calls `search` for that; others may leave that
         argument out.
@@ -152,7 +152,7 @@ class AnalysedControllerParameters(ControllerParameters):
 
 
 class NoControllerParameters(ControllerParameters):
-    """There is no device to control."""
+    """Controller of a trial without a device: none."""
 
     ABSENT: ClassVar[bool] = True
     OFFLINE: ClassVar[bool] = False

@@ -115,7 +115,7 @@ class ShapingParameters(OperatorWrenchParameters):
         return ImpedanceShaping(self, rate)
 
     def loop_problem(self, inertias: CoupledInertias, rate: float, search: Search = largest) -> str:
-        """As `stability_problem`, of a device whose inertia is known; `search` finds the gains that would do."""
+        """Check the loop with a known device inertia; see `stability_problem`; `search` finds gains that would do."""
         return shaping_problem(self, inertias, rate, search)
 
 
@@ -210,7 +210,7 @@ def shaping_problem(
     ZW = Z @ W
 
     def loop(K: np.ndarray, B: np.ndarray, part: float = 0.0, pushed: bool = False) -> np.ndarray:
-        """Of the difference of poses; with `part` of the desired impedance or if `pushed`, of the device's pose too."""
+        """Loop of the difference of poses; with `part` of the desired impedance or if `pushed`, also of the device."""
         if not (part * (k.any() or b.any()) or pushed):
             return spring_loop((W + ZW) * K, (W + ZW) * B, T)
         spring, damper = part * ZW * k, part * ZW * b - pushed * ours * C

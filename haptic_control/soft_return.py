@@ -1,4 +1,4 @@
-"""What the coupling does to the tool after a gap of commands, in realtime: no more than the device can render.
+"""Soft return of the coupling after a gap of commands, in realtime: no more force than the device can render.
 
 While no command comes, the hand moves the device and the tool stays where it is. When commands come again, spring and
 damper are stretched over the whole distance. The driver bounds what they do to the hand (its soft start), and this

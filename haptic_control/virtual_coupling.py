@@ -85,7 +85,7 @@ class VirtualCouplingParameters(AnalysedControllerParameters):
         return matrix_of(self.stiffness), matrix_of(self.damping)
 
     def loop_problem(self, inertias: CoupledInertias, rate: float, search: Search = largest) -> str:
-        """As `stability_problem`, of a device whose inertia is known; `search` finds the gains that would do."""
+        """Check the loop with a known device inertia; see `stability_problem`; `search` finds gains that would do."""
         return virtual_coupling_problem(self, inertias, rate, search)
 
 

@@ -22,7 +22,7 @@ JUMP = 5.0  # times the limit of speed is no speed of the device, but a fault of
 
 
 class BoundParameters(Parameters):
-    """What a device renders at most, and how fast that changes at most, whatever is commanded."""
+    """Bounds of the rendered wrench and of its rate of change, whatever is commanded."""
 
     wrench: Gains | None = quantity(
         None,
@@ -98,7 +98,7 @@ class Bound(NamedTuple):
 
 
 def count_bounded(parameters: BoundParameters, rendered: np.ndarray, period: float) -> int:
-    """In how many of consecutive ticks what was rendered (n, 6) [N, N m] was at the bound; `period` in s."""
+    """Number of ticks in which the rendered wrenches (n, 6) [N, N m] were at the bound; `period` in s."""
     bound = Bound.of(parameters)
     change = np.abs(np.diff(rendered, axis=0, prepend=0.0))
     at = (np.abs(rendered) >= bound.wrench) & (bound.wrench > 0.0)

@@ -85,7 +85,7 @@ class MotorEncoderParameters(SensorParameters):
 
     @property
     def measured_velocity(self) -> Literal["exact", "difference", "observed"]:
-        """How the velocity is measured."""
+        """Method of the velocity measurement."""
         return self.velocity or ("observed" if self.counts else "exact")
 
     def difference_part(self, rate: float) -> float | None:
@@ -95,7 +95,7 @@ class MotorEncoderParameters(SensorParameters):
 
 @record
 class EncoderArrays(NamedTuple):
-    """What the kernels of a `MotorEncoders` work on; in the device's axes."""
+    """Arrays that the kernels of a `MotorEncoders` work on; in the device's axes."""
 
     linkage: Linkage = value("the linkage, as known")
     mount: np.ndarray = shared("place and angle of the device in the world", 3, unit="m, rad")

@@ -150,7 +150,7 @@ class PantographParameters(MotorEncoderParameters, SimulatedForceDeviceParameter
         return with_inertia_of_tool(mounted, start) if self.shaped else mounted
 
     def known(self) -> KnownDevice:
-        """What it says of itself to a controller, once it is completed."""
+        """Properties of the device that a controller may know, once the parameters are completed."""
         linkage = None if self.mount is None else self.linkage.numbers(self.mount)
         return KnownDevice(self.type, self.mass, self.inertia, self.shaped, linkage=linkage)
 
@@ -182,7 +182,7 @@ class PantographParameters(MotorEncoderParameters, SimulatedForceDeviceParameter
         return Pantograph(mounted, pose), mounted.least_inertia(pose)
 
     def encoders(self, context: DeviceContext, body: Body) -> Encoders:
-        """What measures the body's motion; None: it is measured exactly, but for the noise."""
+        """Encoders of the body's motion; None: it is measured exactly, but for the noise."""
         return MotorEncoders(self.mounted_at(np.array(context.hand.pose)), context.rate)
 
     def unused(self) -> Iterator[tuple[set[str], str]]:
@@ -199,7 +199,7 @@ class PantographParameters(MotorEncoderParameters, SimulatedForceDeviceParameter
         return self.model_copy(update={"mount": (float(pose[0]), float(pose[1]), 0.0)})
 
     def numbers_at(self, pose: Sequence[float]) -> tuple[float, ...]:
-        """As of `LinkageParameters.numbers`, of the device that stands as `mounted_at` says."""
+        """Numbers of the linkage (`LinkageParameters.numbers`) of the device that stands as `mounted_at` gives."""
         mount = self.mounted_at(np.asarray(pose, float)).mount
         assert mount is not None
         return self.linkage.numbers(mount)
@@ -227,7 +227,7 @@ class PantographParameters(MotorEncoderParameters, SimulatedForceDeviceParameter
 
 @record
 class PantographArrays(NamedTuple):
-    """What the kernels of a `Pantograph` work on; in the device's axes but for `drive`, pose and twist."""
+    """Arrays that the kernels of a `Pantograph` work on; in the device's axes but for `drive`, pose and twist."""
 
     linkage: Linkage = value("the linkage")
     mount: np.ndarray = shared("place and angle of the device in the world", 3, unit="m, rad")

@@ -24,7 +24,7 @@ ORIGIN = (0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 1.0)
 
 
 class HandParameters(Parameters):
-    """Where the virtual tool is held at the start: a simulated device starts there, and moves as the tool may."""
+    """Pose of the virtual tool's hand at the start: a simulated device starts there, and moves as the tool may."""
 
     pose: tuple[float, float, float, float, float, float, float] = quantity(
         ORIGIN, unit="m", description="Position, and quaternion x y z w"
@@ -71,7 +71,7 @@ class Device(Protocol):
 
 
 class Encoders(Protocol):
-    """What turns the true pose and twist of a state into the measured ones, once in each tick."""
+    """Encoders: turn the true pose and twist of a state into the measured ones, once in each tick."""
 
     def read(self, state: DeviceState) -> None:
         """Change pose and twist of a state."""
@@ -81,7 +81,7 @@ class Encoders(Protocol):
 
 
 class BuiltDevice(NamedTuple):
-    """What `DeviceParameters.build` returns.
+    """Result of `DeviceParameters.build`.
 
     Attributes:
         device: the core, which integrates its own dynamics, or is hardware.
@@ -96,7 +96,7 @@ class BuiltDevice(NamedTuple):
 
 
 class DeviceContext(NamedTuple):
-    """What a device is built in.
+    """Context that a device is built in.
 
     Attributes:
         rate: of the servo [Hz].
@@ -135,7 +135,7 @@ class DeviceStart(NamedTuple):
 
 
 class Tracking(NamedTuple):
-    """How a device follows its tool, for what a report says of its errors.
+    """Tracking of a device that follows its tool, for the errors that a report explains.
 
     Attributes:
         limit: of its drive, (6,) [N, N m].
@@ -150,12 +150,12 @@ class DeviceParameters(Part):
     """Parameters of a device."""
 
     COMMANDS: ClassVar[int] = FORCE
-    """What it is commanded: FORCE or MOTION, which the controller has to command."""
+    """Mode of its commands: FORCE or MOTION, which the controller has to command."""
     HARDWARE: ClassVar[bool] = False
     """Whether its motion is measured, and it is held by whoever the user wants; it runs in real time only, but for a
     node of the user's own."""
     PLANAR: ClassVar[bool] = False
-    """Whether it moves in the plane of x and y only."""
+    """Whether the device moves in the plane of x and y only."""
     RANDOM: ClassVar[tuple[str, ...]] = ()
     """Names of keys whose values, where they are not 0, make a trial random by its seed."""
 
@@ -198,7 +198,7 @@ class DeviceParameters(Part):
         return self
 
     def known(self) -> KnownDevice:
-        """What it says of itself to a controller, once it is completed."""
+        """Properties of the device that a controller may know, once the parameters are completed."""
         return KnownDevice(self.type)
 
     def inertia_at_hand(self, start: DeviceStart) -> tuple[float, float] | None:
@@ -212,7 +212,7 @@ class DeviceParameters(Part):
 
     @property
     def limits(self) -> DeviceLimits | None:
-        """What it renders, and what is done about impulses beyond that; None: they are not limited for it."""
+        """Limits of the rendered wrench, and the rule for impulses beyond them; None: impulses are not limited."""
         return None
 
     @property
@@ -222,7 +222,7 @@ class DeviceParameters(Part):
 
     @property
     def tracking(self) -> Tracking | None:
-        """How it follows its tool; None: it is not moved as its tool moves."""
+        """Tracking of the tool by the device; None: the device is not moved as its tool moves."""
         return None
 
     def idealised(self, inertia: Callable[[], tuple[float, float] | None]) -> DeviceParameters | None:
@@ -247,7 +247,7 @@ class DeviceParameters(Part):
 
     @property
     def label(self) -> str:
-        """What it is called in a report."""
+        """Name of the device in a report."""
         return self.type
 
     def unused(self) -> Iterator[tuple[set[str], str]]:
@@ -310,7 +310,7 @@ class CommandedDeviceParameters(DeviceParameters):
         return self.model_copy(update={"bound": self.bound.model_copy(update=bound)})
 
     def facts(self) -> list[str]:
-        """What a report says of what it renders."""
+        """Text of a report about what the device renders."""
         bound = self.bound
         limits = [] if bound.wrench is None else [f"bounded at {_with_units(bound.wrench)}"]
         return limits if bound.rate is None else [*limits, f"changing by at most {_with_units(bound.rate, '/s')}"]
@@ -324,7 +324,7 @@ class ForceDeviceParameters(DeviceLimits, CommandedDeviceParameters):
 
     @property
     def limits(self) -> DeviceLimits:
-        """What it renders, and what is done about impulses beyond that; None: they are not limited for it."""
+        """Limits of the rendered wrench, and the rule for impulses beyond them; None: impulses are not limited."""
         return self
 
     def limited(self: F, start: DeviceStart) -> F:
@@ -337,7 +337,7 @@ class ForceDeviceParameters(DeviceLimits, CommandedDeviceParameters):
         return super().limited(start).model_copy(update=update)
 
     def facts(self) -> list[str]:
-        """What a report says of what it renders."""
+        """Text of a report about what the device renders."""
         if self.impulse_rendering == "full":
             return ["its limitations ignored (device.impulse_rendering: full)", *super().facts()]
         return [f"renders up to {_with_units(self.wrench_limit)}", *super().facts()]

@@ -1,4 +1,4 @@
-"""What people move a pointer with where they have no page: a terminal's keys, a gamepad, a SpaceMouse.
+"""Input devices that move a pointer without a page: a terminal's keys, a gamepad, a SpaceMouse.
 
 Each gives the motion since it was last read; the first motion takes hold of the hand, and a key or a button lets go.
 Axes are those of the world: x to the right, y away, z up.
@@ -26,11 +26,11 @@ DEAD = 0.12  # part of a stick's travel in which it is at rest
 
 
 class SourceError(HapticsError, RuntimeError):
-    """There is nothing to read from; the text says why, and what to do."""
+    """Error: there is no input device to read; the text names the reason and the remedy."""
 
 
 class Motion(NamedTuple):
-    """What a person did since the last time: displacement and rotation (6,) [m, rad]; whether they let go, or leave."""
+    """Motion of a person since the last call: displacement and rotation (6,) [m, rad]; whether they let go or leave."""
 
     displacement: np.ndarray
     lets_go: bool = False

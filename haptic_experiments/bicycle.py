@@ -193,7 +193,7 @@ def _oscillation(J: np.ndarray) -> float:
 
 
 def _lean(J: np.ndarray) -> float:
-    """Its sign is that of a real eigenvalue near 0: less the product of all, which is the determinant of J[:, :2]."""
+    """Minus the product of all eigenvalues, det J[:, :2]: its sign is that of a real eigenvalue near 0."""
     return -float(np.linalg.det(J[:, :2]))
 
 

@@ -164,7 +164,7 @@ def _columns(prefix: str, suffixes: str, *values: np.ndarray) -> dict[str, np.nd
 
 
 def impact_times(reference: Samples) -> list[float]:
-    """When the ideal peg strikes a wall [s]."""
+    """Times at which the ideal peg strikes a wall [s]."""
     return reference["time"][reference["colliding"] > 0].tolist()
 
 

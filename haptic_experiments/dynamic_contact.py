@@ -47,7 +47,7 @@ def largest_difference(samples: Samples, synchronous: Samples) -> float:
 
 
 def distances(case: Compared) -> dict[str, float | None]:
-    """These distances of the local models whose link moves, by run [m]."""
+    """Distances of the local models whose link moves from the ideal ones, by run [m]."""
     ideal = case.references.get("synchronous")
     return each(lambda run: None if ideal is None else largest_difference(run, ideal), "KC", "DC")(case)
 

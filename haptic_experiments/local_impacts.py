@@ -162,7 +162,7 @@ class LocalImpacts(LocalModelAnalysis):
     }
 
     def figures(self, trial: Trial, samples: Samples, findings: Findings) -> list[Figure]:
-        """As figures 6.15 to 6.17."""
+        """Figures of the trial as 6.15 to 6.17."""
         own = self.own(trial)
         runs = {own or "this run": samples, **findings.references}
         styles = {name: Style(colour) for name, colour in zip(runs, (BLUE, VERMILION, "#444444"), strict=False)}

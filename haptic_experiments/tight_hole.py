@@ -108,7 +108,7 @@ class TightHole(LocalModelAnalysis):
     PATH = False
 
     def runs(self, trial: Trial, samples: Samples, compare: bool = True) -> dict[str, Samples]:
-        """Also the variants under the force as printed, over one of its periods."""
+        """Samples of the runs, with the variants under the force as printed, over one of its periods."""
         found = super().runs(trial, samples, compare)
         operator = trial.experiment.operator
         if compare and isinstance(operator, SineParameters):

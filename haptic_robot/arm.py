@@ -174,7 +174,7 @@ class Arm:
 
     @property
     def potential_energy(self) -> float:
-        """Of gravity [J]."""
+        """Potential energy of gravity [J]."""
         return float(pin.computePotentialEnergy(self.model, self.model.createData(), self.q))
 
     def mobility(self) -> np.ndarray:

@@ -336,7 +336,7 @@ class RobotSide:
 
     @property
     def following(self) -> Following:
-        """What the arm did with the hand in the last tick."""
+        """Status of the arm's motion with the hand in the last tick."""
         return self._follower.state
 
     @property
@@ -357,7 +357,7 @@ class RobotSide:
         """The arm's surroundings have a material of their own."""
 
     def set_levels(self, strengths: Mapping[str, float]) -> None:
-        """There are no fields."""
+        """Ignore the strengths: there are no force fields."""
 
     def prepare(self) -> None:
         """Nothing can be computed ahead."""

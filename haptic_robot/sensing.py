@@ -1,4 +1,4 @@
-"""What touches the tool of a simulated arm, and the force/torque sensor that measures it."""
+"""Contact of the tool of a simulated arm, and the force/torque sensor that measures it."""
 
 from __future__ import annotations
 

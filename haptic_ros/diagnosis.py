@@ -1,4 +1,4 @@
-"""What a node says of itself on /diagnostics, once a second while somebody subscribes to it."""
+"""Status of a node on /diagnostics, once a second while somebody subscribes to it."""
 
 from __future__ import annotations
 

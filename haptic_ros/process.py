@@ -46,7 +46,7 @@ usage: {} --ros-args -r __ns:=/NAMESPACE --params-file DIRECTORY/parameters.yaml
 
 
 def answer_help(usage: str, about: str | None) -> None:
-    """If the arguments before those of ROS 2 ask for help, print what a program is, and end it."""
+    """Print the help of a program, if the arguments before those of ROS 2 ask for it, and end the program."""
     if {"-h", "--help"}.intersection(itertools.takewhile(lambda one: one != "--ros-args", sys.argv[1:])):
         print(HELP.format(usage, textwrap.dedent(about or "")), end="")
         sys.exit(0)

@@ -64,7 +64,7 @@ def code_of(codes: Mapping[str, int], event: str, labels: Sequence[str] = ()) ->
 
 
 def problems(codes: Mapping[str, int], labels: Mapping[str, Collection[str]]) -> Iterator[str]:
-    """What is wrong with the codes of a file.
+    """Errors of the codes of a file, as lines.
 
     Args:
         codes: see `code_of`.

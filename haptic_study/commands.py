@@ -34,7 +34,7 @@ from haptic_study.session import End
 from haptic_study.simulation import observer_of_session, run_session
 
 SIMULATION = "simulation.json"
-"""In `sourcedata`: which simulated participants there are to be."""
+"""File in `sourcedata` with the simulated participants."""
 
 
 def _in_words(command: Callable[[argparse.Namespace], int]) -> Callable[[argparse.Namespace], int]:
@@ -274,7 +274,7 @@ def _simulate(dataset: Dataset, wanted: dict[str, Any], jobs: int = 0, scheduler
     else:
 
         def simulate(participant: str) -> None:
-            """In a fork, where there are several cores."""
+            """Run the session of a participant, in a fork where there are several cores."""
             run_session(dataset, participant, by, wanted["record"], lambda: False)
             notify(participant)
 

@@ -239,7 +239,7 @@ def _received(end: socket.socket) -> bytes:
 
 
 def _become(study: Study, first: Trial, end: socket.socket, others: socket.socket) -> None:
-    """In the fork: present intervals until the other end is closed."""
+    """Present intervals in the fork, until the other end is closed."""
     others.close()
     os.environ["HAPTICS_PARENT"] = str(os.getppid())
     for number in (signal.SIGINT, signal.SIGHUP, signal.SIGTERM):
@@ -387,7 +387,7 @@ class _Presenter:
 
 
 class _Attention:
-    """What is done after each tick of an interval, in what is left of its period."""
+    """Work after each tick of an interval, in the rest of its period."""
 
     def __init__(self, presenter: _Presenter, paced: PacedTrial, order: _Prepare, interval: int):
         self._presenter, self._paced, self._order, self._interval = presenter, paced, order, interval

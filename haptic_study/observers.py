@@ -299,7 +299,7 @@ PERCEPTS: dict[str, Callable[[Samples, np.ndarray], float]] = {
     "friction": friction,
     "delay": delay,
 }
-"""What is felt of samples, with the noise (n, 3) [N] of the forces of each tick."""
+"""Percepts of samples, with the noise (n, 3) [N] of the forces of each tick."""
 
 
 def check_percept(percept: str) -> None:

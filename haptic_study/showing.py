@@ -19,7 +19,7 @@ from haptic_study.tasks import (
 )
 
 CONTINUE, AGREE, DECLINE, START, ENOUGH, NUMBER = "continue", "agree", "decline", "start", "enough", "number"
-"""What is chosen on a page beside answers."""
+"""Choices on a page beside answers."""
 SHOWN = 12  # answers on the experimenter's page
 
 

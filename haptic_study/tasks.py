@@ -347,7 +347,7 @@ class AdjustmentParameters(StimulusTask):
 
 
 class SuccessParameters(Parameters):
-    """When a free manipulation has succeeded: where a metric of the trial is within bounds."""
+    """Criterion of the success of a free manipulation: a metric of the trial is within bounds."""
 
     metric: str = quantity(description="Metric of the experiment's analysis that decides")
     at_least: float | None = quantity(None, description="Least value of a success; null: there is none")

@@ -43,7 +43,7 @@ def _round_above(value: float) -> float:
 
 
 def covered(curves: Sequence[np.ndarray], span: tuple[float, float]) -> list[int | None]:
-    """For each curve (N,) the first other one that looks the same in the chart, None if there is none."""
+    """Index, for each curve (N,), of the first other one that looks the same in the chart, None if there is none."""
     near = SAME * (span[1] - span[0])
     found: list[int | None] = []
     for i, curve in enumerate(curves):

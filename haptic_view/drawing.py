@@ -188,7 +188,7 @@ def animation(frames: Frames, what: str = "the whole trial") -> str:
 
 
 def _chosen(frames: Frames, count: int) -> list[Frame]:
-    """So many frames, at equal intervals of time."""
+    """Frames in the number `count`, at equal intervals of time."""
     wanted = np.linspace(frames.times[0], frames.times[-1], count)
     return [frames.frame(int(i)) for i in np.clip(np.searchsorted(frames.times, wanted), 0, len(frames.times) - 1)]
 
@@ -363,7 +363,7 @@ def _bodies_at(scene: Scene, frame: Frame, eye: _Eye) -> list[str]:
 
 
 class _Rendering:
-    """What is seen of a scene in space."""
+    """Rendered image of a scene in space."""
 
     def __init__(self, scene: Scene, eye: _Eye):
         self._scene, self._eye = scene, eye
@@ -426,7 +426,7 @@ class _Rendering:
         return {style: path for style, path in found.items() if path}
 
     def _seen(self, image: rendering.Image, shapes: Iterable[int], joined: int) -> Iterator[tuple[_Seen, int]]:
-        """Those of the shapes that are seen, and their numbers."""
+        """Visible ones of the shapes, and their numbers."""
         from scipy.ndimage import find_objects  # takes long to import: only where a picture is drawn
 
         owner = np.searchsorted(self._first, image.patch, side="right")  # number of the shape + 1; 0: nothing

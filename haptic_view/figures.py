@@ -161,7 +161,7 @@ class Panel:
 
     @property
     def moves(self) -> bool:
-        """Whether it is an animation."""
+        """Whether the panel is an animation."""
         return 'class="moving"' in self.svg
 
     def document(self, kind: str) -> bytes:

@@ -60,7 +60,7 @@ class Film:
 
     @property
     def times(self) -> np.ndarray:
-        """Of the pictures [s], (S,)."""
+        """Times of the pictures [s], (S,)."""
         return np.array([frame.time for frame in self._frames])
 
     def save(self, path: str | os.PathLike[str], title: str, *, moves: bool = True) -> Path:

@@ -1,4 +1,4 @@
-"""What is seen of shapes: of the triangles at a point of a drawing, the nearest one, whatever body it belongs to.
+"""Rendering of shapes: at a point of a drawing the nearest of the triangles, whatever body it belongs to.
 
 A surface consists of patches, between whose triangles there is no edge that is sharper than CREASE. Triangles are
 drawn into a depth buffer that is finer than the drawing, with the light that falls on their patch there in some steps.
@@ -44,7 +44,7 @@ class Surface(NamedTuple):
 
 
 class Image(NamedTuple):
-    """What is seen at each pixel of the buffer.
+    """Rendered image: content of each pixel of the buffer.
 
     Attributes:
         finer: pixels of the buffer along one of the drawing.

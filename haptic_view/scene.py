@@ -307,7 +307,7 @@ def _scene(
 
 
 def _shapes_of_field(field: Field, size: float) -> Iterator[Shape]:
-    """What is drawn of a field in a scene of a size [m], in world axes."""
+    """Shapes of a field in a scene of a size [m], in world axes."""
     for shape in field.drawn.shapes:
         found = solid(shape, Path())
         for geometry in found.geometry:

@@ -1,4 +1,4 @@
-"""From where a scene is seen: so that what moves does not move along the line of sight."""
+"""Viewpoint of a scene: chosen so that what moves does not move along the line of sight."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ PATH = 400  # points of the path of a hand
 
 
 class Frames(Protocol):
-    """What is drawn of a trial."""
+    """Frames of a trial that are drawn."""
 
     scene: Scene
     times: np.ndarray
@@ -47,7 +47,7 @@ class Frames(Protocol):
 
 
 def chosen_frames(frames: Frames, most: int) -> list[Frame]:
-    """At most so many frames, evenly over the trial."""
+    """Frames at equal intervals over the trial, at most `most`."""
     last = len(frames.times) - 1
     return [frames.frame(int(i)) for i in np.unique(np.linspace(0, last, min(last + 1, most)).astype(int))]
 
@@ -224,7 +224,7 @@ def _around() -> list[np.ndarray]:
 
 
 class View(NamedTuple):
-    """From where a scene is seen, and whether it is cut open.
+    """Viewpoint of a scene, and whether it is cut open.
 
     Attributes:
         away: unit vector from the scene to the eye, (3,).

@@ -175,7 +175,7 @@ class Analysis:
         return Case(trial, samples, references)
 
     def label(self, trial: Trial) -> str | None:
-        """Which of the runs that are compared a trial is, by the name in `Analysis.references`; None: none of them."""
+        """Name in `Analysis.references` of the run that a trial is; None: it is none of those that are compared."""
         return None
 
     def figures(self, trial: Trial, samples: Samples, findings: Findings) -> list[Figure]:

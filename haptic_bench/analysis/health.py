@@ -34,7 +34,7 @@ KEYS = (
     "expired",
     "refused",
 )
-"""Of a summary's `timing`: what the page of health shows, so that no other table has to."""
+"""Keys of a summary's `timing` that the page of health shows, so that no other table has to."""
 
 
 @dataclass(frozen=True)
@@ -72,7 +72,7 @@ class Health:
 
     @property
     def time(self) -> np.ndarray:
-        """When each tick began [s], (n,)."""
+        """Times at which the ticks began [s], (n,)."""
         return 1e-9 * self.begun
 
     @property

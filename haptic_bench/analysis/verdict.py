@@ -140,7 +140,7 @@ class Verdict:
         return f"; in {part} of the ticks the device rendered less than was commanded"
 
     def summary(self) -> dict[str, Any]:
-        """As in summary.json."""
+        """Entry of the verdict in summary.json."""
         measured = {name: value for name, value in asdict(self).items() if name not in LEFT_OUT}
         return {"energy_given": self.energy_given, "verdict": self.verdict, "text": self.text, **measured}
 
@@ -219,7 +219,7 @@ def measure(
 
 
 def _is_limited(samples: Samples, hand: str) -> np.ndarray:
-    """In which ticks the device of a hand rendered less than was commanded, (rows,)."""
+    """Mask of the ticks in which the device of a hand rendered less than was commanded, (rows,) bool."""
     rendered, commanded = (np.linalg.norm(samples.wrench(f"{hand}{one}"), axis=1) for one in ("rendered", "command"))
     return np.asarray(rendered < (1.0 - LESS) * commanded)
 

@@ -389,7 +389,7 @@ class Contact:
 
     @property
     def request(self) -> Request:
-        """What is asked of the person now."""
+        """Present request to the person."""
         with self._lock:
             return self._numbered()
 

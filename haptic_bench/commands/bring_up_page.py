@@ -29,7 +29,7 @@ ENTER = "Enter"
 
 
 class Request(NamedTuple):
-    """What is asked of the person, empty if nothing is, and its number."""
+    """Request to the person, empty if there is none, and its number."""
 
     number: int
     text: str

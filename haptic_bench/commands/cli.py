@@ -79,7 +79,7 @@ def _print_notes(trials: Sequence[experiment.Trial]) -> None:
 
 
 def _show_compilation(quiet: bool = False) -> None:
-    """On a terminal, say now and then how far the compilation of kernels is."""
+    """Show the progress of the compilation of kernels, on a terminal."""
     if not quiet and sys.stderr.isatty():
         progress.report = progress.Progress(lambda text: print(f"haptics: {text}", file=sys.stderr))
 

@@ -189,7 +189,7 @@ class _Parser(argparse.ArgumentParser):
         super().__init__(**settings, allow_abbrev=False, formatter_class=argparse.RawDescriptionHelpFormatter)
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
-        """As of argparse; what is unknown is an error here, where the known options are known."""
+        """Parse arguments, as argparse; an unknown option is an error here, where the known options are known."""
         found, unknown = super().parse_known_args(args, namespace)
         if unknown:
             known = sorted(option for action in self._actions for option in action.option_strings)
@@ -780,7 +780,7 @@ def _add_settings(command: argparse.ArgumentParser) -> None:
 
 
 def _version() -> str:
-    """As the checkout's package.xml says, or the installed package."""
+    """Version in the checkout's package.xml, or of the installed package."""
     try:
         text = (Path(__file__).resolve().parents[2] / "package.xml").read_text(encoding="utf-8")
         return text.partition("<version>")[2].partition("</version>")[0]

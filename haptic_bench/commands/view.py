@@ -76,7 +76,7 @@ def chosen(target: str | None, running: Sequence[str]) -> str:
 
 
 def same_world(namespace: str, running: Sequence[str]) -> list[str]:
-    """Those that run of which a namespace, or that with a number behind it, is an experiment's own."""
+    """Names of the running namespaces that are an experiment's own: its namespace, or that with a number behind it."""
     return [name for name in running if re.fullmatch(rf"{re.escape(namespace)}(_\d+)?", name)]
 
 

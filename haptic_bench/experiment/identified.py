@@ -37,7 +37,7 @@ def read_keys(path: Path) -> dict[str, Any]:
 
 
 def read_identified(name: str) -> IdentifiedParameters:
-    """What is known of a device, by name or path of its data.
+    """Read the identified data of a device, by its name or the path of the data.
 
     Raises:
         ParameterError: there is none, or a line for each key that is wrong.

@@ -88,7 +88,7 @@ def load_document(
     duration: float | str | None = None,
     zipped: Sequence[str] = (),
 ) -> list[Trial]:
-    """As `load`, of the content of an experiment's file; other files are looked for beside `path`."""
+    """Load the content of an experiment's file, as `load`; other files are looked for beside `path`."""
     trials = []
     for changed, varied in variants(document, settings, duration, zipped):
         try:
@@ -232,7 +232,7 @@ def read_resolved(path: Path) -> Trial:
 
 
 def changed_packages(path: Path) -> list[str]:
-    """Which packages of a resolved `experiment.yaml` are installed in another version, one line each."""
+    """Packages of a resolved `experiment.yaml` that are installed in another version, one line each."""
     return [f"packages.{line}" for line in parts.changed(read_document(path).get("packages"))]
 
 

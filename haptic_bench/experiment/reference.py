@@ -174,7 +174,7 @@ def _unwrapped(annotation: Any) -> tuple[Any, str | None]:
 
 
 def _is_union(annotation: Any) -> bool:
-    """Whether it is one of several parameter objects."""
+    """Whether the annotation is a union of parameter objects."""
     return any(map(_is_model, typing.get_args(annotation)))
 
 

@@ -108,7 +108,7 @@ class Trial:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What is listed at the start: content of files that is not simulated, keys without effect, warnings."""
+        """Notes at the start: content of files that is not simulated, keys without effect, warnings."""
         experiment, start = self.experiment, self.start
         unused = tuple(unused_keys(experiment))
         hands: dict[str, Experiment | FurtherHandParameters] = {"": experiment}

@@ -211,7 +211,7 @@ def _member(document: Any, name: str) -> Any:
 
 
 def _entry(kind: Any) -> Any:
-    """Of what the entries of a list or mapping are."""
+    """Type of the entries of a list or mapping."""
     return typing.get_args(kind)[1 if typing.get_origin(kind) is dict else 0]
 
 

@@ -91,7 +91,7 @@ class StateReport:
         self._state, self._last, self._reported, self._since = state, "", "", 0.0
 
     def update(self) -> None:
-        """To be called often."""
+        """Report the state if it has changed; to be called often."""
         now, text = time.monotonic(), self._state()
         if text != self._last:
             self._last, self._since = text, now

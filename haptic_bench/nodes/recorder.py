@@ -37,7 +37,7 @@ BEHIND = 3.0  # [s] without another complete tick after which it is said, in loc
 
 
 class Delivery:
-    """On which core the middleware delivers to the recorder, in realtime.
+    """Choice of the core on which the middleware delivers to the recorder, in realtime.
 
     Its threads come before whatever else runs, or the middleware's queue overflows, but after the servo threads, or
     each message interrupts the tick that it is of. On the servo threads' core they run when the tick is over, and

@@ -115,7 +115,7 @@ class TrialBag:
         return self._recording.holds(topic, tick)
 
     def missing(self) -> str:
-        """Which messages the first incomplete tick still lacks."""
+        """Messages that the first incomplete tick still lacks, as a text."""
         return self._recording.missing()
 
     def close(self, event: str = "", tick: int = 0, detail: str = "") -> None:

@@ -43,7 +43,7 @@ class WorldRecord:
         return {"q": list(self.q_names), "v": list(self.v_names)}
 
     def before(self, tick: int) -> WorldRecord:
-        """What is of earlier ticks than `tick`."""
+        """Part of the record of earlier ticks than `tick`."""
         states, contacts = self.tick < tick, self.contact_tick < tick
         return WorldRecord(
             self.bodies,

@@ -373,7 +373,7 @@ class _Steps:
 
 
 class _Lost(Exception):
-    """From here on an end of a relay cannot be simulated; the text says why."""
+    """Signal that an end of a relay cannot be simulated from here on; the text names the reason."""
 
 
 def _device_end(core: DeviceEnd, steps: _Steps) -> None:

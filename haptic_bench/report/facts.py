@@ -12,7 +12,7 @@ from haptic_sim.tool.tool_side import is_constrained
 from haptic_view import units
 
 Fact = tuple[str, str]
-"""What it is about, and the fact."""
+"""Subject of a fact, and its text."""
 SUMMED = "translation and rotation each by itself; a claim may be about their sum"
 
 

@@ -56,7 +56,7 @@ class Finding(NamedTuple):
 
 
 def properties(kind: str, trial: Trial) -> Iterator[Finding]:
-    """What is found of the part of a kind (`controllers`, ...) of a trial."""
+    """Findings about the part of a kind (`controllers`, ...) of a trial."""
     rebuilt = trial
     if kind == "scenes":
         rebuilt = replace(trial, built=None)
@@ -105,7 +105,7 @@ def _of_start(trial: Trial, rebuilt: Trial) -> Iterator[Finding]:
 
 
 def _overlap(trial: Trial) -> str:
-    """Which bodies overlap where contacts are rigid; empty: none."""
+    """Text about the bodies that overlap where contacts are rigid; empty: none."""
     environment = trial.experiment.environment.with_method("constraint")
     world = world_of(trial.experiment.model_copy(update={"environment": environment}))
     return "; ".join(f"{a} and {b} overlap by {depth:.4g} m" for depth, a, b in find_overlaps(world, OVERLAP))
@@ -124,7 +124,7 @@ def _of_trial(trial: Trial, rebuilt: Trial) -> Iterator[Finding]:
 
 
 def _digest(trial: Trial) -> bytes:
-    """Of all messages of a trial offline."""
+    """Digest of all messages of a trial offline."""
     found = hashlib.sha256()
     simulate(trial, lambda tick, messages: found.update(b"".join(messages.values())))
     return found.digest()

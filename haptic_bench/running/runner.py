@@ -256,7 +256,7 @@ class Process:
             fast_dds.remove(self._segments)
 
     def describe(self, *, short: bool = False) -> str:
-        """How it ended, and its last lines unless that is to be `short`."""
+        """Text of how the process ended, and of its last lines unless it is to be `short`."""
         status = self.status
         if status is not None and status < 0:
             try:
@@ -310,7 +310,7 @@ def _reason(process: Process) -> str:
 
 
 def _become(module: str, arguments: Sequence[str], writing: int, output: int) -> None:
-    """In a forked child: be `python -m MODULE ARGUMENTS` in a session of its own.
+    """Run `python -m MODULE ARGUMENTS` in a forked child, in a session of its own.
 
     So Ctrl-C in the terminal reaches the runner alone, which stops the nodes in order.
     """

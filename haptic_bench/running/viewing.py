@@ -105,7 +105,7 @@ class Viewer:
 
     @property
     def ended(self) -> bool:
-        """Whether it does not run any more."""
+        """Whether the process of the viewer has ended."""
         return self._process.status is not None
 
     def send_line(self, line: str) -> None:

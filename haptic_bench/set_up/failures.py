@@ -27,7 +27,7 @@ LEAST_MEMORY = 680
 
 
 def end_at_signals() -> None:
-    """From now on the ending signals end this process at once, whatever it is at.
+    """Let the ending signals end this process at once from now on, whatever it does.
 
     For a program that has not begun anything. What was held back until now counts too.
     """

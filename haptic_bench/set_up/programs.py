@@ -60,7 +60,7 @@ class Program:
         failures.groups.add(self._child.pid)
 
     def wait(self, seconds: float) -> Ended:
-        """Its end, at the latest after some time; then it is killed."""
+        """Wait for the end of the program, at most `seconds` [s]; then it is killed."""
         try:
             out, err = self._child.communicate(timeout=seconds)
             status = self._child.returncode
@@ -85,5 +85,5 @@ def last_line(text: str) -> str:
 
 
 def this_environment() -> Environment:
-    """That of this program."""
+    """Environment of this program."""
     return Environment(sys.executable, dict(os.environ))

@@ -159,7 +159,7 @@ class PacedTrial:
         close(trial, "realtime", directory, Outcome(status, self.problem, 0.0, wall_time, f"/{namespace}"))
 
     def samples(self) -> Samples:
-        """Its samples, with the columns of its analysis."""
+        """Samples of the trial, with the columns of its analysis."""
         store = MessageStore()
         for tick, made in self._messages:
             store(tick, made)

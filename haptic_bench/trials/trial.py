@@ -425,7 +425,7 @@ def _foreign(timing: Mapping[str, Any]) -> list[str]:
 
 
 def _bounded(trial: Trial, samples: Samples) -> dict[str, Any]:
-    """In how many ticks the device was at its last bound, if it has one."""
+    """Number of ticks in which the device was at its last bound, if it has one."""
     bound = trial.experiment.device.last_bound
     if bound == BoundParameters():
         return {}

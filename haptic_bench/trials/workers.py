@@ -138,7 +138,7 @@ def perform(
 
 
 def archived(folder: Path) -> bytes:
-    """What is in a folder, as a tar archive."""
+    """Content of a folder, as a tar archive."""
     archive = io.BytesIO()
     with tarfile.open(fileobj=archive, mode="w") as tar:
         tar.add(folder, ".")

@@ -31,7 +31,7 @@ from haptic_sim.parameters import Gains, quantity
 
 
 class ControllerTrialParameters(TrialParameters):
-    """What the controller needs to know of a trial."""
+    """Parameters of a trial that the controller needs."""
 
     controller: AnyControllerParameters = quantity(description="Controller between device and tool")
     tool_sizes: tuple[int, int, int] = quantity(

@@ -35,7 +35,7 @@ SERVO = QoSProfile(depth=1, reliability=ReliabilityPolicy.BEST_EFFORT)
 
 
 class CrtkTrialParameters(TrialParameters):
-    """What the bridge needs to know of a trial."""
+    """Parameters of a trial that the bridge needs."""
 
     controller: CrtkParameters = quantity(CrtkParameters(), description="How the device follows the convention")
     hardware: bool = quantity(False, description="Whether the driver takes requests; a simulated device takes none")

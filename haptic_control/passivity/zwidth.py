@@ -133,7 +133,7 @@ class ZWidthParameters(Parameters):
 
 
 class ZWidth(NamedTuple):
-    """What `measure` finds.
+    """Result of `measure`.
 
     Attributes:
         stiffness (n,), damping (m,): the grid [N/m, N s/m].
@@ -157,7 +157,7 @@ class ZWidth(NamedTuple):
 
 
 class Loop(NamedTuple):
-    """What is sampled, for kernels.
+    """Constants of the sampled loop, for kernels.
 
     Attributes:
         period: T [s]; mobility: T/m of the mass [s/kg], 0 of a wall; part: of its new velocity in its step.
@@ -515,7 +515,7 @@ def burst(theta, shape):
 
 @kernel
 def gain(loop, K, B, path):
-    """What the hand gains along positions (ticks,) [m]: of what the damping takes, and as mean power [W].
+    """Energy gained by the hand along positions (ticks,) [m]: as a part of the dissipated one, and as mean power [W].
 
     Infinite where the coupling's force grows while the device is held at rest afterwards.
     """

@@ -41,7 +41,7 @@ from haptic_sim.worlds.scenes import AnyToolParameters
 
 
 class DriverTrialParameters(LeaderTrialParameters):
-    """What the driver needs to know of a trial."""
+    """Parameters of a trial that the driver needs."""
 
     device: AnyDeviceParameters = quantity(description="The haptic device")
     operator: AnyOperatorParameters = quantity(description="The simulated hand")
@@ -193,7 +193,7 @@ class DriverNode(LeaderNode):
                 self._keep_up()
 
     def _keep_up(self) -> None:
-        """Of a further hand: begin the ticks that the first driver has begun; in lockstep, when the last is answered.
+        """Begin, for a further hand, the ticks that the first driver has begun; in lockstep, when the last is answered.
 
         A tick that was missed is made up for, so that the time of all hands is the same.
         """
@@ -275,7 +275,7 @@ class DriverNode(LeaderNode):
         self.begin(tick)
 
     def counts(self) -> dict[str, int]:
-        """What else goes into the timing."""
+        """Further entries of the timing."""
         core = self._core
         return {
             "saturations": core.saturations,
@@ -286,7 +286,7 @@ class DriverNode(LeaderNode):
         }
 
     def health(self) -> tuple[str, dict[str, object]]:
-        """What /diagnostics says of this node: its trouble (empty: none) and values."""
+        """Content of /diagnostics for this node: its trouble (empty: none) and values."""
         trouble, values = super().health()
         core, state = self._core, self._state
         if self._link is not None:

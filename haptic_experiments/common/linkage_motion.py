@@ -324,7 +324,7 @@ class LinkageAnalysis(Analysis):
 
     METRICS = METRICS
     CLAIMS: ClassVar[Sequence[Statement]] = ()
-    """As `declared`."""
+    """Claims of the analysis; see `declared`."""
     BLOCKED = 0
     """Directions that the linkage always blocks."""
     PLANES: tuple[tuple[int, int], ...] = ((0, 1), (0, 2))
@@ -414,7 +414,7 @@ class LinkageAnalysis(Analysis):
         )
 
     def motion(self, trial: Trial, samples: Samples, findings: Findings) -> Figure:
-        """Where hand and tool go."""
+        """Figure of the motion of hand and tool."""
         paths = [("tool", samples.group("tool", "px", "py", "pz"), Style(BLUE))]
         if "hand_px" in samples.names:
             paths.append(("device", samples.group("hand", "px", "py", "pz"), Style(VERMILION, (5, 1.8))))

@@ -210,11 +210,11 @@ class LocalModelAnalysis(Analysis):
             yield "a device, not device.type = none"
 
     def samples(self, trial: Trial, messages: Mapping[str, Sequence[bytes]]) -> Samples:
-        """With `geometry_tick`."""
+        """Samples of the trial with the column `geometry_tick`."""
         return with_geometry_tick(trial, super().samples(trial, messages), messages)
 
     def own(self, trial: Trial) -> str | None:
-        """Which of the variants a trial is."""
+        """Name of the variant that a trial is."""
         return next((name for name, one in self.VARIANTS.items() if one.of(trial.experiment) == trial.experiment), None)
 
     def runs(self, trial: Trial, samples: Samples, compare: bool = True) -> dict[str, Samples]:

@@ -657,7 +657,7 @@ def change_mode(packed, k, wanted, tick, period):
 
 @kernel
 def clear_multipliers(packed):
-    """What bringing the initial state to the manifold took is no force."""
+    """Set the multipliers to zero: the projection of the initial state exerts no force."""
     a = packed.arrays
     for i in range(a.projected.shape[0]):
         a.projected[i] = 0.0

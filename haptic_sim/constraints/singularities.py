@@ -98,7 +98,7 @@ class _Path:
                 yield from self._minimum(q, points[low][i] - q[i], points[high][i] - q[i], kind)
 
     def _onset(self, q: np.ndarray, singular: float, kind: int) -> tuple[float, float]:
-        """Onset of a singularity between the regular q and the distance `singular` along the path."""
+        """Coordinate at which a singularity begins, and its depth; by bisection between q and q + `singular`."""
         regular = 0.0
         while abs(singular - regular) > 1e-9:
             middle = 0.5 * (singular + regular)

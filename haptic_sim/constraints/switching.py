@@ -73,7 +73,7 @@ _LOST = 1e-8  # of a direction that rigid constraints take: what is left of it i
 
 @record
 class Switches(NamedTuple):
-    """What constraints do at present, for kernels; a stage is a row of `BodyArrays.Q` beyond the rigid ones."""
+    """State of the switched constraints, for kernels; a stage is a row of `BodyArrays.Q` beyond the rigid ones."""
 
     mode: np.ndarray = array("OFF, ENGAGING, RIGID or RELEASING", "constraints", dtype=np.int64, fill=RIGID)
     begun: np.ndarray = array("tick at which the mode began", "constraints", dtype=np.int64)

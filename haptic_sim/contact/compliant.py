@@ -232,7 +232,7 @@ class CompliantContact(ContactResponse):
 
     @property
     def keeper(self) -> Keeper | None:
-        """What keeps its memory while bodies sleep; printed self-collisions have rows besides those of contacts."""
+        """Keeper of the contact memory while bodies sleep; printed self-collisions have further rows in it."""
         return None if self.parameters.self_collision == "printed" else _KEEPER
 
     @property

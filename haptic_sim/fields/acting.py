@@ -178,7 +178,7 @@ class Fields:
 
     @property
     def books(self) -> dict[str, dict[str, float]]:
-        """What each field stores at the beginning of the last step, and what it did since the start [J], by name."""
+        """Energy of each field at the start of the last step, and its work since the start [J], by name."""
         return {
             name: dict(zip(BOOKS, one.books.tolist(), strict=True))
             for name, one in zip(self.names, self._arrays, strict=True)

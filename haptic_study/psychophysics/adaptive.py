@@ -48,7 +48,7 @@ class AdaptiveMethod(Protocol):
 
     @property
     def estimate(self) -> dict[str, Any]:
-        """What is known so far: `threshold`, and `interval` of 95 % (low, high); None where it is not known."""
+        """Present estimate: `threshold`, and `interval` of 95 % (low, high); None where it is not known."""
 
 
 class MethodParameters(Parameters):
