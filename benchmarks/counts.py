@@ -42,7 +42,7 @@ LOOPS: dict[str, tuple[str, tuple[str, ...]]] = {
 }
 """Experiment and settings of each loop."""
 COMPOSED = "synchronous, composed nodes"
-"""The same loop as the servo thread of composed nodes makes it; needs ROS."""
+"""Recorded loop as the servo thread of composed nodes makes it; needs ROS."""
 RECORDED = "synchronous, with its bag"
 """The loop whose messages are written into a bag; chunk by chunk, so that its steps are not alike."""
 

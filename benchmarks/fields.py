@@ -247,7 +247,7 @@ def headline(row: Row, ticks: int = TICKS) -> Iterator[dict[str, Any]]:
 
 
 def others(mesh: tuple[np.ndarray, np.ndarray], shape: coal.BVHModelBase) -> dict[str, Any]:
-    """What else finds the contacts of two such tori, by name."""
+    """Other libraries that find the contacts of two such tori, by name."""
     return {
         "triangles of coal": Triangles(shape),
         f"{SECTORS} convex pieces of MuJoCo": MujocoPair(sectors(mesh), mujoco.mjtGeom.mjGEOM_MESH),

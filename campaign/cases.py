@@ -30,7 +30,7 @@ STATUSES = {"done", "failed", "interrupted"}
 
 
 class Outcome(NamedTuple):
-    """What was tried, what was wrong, a line each, how many things were tried, and what was measured."""
+    """Outcome of a case: what was tried, the faults, a line each, how many things were tried, and the measurements."""
 
     tried: str
     faults: list[str]
@@ -148,7 +148,7 @@ def _become(folder: Path, module: str, arguments: Sequence[str], outputs: tuple[
 
 
 def finish(process: subprocess.Popen[str] | Fork, folder: Path) -> Ended | None:
-    """How a program that `start` has started ends, or a `Fork`; None if it does not."""
+    """Wait for the end of a program that `start` has started, or of a `Fork`; None if it does not end."""
     try:
         status = process.wait(DEADLINE)
     except subprocess.TimeoutExpired:

@@ -120,7 +120,7 @@ def _of_directory(directory: Path, *, whole: bool) -> list[str]:
 
 
 def _unreadable(directory: Path) -> list[str]:
-    """What keeps a program from loading a trial that was completed."""
+    """Faults of a program that loads a trial that was completed."""
     code = f"from haptic_bench import load_trial; print(len(load_trial({str(directory)!r}).samples))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=DEADLINE)
     return [] if done.returncode == 0 else [f"the trial cannot be loaded: {done.stderr[-500:].strip()}"]

@@ -318,7 +318,7 @@ def _of_end(
 
 
 class After(NamedTuple):
-    """What was seen of a death.
+    """Observations after the end of a process.
 
     Attributes:
         commanded, felt: when command and force still changed after it [s].
@@ -339,7 +339,7 @@ class After(NamedTuple):
 
 
 def _after(listener: Listener, at: float, until: float, target: str) -> After:
-    """What was seen after the death of a process at an instant, until it or the trial went on."""
+    """Observations after the end of a process at an instant, until it or the trial went on."""
     commands, poses = listener.values("servo_cp", Quantity.POSE), listener.values("measured_cp", Quantity.POSE)
     wrenches = listener.values("measured_cf", Quantity.WRENCH)
     commanded = max([0.0, *_changes(commands.until(until), at)])

@@ -161,7 +161,7 @@ def given(trial: Trial, samples: Samples) -> float:
 
 
 def outcome(number: int) -> str:
-    """How a variant ended; asserts that it is not done with energy that is not explained."""
+    """Outcome of a variant; asserts that it has no energy that is not explained."""
     name, settings = variant(number)
     shown = f"{name} {' '.join(settings)}"
     try:

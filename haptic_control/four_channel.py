@@ -183,7 +183,7 @@ class FourChannelParameters(OperatorWrenchParameters):
         return FourChannel(self, rate)
 
     def completed(self, device: KnownDevice, pose: tuple[float, ...]) -> ControllerParameters:
-        """The same with the keys left out that depend on the device, or on the pose of the tool's hand (7,)."""
+        """Copy with the omitted keys that depend on the device, or on the pose of the tool's hand (7,)."""
         completed = super().completed(device, pose)
         if self.needs_reference and self.reference is None:
             return completed.model_copy(update={"reference": pose})

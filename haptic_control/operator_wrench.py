@@ -59,7 +59,7 @@ class OperatorWrenchParameters(DeviceModelParameters):
         return False
 
     def completed(self, device: KnownDevice, pose: tuple[float, ...]) -> ControllerParameters:
-        """The same with the inertia of a device that is as known to it.
+        """Copy with the inertia of the device, as far as the controller knows it.
 
         Of a twin pantograph it commands what that is shaped to, and observes, or commands without shaping, the linkage.
         """

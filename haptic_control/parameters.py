@@ -100,7 +100,7 @@ class ControllerParameters(Part):
         raise TypeError(f"{type(self).__name__}: is no controller")
 
     def completed(self, device: KnownDevice, pose: tuple[float, ...]) -> ControllerParameters:
-        """The same with the keys that were left out and depend on the device, or on the pose of the tool's hand (7,).
+        """Copy with the omitted keys that depend on the device, or on the pose of the tool's hand (7,).
 
         Raises:
             ParameterError: the device does not say what is needed.

@@ -73,7 +73,7 @@ class InertialParameters(EncoderParameters, SimulatedForceDeviceParameters):
         return KnownDevice(self.type, self.mass, self.inertia, True, self.damping)
 
     def completed(self, start: DeviceStart) -> DeviceParameters:
-        """The same with the mass and the inertia of the tool where it has none of its own."""
+        """Copy with the mass and the inertia of the tool where the device has none of its own."""
         return with_inertia_of_tool(self, start).limited(start)
 
     def inertia_at_hand(self, start: DeviceStart) -> tuple[float, float] | None:

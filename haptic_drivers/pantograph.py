@@ -145,7 +145,7 @@ class PantographParameters(MotorEncoderParameters, SimulatedForceDeviceParameter
         return []
 
     def completed(self, start: DeviceStart) -> DeviceParameters:
-        """The same with its place in the world, and shaped to the tool's inertia."""
+        """Copy with its mount in the world, and shaped to the tool's inertia."""
         mounted = self.mounted_at(np.array(start.hand.pose)).limited(start)
         return with_inertia_of_tool(mounted, start) if self.shaped else mounted
 
@@ -161,7 +161,7 @@ class PantographParameters(MotorEncoderParameters, SimulatedForceDeviceParameter
         return self.least_inertia(self.start_pose(start.hand, start.seed))
 
     def idealised(self, inertia: Callable[[], tuple[float, float] | None]) -> DeviceParameters:
-        """The same without motors, friction and encoders."""
+        """Copy without motors, friction and encoders."""
         keys = {name: getattr(self, name) for name in _OF_THE_IDEAL}
         if not self.shaped:
             keys["mass"], keys["inertia"] = inertia() or (None, None)

@@ -152,8 +152,7 @@ class DeviceParameters(Part):
     COMMANDS: ClassVar[int] = FORCE
     """Mode of its commands: FORCE or MOTION, which the controller has to command."""
     HARDWARE: ClassVar[bool] = False
-    """Whether its motion is measured, and it is held by whoever the user wants; it runs in real time only, but for a
-    node of the user's own."""
+    """Whether the motion is measured: hardware, in real time only, or a node of the user's own."""
     PLANAR: ClassVar[bool] = False
     """Whether the device moves in the plane of x and y only."""
     RANDOM: ClassVar[tuple[str, ...]] = ()
@@ -190,7 +189,7 @@ class DeviceParameters(Part):
         return []
 
     def completed(self, start: DeviceStart) -> DeviceParameters:
-        """The same with the keys that were left out and depend on the virtual world.
+        """Copy with the omitted keys that depend on the virtual world.
 
         Raises:
             ParameterError: the world does not say what is needed.
@@ -226,7 +225,7 @@ class DeviceParameters(Part):
         return None
 
     def idealised(self, inertia: Callable[[], tuple[float, float] | None]) -> DeviceParameters | None:
-        """The same without motors, friction and encoders, beside which a report shows it; None: it has none of these.
+        """Copy without motors, friction and encoders, for comparison in a report; None: the device has none of these.
 
         Args:
             inertia: returns mass [kg] and inertia [kg m^2] at the hand; None: they are not known.
@@ -298,7 +297,7 @@ class CommandedDeviceParameters(DeviceParameters):
         return self.bound
 
     def completed(self, start: DeviceStart) -> DeviceParameters:
-        """The same with the keys that were left out and depend on the virtual world."""
+        """Copy with the omitted keys that depend on the virtual world."""
         return self.limited(start)
 
     def limited(self: C, start: DeviceStart) -> C:
@@ -328,7 +327,7 @@ class ForceDeviceParameters(DeviceLimits, CommandedDeviceParameters):
         return self
 
     def limited(self: F, start: DeviceStart) -> F:
-        """The same with limits said in full; where impulses are not limited where they arise, the device clips them."""
+        """Copy with limits given in full; where impulses are not limited where they arise, the device clips them."""
         update: dict[str, Any] = {}
         if "impulse_rendering" not in self.model_fields_set and not start.limits_impulses():
             update["impulse_rendering"] = "saturated"

@@ -137,7 +137,7 @@ def of_paper(parameters: Mapping[str, float], v: float) -> np.ndarray:
 
 
 def of_formulas(system: System, v: float) -> np.ndarray:
-    """The same from the formulas of the system, by central differences."""
+    """Rates of roll rate and steer rate, as `of_paper`, from the formulas of the system, by central differences."""
     columns = [
         (_lateral(system, v, STEP * unit) - _lateral(system, v, -STEP * unit)) / (2.0 * STEP) for unit in np.eye(4)
     ]

@@ -169,7 +169,7 @@ def impact_times(reference: Samples) -> list[float]:
 
 
 def variant(experiment: Experiment) -> str | None:
-    """Which of the variants an experiment is; None for others, as penalties on a limited device, or direct coupling."""
+    """Name of the variant of an experiment; None for others, as penalties on a limited device, or direct coupling."""
     rendering = setup(experiment).device.rendering
     if not isinstance(experiment.controller, FourChannelParameters | UnilateralParameters):
         return None

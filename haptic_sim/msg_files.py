@@ -52,7 +52,7 @@ class Field:
 
     @property
     def is_text(self) -> bool:
-        """Whether its values are strings."""
+        """Whether the values are strings."""
         return isinstance(self.dtype, str) and self.dtype == TEXT
 
     @property
@@ -73,7 +73,7 @@ class _Member(NamedTuple):
 
 @dataclass(frozen=True)
 class Definition:
-    """What a file of the name NAME.msg defines.
+    """Definition in a file of the name NAME.msg.
 
     Attributes:
         meaning: the comment at the beginning of the file.

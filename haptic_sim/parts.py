@@ -58,7 +58,7 @@ class Part(Parameters):
         return ()
 
     def facts(self) -> list[str]:
-        """What a report says of it beside its type."""
+        """Facts about the part for a report, beside its type."""
         return []
 
     def entries(self) -> tuple[Entry, ...]:

@@ -58,7 +58,7 @@ class SceneMethod(Protocol):
 
 
 class SceneContext(NamedTuple):
-    """What the world of a scene is described in.
+    """Context that the world of a scene is described in.
 
     Attributes:
         tool: of the type none, but in scenes that are around one (`TOOLS`).

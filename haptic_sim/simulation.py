@@ -58,7 +58,7 @@ IGNORED_SECTIONS = (
 
 
 class WorldDocument(Parameters):
-    """What describes a world in the file of an experiment."""
+    """Description of a world in the file of an experiment."""
 
     rate: float = quantity(1000.0, unit="Hz", description="Steps a second", gt=0.0, le=20000.0)
     seed: int = quantity(0, description="Seed of where bodies are that have jitter", ge=0)
@@ -76,7 +76,7 @@ class WorldDocument(Parameters):
 
 @dataclass(frozen=True)
 class Body:
-    """Where a body is and how it moves, in the axes of the world.
+    """Pose and motion of a body, in the axes of the world.
 
     Attributes:
         name: as in the file; bodies of a model file have its name and a slash in front.
@@ -92,7 +92,7 @@ class Body:
 
 
 class Model:
-    """What a file or data say of a world: bodies, joints, shapes, material, method and rate. It does not change.
+    """Model of a world from a file or data: bodies, joints, shapes, material, method and rate. It does not change.
 
         model = haptic_sim.load("arm.urdf", tool="hand")
         world, other = World(model), World(model)
@@ -537,7 +537,7 @@ class World:
         return mobility
 
     def _moved(self, body: str, point: ArrayLike) -> np.ndarray:
-        """What takes a twist at the origin of a body's axes to one at a point of the body, (6, 6)."""
+        """Matrix (6, 6) that takes a twist at the origin of a body's axes to one at a point of the body."""
         p_B = _finite("point", point, (3,), "three finite numbers [m]")
         R = matrices(self.bodies[body].quaternion[None])[0]
         x, y, z = R @ p_B
@@ -571,7 +571,7 @@ class World:
 
     @property
     def fields(self) -> dict[str, dict[str, float]]:
-        """What each field stores, and what it dissipated, supplied and was switched by since the start [J], by name."""
+        """Energy stored, dissipated, supplied and switched by each field since the start [J], by name."""
         return self._core.fields
 
     def switch(self, strengths: Mapping[str, float]) -> None:
@@ -584,7 +584,7 @@ class World:
 
     @property
     def contacts(self) -> list[Contact]:
-        """What touched in the last step; empty before the first."""
+        """Contacts in the last step; empty before the first."""
         return self._core.contacts
 
     @property
@@ -616,7 +616,7 @@ class World:
 
     @property
     def energy(self) -> dict[str, float]:
-        """Where the energy is at the beginning of the last step, and where it went since the start [J].
+        """Energy of the world at the beginning of the last step, and its balance since the start [J].
 
         kinetic + potential + elastic = their sum at the start + injected - damping - friction - impact + numerical
 

@@ -109,7 +109,7 @@ def simulate(options: argparse.Namespace) -> int:
 
 
 def _workers(options: argparse.Namespace) -> int:
-    """How many processes are asked for; 0: as many as cores, by forks.
+    """Number of processes that are asked for; 0: as many as cores, by forks.
 
     Raises:
         ParameterError: the options do not fit, or there is no Dask for them.

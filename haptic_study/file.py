@@ -27,7 +27,7 @@ from haptic_study.psychophysics.methods import method_of
 from haptic_study.tasks import AnyTask
 
 SESSION = "session"
-"""What stands in the place of a task's name in the name of the table of all events of a session."""
+"""Name in place of a task's in the name of the table of all events of a session."""
 NAME = r"^[A-Za-z][A-Za-z0-9_-]*$"
 
 
@@ -155,7 +155,7 @@ class TimeParameters(Parameters):
 
 
 class PersonParameters(Parameters):
-    """How the study is presented to a person; a simulated observer needs none of it."""
+    """Presentation of the study to a person; a simulated observer needs none of it."""
 
     settings: dict[str, Any] = quantity(
         {},

@@ -107,7 +107,7 @@ class Pressed:
 
 @dataclass(frozen=True)
 class Noted:
-    """What people shall know of the device."""
+    """Notes for people about the device."""
 
     text: str
 
@@ -297,7 +297,7 @@ class _Presenter:
                 self._closed = True
 
     def _messages(self, timeout: float | None) -> list[Any]:
-        """What has come, or comes within a time [s]; None: what has come, without waiting."""
+        """Messages that have come, or come within a time [s]; None: those that have come, without waiting."""
         found: list[Any] = []
         while not self._closed:
             try:

@@ -44,7 +44,7 @@ CHANGING = ("weber", "noise", "lapse", "force_noise", "criterion", "exponent")
 
 
 class MotorParameters(Parameters):
-    """How a simulated observer explores: its hand goes along a displacement and back, again and again."""
+    """Exploration of a simulated observer: its hand goes along a displacement and back, again and again."""
 
     displacement: tuple[float, float, float] = quantity(
         (0.0, 0.0, -0.02), unit="m", description="Displacement of the aim of the observer's hand, x, y, z"
@@ -80,7 +80,7 @@ class MotorParameters(Parameters):
 
 
 class ResponseParameters(Parameters):
-    """How long a simulated observer takes to answer.
+    """Response time of a simulated observer.
 
     The time is exponentially modified normal (ex-Gaussian, Luce 1986): a normal part, for all that is no decision, and
     an exponential part with the mean time of a decision of a drift-diffusion model (Palmer, Huk and Shadlen 2005),
@@ -207,7 +207,7 @@ def observer_of(text: str, base: ObserverParameters) -> ObserverParameters:
 
 
 def _held(samples: Samples) -> str:
-    """What the observer holds: the hand of a device, or the tool itself."""
+    """Body that the observer holds: the hand of a device, or the tool itself."""
     return "hand" if "hand_px" in samples.names else "tool"
 
 

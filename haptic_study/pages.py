@@ -91,13 +91,13 @@ class Stage:
 
 
 def _shape_of(trial: Trial) -> tuple[Any, ...]:
-    """What the drawing of a trial's scene depends on."""
+    """Key of everything that the drawing of a trial's scene depends on."""
     experiment = trial.experiment
     return experiment.scene, experiment.tool, experiment.hands, experiment.device.type
 
 
 class ParticipantPage:
-    """What the participant sees, and does.
+    """Page of the participant.
 
     Args:
         title: of the page.
@@ -213,7 +213,7 @@ class ParticipantPage:
 
 
 class ExperimenterPage:
-    """What the experimenter sees, and does.
+    """Page of the experimenter.
 
     Args:
         title: of the page.

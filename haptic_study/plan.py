@@ -1,4 +1,4 @@
-"""What a study comes to before anyone takes part: that its experiment accepts every level, its trials, its duration."""
+"""Plan of a study before anyone takes part: that its experiment accepts every level, its trials, its duration."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ CHECKED = 400
 
 @dataclass(frozen=True)
 class Plan:
-    """What a session comes to.
+    """Plan of a session.
 
     Attributes:
         trials: least and greatest number of trials among some simulated sessions, practice included.

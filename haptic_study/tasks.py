@@ -21,7 +21,7 @@ Answer = float | str
 
 
 class Senses(Protocol):
-    """What a decision about percepts depends on: see `observers.ObserverParameters`."""
+    """Quantities that a decision about percepts depends on: see `observers.ObserverParameters`."""
 
     criterion: float
     exponent: float
@@ -35,7 +35,7 @@ def _keys(value: Any) -> Any:
 
 
 class TaskParameters(Parameters):
-    """What all tasks have."""
+    """Keys common to all tasks."""
 
     INTERVALS: ClassVar[int] = 1
     ANSWERS: ClassVar[tuple[str, ...]] = ()
@@ -43,7 +43,7 @@ class TaskParameters(Parameters):
     BINARY: ClassVar[bool] = True
     """Whether the outcome of an answer is 1 or 0; else it is a number."""
     MEASURES: ClassVar[tuple[str, ...]] = ()
-    """What the analysis makes of the answers."""
+    """Measures that the analysis makes of the answers."""
 
     question: str = quantity(description="Question that follows the intervals of a trial")
     instructions: str = quantity("", description="Instructions before the first trial of the task, in Markdown")
@@ -100,7 +100,7 @@ class TaskParameters(Parameters):
         return str(answer)
 
     def outcome(self, answer: Answer, comparison: int) -> float:
-        """What an answer counts as."""
+        """Outcome that an answer counts as."""
         raise NotImplementedError
 
     def decide(self, percepts: Sequence[float], senses: Senses) -> Answer:
@@ -108,7 +108,7 @@ class TaskParameters(Parameters):
         raise NotImplementedError
 
     def margin(self, percepts: Sequence[float], senses: Senses) -> float:
-        """How far percepts are from those with another answer, in the standard deviation of what is decided on."""
+        """Distance of percepts from those with another answer, in the standard deviation of the decision variable."""
         return 0.0
 
 
@@ -197,13 +197,13 @@ class ForcedChoiceParameters(StimulusTask):
         return self.answers[ranked.index(max(ranked))]
 
     def margin(self, percepts: Sequence[float], senses: Senses) -> float:
-        """How much the interval that is chosen has more of what is asked for than the next one."""
+        """Margin of the chosen interval over the next one, in the quantity that is asked for."""
         ranked = self._ranked(percepts)
         first, second = sorted(range(len(ranked)), key=lambda i: -ranked[i])[:2]
         return _over(ranked[first] - ranked[second], math.hypot(*(senses.sigma(percepts[i]) for i in (first, second))))
 
     def _ranked(self, percepts: Sequence[float]) -> list[float]:
-        """How much each interval has of what is asked for."""
+        """Score of each interval in the quantity that is asked for."""
         middle = sorted(percepts)[len(percepts) // 2]
         asked = {
             "larger": percepts,
@@ -238,7 +238,7 @@ class YesNoParameters(StimulusTask):
         return "yes" if self._beyond(percepts, senses) > 0.0 else "no"
 
     def margin(self, percepts: Sequence[float], senses: Senses) -> float:
-        """How far the percept is from the criterion."""
+        """Distance of the percept from the criterion."""
         return _over(abs(self._beyond(percepts, senses)), senses.sigma(percepts[0]))
 
     def _beyond(self, percepts: Sequence[float], senses: Senses) -> float:
@@ -271,7 +271,7 @@ class SameDifferentParameters(StimulusTask):
         return "different" if abs(second - first) > senses.criterion * spread else "same"
 
     def margin(self, percepts: Sequence[float], senses: Senses) -> float:
-        """How far the size of the difference is from the criterion."""
+        """Distance of the magnitude of the difference from the criterion."""
         first, second = percepts
         spread = math.hypot(senses.sigma(first), senses.sigma(second))
         return _over(abs(abs(second - first) - senses.criterion * spread), spread)

@@ -264,7 +264,7 @@ def _animated(style: str, paths: Sequence[str], *, smooth: bool = True) -> str:
 
 
 class _Outline:
-    """How a shape is drawn with the same number of points wherever it is; a mesh that is not convex with any number.
+    """Outline of a shape with a constant number of points in all poses; a mesh that is not convex with any number.
 
     Attributes:
         corresponding: whether the points of two pictures belong together.
@@ -388,7 +388,7 @@ class _Rendering:
         return image
 
     def regions(self, image: rendering.Image, shapes: Sequence[int]) -> dict[str, str]:
-        """What a picture shows of some shapes: paths by their style, in the order in which they are drawn."""
+        """Paths of a picture of some shapes, by their style, in the order in which they are drawn."""
         for joined in JOINED_STEPS:
             found = self._all_regions(image, shapes, joined)
             if sum(map(len, found.values())) <= LARGEST:
@@ -414,7 +414,7 @@ class _Rendering:
         return {style: path for style, paths in (fills | edges).items() if (path := "".join(paths))}
 
     def few_regions(self, image: rendering.Image, shapes: Sequence[int]) -> dict[str, str]:
-        """The same for a picture of an animation: outlines of shapes, and of a few steps of light on them."""
+        """Paths, as `regions`, for an animation: outlines of shapes, and of a few steps of light on them."""
         found: dict[str, str] = {}
         for seen, number in self._seen(image, shapes, MOVING_STEPS):
             shades, of = _shades(self._colour(number), MOVING_STEPS), f'data-shape="{number}"'
@@ -532,7 +532,7 @@ class _Solid:
             self._planes = ConvexHull(spread).equations
 
     def before(self, other: _Solid) -> float:
-        """How much nearer to the eye it is than another one [px], where one hides the other; 0 where none does."""
+        """Difference in the distance to the eye to another shape [px], where one hides the other, else 0."""
         low, high = np.maximum(self.low, other.low), np.minimum(self.high, other.high)
         if self._planes is None or other._planes is None or not (low < high).all():
             return 0.0
@@ -700,7 +700,7 @@ def _closed(points: np.ndarray) -> str:
 
 
 def _short(points: np.ndarray) -> str:
-    """The same in fewer characters, from point to point."""
+    """Closed path through points, as `_closed`, in fewer characters: steps from point to point."""
     tenths = np.round(10.0 * points).astype(int)
     steps = np.diff(tenths, axis=0)
     numbers = [f"{value / 10.0:g}".replace("0.", ".", 1 if abs(value) < 10 else 0) for value in steps.ravel().tolist()]
@@ -713,7 +713,7 @@ def _time(time: float) -> str:
 
 
 def _describe(scene: Scene, frame: Frame, forces: np.ndarray, when: str = "") -> str:
-    """What a picture shows, in words, for who hears it."""
+    """Description of a picture in words, for screen readers."""
     texts = []
     for holding, hand in zip(scene.hands, frame.hands, strict=True):
         place = ", ".join(f"{axis} {_millimetres(value)}" for axis, value in zip("xyz", hand.tool[:3], strict=True))

@@ -84,7 +84,7 @@ class Film:
 
 
 class _Taken:
-    """What was taken, as drawings want it."""
+    """Recorded frames in the form that drawings need."""
 
     def __init__(self, world: World, frames: list[Frame], title: str):
         path = np.array([frame.hands[0].tool[:3] for frame in frames])

@@ -51,7 +51,7 @@ AGE: CurveKey = ("latency", "of the surroundings")
 
 
 class Sources(NamedTuple):
-    """What a trial publishes beside the state of its tools."""
+    """Data that a trial publishes beside the state of its tools."""
 
     device: bool
     """States of devices; without them the tool moves under `tool_command`."""

@@ -92,7 +92,7 @@ class Pointer:
                     mesh.on_drag("left", modifier=modifier)(self._drag_of(*places[place]))
 
     def _drag_of(self, handle: Any, body: int) -> Any:
-        """What follows a drag of a body, whose axes viser has under a handle."""
+        """Reaction to a drag of a body, whose axes viser has under a handle."""
 
         async def drag(event: Any) -> None:
             if event.phase == "start":

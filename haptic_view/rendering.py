@@ -108,7 +108,7 @@ def empty(size: tuple[float, float], finer: int) -> Image:
 
 
 def silhouette(triangles: np.ndarray, size: tuple[float, float], finer: int) -> np.ndarray:
-    """Where triangles (N, 3, 2) are in a drawing of a size, all [px]: pixels of a finer buffer, a mask."""
+    """Silhouette of triangles (N, 3, 2) in a drawing of a size, all [px]: pixels of a finer buffer, a mask."""
     image, count = empty(size, finer), len(triangles)
     places = np.concatenate([finer * triangles, np.zeros((count, 3, 1))], axis=2)
     _fill(places, np.zeros((count, 3)), np.zeros(count, np.int32), 0, 1, np.zeros(4), 0.0, *image[1:])

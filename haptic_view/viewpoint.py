@@ -128,7 +128,7 @@ class _Boxes:
 
 
 class Contacts:
-    """Where bodies touch in a trial, the deepest contact at each of some times, and what may hide it then.
+    """Contact points in a trial, the deepest contact at each of some times, and the shapes that may hide it then.
 
     A box around a mug has the opening of its handle in it: here what hides is found by triangles.
 
@@ -239,7 +239,7 @@ class View(NamedTuple):
 
 @lru_cache(maxsize=1)  # all drawings of a trial ask
 def of_trial(frames: Frames) -> View:
-    """How a recorded trial is seen: by the motion of its hands and of its bodies, and by where these touch.
+    """View of a recorded trial: from the motion of its hands and of its bodies, and from where these touch.
 
     Where bodies hide all contacts whatever the direction, an upright plane through the middle of the contacts cuts them
     open.

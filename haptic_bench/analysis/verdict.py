@@ -61,7 +61,7 @@ OTHERS = "others_"  # before the names of these columns: of the bodies around a 
 
 @dataclass(frozen=True)
 class Verdict:
-    """What a trial is judged by; all zero without a display.
+    """Measurements that a trial is judged by; all zero without a display.
 
     Attributes:
         energy_given: largest energy that the display has given to the hands beyond what it had received [J].
@@ -234,7 +234,7 @@ def _too_much(health: HealthParameters, speed: float, force: float) -> str:
 
 
 def _released(samples: Samples) -> np.ndarray:
-    """What the stores of the world have released by each tick, (rows,) [J]."""
+    """Energy that the stores of the world have released by each tick, (rows,) [J]."""
     stored, dissipated = (np.sum([samples[name] for name in names], axis=0) for names in (STORED, DISSIPATED))
     released = stored[:1] - stored - dissipated
     if SUPPLIED in samples.names:
@@ -260,7 +260,7 @@ def _carried(twist: np.ndarray, inertias: CoupledInertias | None) -> np.ndarray:
 
 
 def _of_impulses(samples: Samples, hand: str, inertias: CoupledInertias | None, period: float) -> np.ndarray:
-    """What the steps of an ideal device have of the work of impulses by each tick, (rows,) [J]."""
+    """Work of impulses within the steps of an ideal device by each tick, (rows,) [J]."""
     taken = np.zeros(len(samples))
     if inertias is None or inertias.device is None or not inertias.force_sensor or "colliding" not in samples.names:
         return taken

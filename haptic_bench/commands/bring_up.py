@@ -166,7 +166,7 @@ def _identify(data: Path, directory: Path, answers: Answers) -> int:
 
 
 def _path_out(options: argparse.Namespace, source: Path) -> Path:
-    """Where the data goes; refused before anything moves."""
+    """Path of the output data; checked before anything moves."""
     if options.out is None:
         path = config_folder() / "devices" / f"my_{source.stem.removeprefix('my_')}.yaml"
     else:
@@ -394,7 +394,7 @@ class Contact:
             return self._numbered()
 
     def view(self) -> View:
-        """What there is to show."""
+        """Present view for the page."""
         with self._lock:
             return View(tuple(self._session.steps), self._numbered(), self._latest)
 

@@ -146,7 +146,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _viewing(options: argparse.Namespace, mode: str, trials: Sequence[experiment.Trial]) -> Viewing | None:
-    """Where a page shows the trial; None if none is asked for.
+    """Address of the page that shows the trial; None if none is asked for.
 
     Raises:
         ParameterError: it cannot be shown.
@@ -252,7 +252,7 @@ def _publication(source: str) -> str:
 
 
 def _counted(claims: Sequence[Mapping[str, Any]], holds: str, fails: str) -> str:
-    """How many claims hold and do not, with the names of those that do not."""
+    """Numbers of claims that hold and do not hold, with the names of those that do not."""
     outcomes = [claim["holds"] for claim in claims]
     failed = [claim["name"] for claim in claims if claim["holds"] is False]
     named = f" ({', '.join(failed)})" if failed else ""

@@ -119,7 +119,7 @@ def check(one: experiment.Trial, mode: str) -> None:
 
 
 def place(options: argparse.Namespace, **how: Any) -> Viewing:
-    """Where the page shall be; says so if others can reach it.
+    """Address of the page; prints a warning if others can reach it.
 
     Raises:
         ParameterError: there it cannot be.

@@ -1,4 +1,4 @@
-"""What was identified of a device, in its data: `config/devices/NAME.yaml`, or a file anywhere."""
+"""Identified properties of a device, in its data: `config/devices/NAME.yaml`, or a file anywhere."""
 
 from __future__ import annotations
 

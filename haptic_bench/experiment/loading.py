@@ -148,7 +148,7 @@ def read_system(path: Path) -> dict[str, Any]:
 
 
 def _with_system(document: dict[str, Any], folder: Path) -> dict[str, Any]:
-    """The same with the formulas of the file that the scene names, where it has no keys of its own."""
+    """Copy of the experiment with the formulas of the file that the scene names, where it has no keys of its own."""
     match document:
         case {"scene": {"type": "formulas", "file": str(file), **keys}}:
             own = {"type": "formulas", **keys}

@@ -36,7 +36,7 @@ _OF_MUJOCO: dict[str, dict[str, Any]] = {
 
 
 class HealthParameters(Parameters):
-    """What a trial may do and still be valid: its verdict (haptic_bench/analysis/verdict.py), and missed ticks.
+    """Limits within which a trial is valid: its verdict (haptic_bench/analysis/verdict.py), and missed ticks.
 
     A missed tick has no answer in time, or is not recorded.
     """

@@ -152,7 +152,7 @@ def _first_line(documented: Any) -> str:
 
 
 def _entry(annotation: Any) -> tuple[Any, str]:
-    """What a mapping or a list of parameter objects holds, and how its entries are named; None if it is neither."""
+    """Type of the entries of a mapping or list of parameter objects, and their name; None if it is neither."""
     annotation, _ = _unwrapped(annotation)
     parts = typing.get_args(annotation)
     if typing.get_origin(annotation) is dict:

@@ -60,7 +60,7 @@ class Delivery:
         self._share()
 
     def patience(self, waiting: float) -> float:
-        """How long to wait for messages, at most `waiting` [s]."""
+        """Time to wait for messages, at most `waiting` [s]."""
         return waiting if self._until else min(waiting, self._silence)
 
     def place(self, received: bool) -> None:
@@ -78,7 +78,7 @@ class Delivery:
 
 
 class RecorderTrialParameters(TrialParameters):
-    """What the recorder needs to know of a trial."""
+    """Parameters of a trial that the recorder needs."""
 
     name: str = quantity(description="Name of the experiment")
     directory: str = quantity(description="Directory of the trial: holds experiment.yaml, receives bag/")
@@ -214,7 +214,7 @@ class RecorderNode(ServoNode):
             )
 
     def _counts(self) -> dict[str, Any]:
-        """What the bag lacks: messages that were sent but did not come, by topic too, and those that were never sent.
+        """Counts of the messages that the bag lacks: those sent but not received, by topic too, and those never sent.
 
         Where the middleware does not number its messages, all count as lost.
         """

@@ -55,7 +55,7 @@ class Column(NamedTuple):
 
 
 class Event(NamedTuple):
-    """What happened in a trial: when [s], what, and more of it."""
+    """Event in a trial: time [s], kind, and details."""
 
     time: float
     node: str

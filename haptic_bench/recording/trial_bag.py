@@ -212,7 +212,7 @@ def digest(directory: Path) -> dict[str, dict[str, Any]]:
 
 
 def damage(directory: Path, recorded: Mapping[str, Any]) -> str:
-    """What of a trial's bag is not as it was recorded; empty if all is.
+    """Damage of a trial's bag: what is not as it was recorded; empty if all is.
 
     Args:
         directory: of the trial.

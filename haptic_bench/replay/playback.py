@@ -27,7 +27,7 @@ POLL = 0.02  # [s]
 
 @dataclass(frozen=True)
 class Playing:
-    """How a trial is played back.
+    """Settings of the playback of a trial.
 
     Attributes:
         rate: times as fast as it was.

@@ -326,7 +326,7 @@ class _Steps:
         self._certain = True  # nothing can have been used that is not recorded
 
     def find(self, tick: int, taken: str, *sent: str) -> tuple[bytes, ...] | None:
-        """What was taken in a step, and what was sent; None if the message did not come.
+        """Inputs of a step and its recorded message; None if the message did not come.
 
         Raises:
             _Lost: only a part is there.

@@ -53,7 +53,7 @@ Done = TypeVar("Done")
 
 @dataclass(frozen=True)
 class Outcome:
-    """How a trial ended: status `done`, `interrupted` or `failed`; why; seconds from first to last tick."""
+    """End of a trial: status `done`, `interrupted` or `failed`; the reason; seconds from first to last tick."""
 
     status: str
     reason: str = ""

@@ -22,7 +22,7 @@ START = 60.0  # [s] for its page to be there
 
 @dataclass(frozen=True)
 class Viewing:
-    """Where the page is, and how the trial is controlled from it.
+    """Address of the page, and the ways in which it controls the trial.
 
     Attributes:
         host, port: of the page.

@@ -24,7 +24,7 @@ class Environment(NamedTuple):
 
 
 class Ended(NamedTuple):
-    """How a program ended: its status (-1: not in time), and what it said."""
+    """End of a program: its status (-1: not in time), and its output."""
 
     status: int
     out: str

@@ -18,7 +18,7 @@ EXTRAS = {
     "formulas": "constraints that formulas give",
     ROS: "nodes; trials run with --mode offline without it",
 }
-"""What packages that haptics can be used without are for, by the extra of setup.py."""
+"""Purpose of packages that haptics can be used without, by the extra of setup.py."""
 
 
 class Bounds(NamedTuple):

@@ -79,7 +79,7 @@ def find(root):
 
 
 class SourcedPreparation(prepare.Preparation):
-    """What one checkout needs beside a ROS 2 in a prefix, built for a minor version of Python 3."""
+    """Preparation of one checkout beside a ROS 2 in a prefix, built for a minor version of Python 3."""
 
     recipes = (*prepare.Preparation.recipes, Path(__file__), Path(requirements.__file__))
 

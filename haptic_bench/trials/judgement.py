@@ -16,7 +16,7 @@ from haptic_bench.recording.samples import Samples
 
 @dataclass(frozen=True)
 class Judgement:
-    """How a trial has ended.
+    """Result of a trial.
 
     Attributes:
         status: `done`, `interrupted` or `failed`.

@@ -143,7 +143,7 @@ class Loop:
 
     @property
     def command(self) -> DeviceCommand:
-        """What the device was commanded at the end of the last tick: the wrench on the hand; of the first hand.
+        """Command of the device at the end of the last tick: the wrench on the hand; of the first hand.
 
         Raises:
             ParameterError: the experiment has no device.

@@ -78,7 +78,7 @@ class PacedTrial:
 
     @property
     def reading(self) -> DeviceReading:
-        """What the hardware of the first hand has told in this tick."""
+        """Reading of the hardware of the first hand in this tick."""
         return self._loop.hands[0].driver.reading
 
     def offer(self, data: bytes) -> None:
@@ -174,7 +174,7 @@ def warm_up(trial: Trial) -> None:
 
 
 def _counts(hand: HandLoop) -> dict[str, int]:
-    """What the driver of a hand has counted."""
+    """Counts of the driver of a hand."""
     driver = hand.driver
     names = ("saturations", "bounded", "expired", "refused")
     return {name: getattr(driver, name) for name in names} | {"rejected_readings": driver.rejected}

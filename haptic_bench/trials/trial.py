@@ -433,7 +433,7 @@ def _bounded(trial: Trial, samples: Samples) -> dict[str, Any]:
 
 
 def _guarded(trial: Trial, samples: Samples) -> dict[str, Any]:
-    """What the guard saw at the device's port, and how much it did; empty without a device, or without a tick."""
+    """Measurements of the guard at the device's port, and its effect; empty without a device, or without a tick."""
     if "port_energy_translation" not in samples.names or not len(samples):
         return {}
     energy, kept = (samples.group(name, "translation", "rotation") for name in ("port_energy", "port_dissipated"))

@@ -303,7 +303,7 @@ def spectral_radius(given: ZWidthParameters, stiffness: np.ndarray, damping: np.
 
 
 def _radius(given: ZWidthParameters, hand: Hand | None, K: np.ndarray, B: np.ndarray) -> np.ndarray:
-    """The same of one hand, from the matrix of the loop.
+    """Largest |z| of the loop of one hand, as `spectral_radius`, from the matrix of the loop.
 
     The state is that of device and hand, the mass' position and velocity, its displacement before, and the forces that
     are in transit.

@@ -260,7 +260,7 @@ class Held:
         return self.work(np.where(settled[:, None], self.across, 0.0))
 
     def tolerated_work(self, tolerance: float) -> float:
-        """What a tolerance of the rank lets the blocked part do at most [J].
+        """Largest work of the blocked part that a tolerance of the rank permits [J].
 
         In a direction n that counts as blocked the hand still moves by n . J v, at most the tolerance times |v|.
         """
@@ -320,7 +320,7 @@ def model_law(trial: Trial, samples: Samples) -> Law:
 
 
 class LinkageAnalysis(Analysis):
-    """What analyses of held linkages have in common; each adds its law, metrics, claims and figures."""
+    """Analysis of held linkages; each subclass adds its law, metrics, claims and figures."""
 
     METRICS = METRICS
     CLAIMS: ClassVar[Sequence[Statement]] = ()

@@ -1,4 +1,4 @@
-"""What the analyses of MuJoCo's worlds share: the work of MuJoCo's contacts beside that of the hand.
+"""Common part of the analyses of MuJoCo's worlds: the work of MuJoCo's contacts beside that of the hand.
 
 The hand feels the local model; MuJoCo's contacts push its tool, which follows that of the local model. Where the work
 of both is the same, the hand pays for what it moves, and for nothing else.

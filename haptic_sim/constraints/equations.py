@@ -39,7 +39,7 @@ _ANTISYMMETRY = 1e-12  # relative to the largest eigenvalue: least one of an ine
 
 @record
 class _Arrays(NamedTuple):
-    """What `_fill` reads and fills."""
+    """Arrays that `_fill` reads and fills."""
 
     model: Model = value("the system and its constraints")
     workspace: Workspace = value("what is filled")

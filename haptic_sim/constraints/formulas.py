@@ -286,7 +286,7 @@ def _children_first(tree: Tree) -> Iterator[Tree]:
 
 
 def fold(tree: Tree, leaf: Callable[[Tree], Any], join: Callable[[str, list[Any]], Any]) -> Any:
-    """What `leaf` makes of numbers and names, joined by `join` as the operations and functions join them."""
+    """Fold a formula: results of `leaf` for numbers and names, joined by `join` for operations and functions."""
     done: list[Any] = []
     for node in _children_first(tree):
         if node[0] in ("number", "name"):

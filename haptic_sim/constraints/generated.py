@@ -104,14 +104,14 @@ def ask(program: str, document: str, *arguments: str) -> str:
 
 
 def ask_parts(document: str, what: str) -> tuple[dict[str, Any], str]:
-    """What the program `analysis` answers, by the names of the parts; and why there are no more, or nothing."""
+    """Answer of the program `analysis`, by the names of the parts; and the reason why there are no more, or nothing."""
     answer, trouble = _ask("analysis", document, what)
     lines = answer.splitlines(keepends=True)
     return dict(json.loads(line) for line in lines if line.endswith("\n")), trouble
 
 
 def _ask(program: str, document: str, *arguments: str) -> tuple[str, str]:
-    """What a program has written, and what is wrong with that, or nothing."""
+    """Output of a program, and its error, or nothing."""
     command = [sys.executable, "-m", f"haptic_sim.constraints.{program}", *arguments]
     root = str(Path(__file__).resolve().parents[2])
     found = os.environ.get("PYTHONPATH")

@@ -253,7 +253,7 @@ def _fastest(model, v):
 
 @kernel
 def _parts(s, h, rank):
-    """How many parts the rest h needs: from the rates of angles, and from how fast its velocity bends the path."""
+    """Number of parts of the rest h: from the rates of angles, and from the curvature of the path by its velocity."""
     model, v, w = s.model, s.v, s.workspace
     fastest = speed = bend = 0.0
     for j in range(model.n):
@@ -329,7 +329,7 @@ def _step_explicit(s, h):
 
 @kernel
 def _step_parametrised(s, h):
-    """The same in the independent coordinates z: x = psi(z), xd = dpsi/dz zd, without a Newton step.
+    """Euler's step, as `_step_explicit`, in independent coordinates z: x = psi(z), xd = dpsi/dz zd; no Newton step.
 
     zd and zdd are those of least squares for the velocity and the acceleration, which is exact on the constraints. Only
     the rows of velocities correct the velocity then (errata 8).

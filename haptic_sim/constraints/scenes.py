@@ -28,7 +28,7 @@ Six = tuple[float, float, float, float, float, float]
 
 
 class ConstraintParameters(Parameters):
-    """How the exact constraints of a tool are kept, and which variant of them."""
+    """Method that keeps the exact constraints of a tool, and its variant."""
 
     solver: Literal["projection", "stabilised"] = quantity(
         "projection",
@@ -441,7 +441,7 @@ class CircleFormulas(Parameters):
 
 
 class DrawingFormulas(Parameters):
-    """What a view draws of the system, beside the hand; nothing else depends on it."""
+    """Drawing of the system in a view, beside the hand; nothing else depends on it."""
 
     points: dict[str, tuple[str, str, str]] = quantity(
         {}, unit="m", description="Formulas of positions in the world by name; those of no link and no circle are balls"
@@ -540,7 +540,7 @@ def build_setup(scene: Any, constraint: ConstraintParameters) -> ConstrainedSetu
 
 
 def build_solver(setup: ConstrainedSetup, constraint: ConstraintParameters, rate: float) -> Solver:
-    """What advances a tool by a tick at `rate` [Hz].
+    """Solver that advances a tool by a tick at `rate` [Hz].
 
     Raises:
         ParameterError: the initial state is off the constraints where the solver needs it on them, or constraints

@@ -162,7 +162,7 @@ def _residual(rows, k):
 
 @kernel
 def _pace(switches, rows, k, v, period):
-    """How fast the clock of engaging constraint k goes, -1 to 1."""
+    """Rate of the clock of engaging constraint k, -1 to 1."""
     if not (switches.opposed[k] or switches.implied[k]):
         return 1.0
     left, small = switches.left[k], (CLOSE * period * period) ** 2

@@ -29,7 +29,7 @@ _RANK = 1e-12  # eigenvalue of J J^T, relative to the largest, below which a dir
 
 @record
 class _Arrays(NamedTuple):
-    """What the kernels read and write; what is from `J` to `residual` is brought up to date by `_refresh`."""
+    """Arrays of the kernels; those from `J` to `residual` are brought up to date by `_refresh`."""
 
     model: Model = value("the system and its constraints")
     workspace: Workspace = value("that of the solver: a step finds its memory in the caches")
@@ -66,7 +66,7 @@ class _Arrays(NamedTuple):
 
 @record
 class _StepArrays(NamedTuple):
-    """What a step works on."""
+    """Arrays of a step."""
 
     tool: Packed = value("`_Arrays`")
     solver: Packed = value("memory of the solver")
@@ -219,7 +219,7 @@ class ConstrainedTool:
         self.energy.values[INJECTED] += self._arrays.stored.sum() - before
 
     def _pack(self, state: ToolState) -> Packed:
-        """What kernels step this tool with, and fill `state` with."""
+        """Pack the arrays with which kernels step this tool and fill `state`."""
         packed = self._packed_step
         if packed is None or state is not self._packed_state:
             packed = Packed(allocate(_StepArrays, tool=self._packed, solver=self.solver.memory, state=state.arrays()))

@@ -772,7 +772,7 @@ def _follow_free(packed, bodies):
 
 @kernel
 def _follow_loose(packed, potential):
-    """The same of loose bodies alone; `potential` energy of the others [J]."""
+    """Move loose bodies only, and find their terms; `potential`: energy of the others [J]."""
     a = packed.arrays
     _move_free(a)
     a.potential_energy[0] = potential

@@ -144,7 +144,7 @@ def surface_error(vertices: np.ndarray, faces: np.ndarray, pieces: tuple[np.ndar
 
 
 def _way_out(points: np.ndarray, rays: np.ndarray, planes: list[np.ndarray], seam: float) -> np.ndarray:
-    """How far a ray from each point (N, 3) goes through pieces, across gaps of at most `seam` between them [m] (N,)."""
+    """Length of a ray from each point (N, 3) through pieces, across gaps of at most `seam` between them [m] (N,)."""
     enter, leave = np.empty((len(planes), len(points))), np.empty((len(planes), len(points)))
     for k, one in enumerate(planes):
         height, rate = points @ one[:, :3].T + one[:, 3], rays @ one[:, :3].T

@@ -201,11 +201,11 @@ class ImageFileParameters(TextureParameters):
     _pixels: np.ndarray | None = PrivateAttr(None)
 
     def placed(self: T, absolute: Callable[[str], str]) -> T:
-        """The same with a path that holds everywhere, as `absolute` makes it."""
+        """Copy with an absolute path, as `absolute` makes it."""
         return self.model_copy(update={"path": absolute(self.path)})
 
     def loaded(self: T, locate: Callable[[str], Path]) -> T:
-        """The same with the pixels of its file; `locate` returns where that is.
+        """Copy with the pixels of its file; `locate` returns the path of the file.
 
         Raises:
             TextureError: see `read_heights`.

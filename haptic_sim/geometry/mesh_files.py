@@ -264,7 +264,7 @@ def _first_line(error: Exception) -> str:
 
 
 def _options(kind: str, coordinates: bool) -> dict[str, Any]:
-    """What the parser of a kind is asked for; where it keeps their order, vertices are not split at seams."""
+    """Options of the parser of a kind; where it keeps their order, vertices are not split at seams."""
     return {"skip_materials": True, "maintain_order": not coordinates} if kind == "obj" else {}
 
 

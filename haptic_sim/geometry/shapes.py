@@ -270,7 +270,7 @@ class Solid:
 
     @property
     def field(self) -> SolidField | None:
-        """What contacts are found from, where the geometry is not convex: a mesh of triangles."""
+        """Field of a geometry that is not convex, a mesh of triangles, from which its contacts are found."""
         return None if self.taken is None else self.taken.field
 
 

@@ -284,7 +284,7 @@ def volume(mesh: trimesh.Trimesh) -> float:
 
 
 def winding_number(vertices: np.ndarray, faces: np.ndarray, point: np.ndarray) -> float:
-    """How often a surface goes around a point: 1 within a closed one that is turned outwards, 0 outside.
+    """Winding number of a surface about a point: 1 within a closed one that is turned outwards, 0 outside.
 
     The solid angle of a triangle is that of Van Oosterom and Strackee (1983).
     """
@@ -311,7 +311,7 @@ def triangles_of(vertices: np.ndarray, faces: np.ndarray) -> coal.BVHModelOBBRSS
 
 
 def self_intersections(vertices: np.ndarray, faces: np.ndarray) -> int:
-    """How many pairs of triangles that have no corner in common intersect."""
+    """Number of intersecting pairs of triangles that have no corner in common."""
     tree, result, request = triangles_of(vertices, faces), coal.CollisionResult(), coal.CollisionRequest()
     request.num_max_contacts = 1000 * len(faces)
     coal.collide(tree, coal.Transform3s(), tree, coal.Transform3s(), request, result)

@@ -97,7 +97,7 @@ class TriaxialParameters(HeightMapParameters):
     _spacing: float = PrivateAttr(1.0)  # [m]
 
     def fitted(self, surface: Surface) -> TriaxialParameters:
-        """The same with weights for a surface.
+        """Copy of the texture with weights for a surface.
 
         Raises:
             TextureError: it would need too many nodes.

@@ -37,7 +37,7 @@ def unholdable(link: pin.Inertia, planar: bool = False) -> str:
 
 @record
 class HandArrays(NamedTuple):
-    """What the kernels of a `Hand` read and write; J is the joint that carries the held link."""
+    """Arrays that the kernels of a `Hand` read and write; J is the joint that carries the held link."""
 
     body: BodyArrays = value("arrays of the bodies")
     first: int = value("first coordinate of the hand's tree")

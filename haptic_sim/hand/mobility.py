@@ -143,7 +143,7 @@ class Workspace(NamedTuple):
 
 @record
 class Mobility(NamedTuple):
-    """What `find_mobility` finds; n is the dimension of the hand's space."""
+    """Result of `find_mobility`; n is the dimension of the hand's space."""
 
     singular_values: np.ndarray = array("singular values, ascending, of which the first n count", 6)
     counts: np.ndarray = array(
@@ -204,7 +204,7 @@ def _fill_gram(rule, J, inverse_inertia, first, end, M, mobility):
 
 @kernel
 def _fill_kinetic_gram(axes, inverse_inertia, M, mobility):
-    """The same for `kinetic`: G^T (W W^T) G, and G."""
+    """Fill the Gram matrix of the kinetic measure: G^T (W W^T) G, and G."""
     A, G, product = mobility.memory.gram, mobility.memory.root, mobility.memory.product
     n = axes.shape[0]
     for i in range(n):

@@ -77,12 +77,12 @@ class Link(NamedTuple):
 
 
 def folder() -> Path:
-    """Where compiled kernels are kept."""
+    """Folder of the compiled kernels."""
     return cache_folder.cache_folder("kernels")
 
 
 class KernelCache:
-    """What Numba asks for the compiled versions of one kernel, one for each tuple of argument types."""
+    """Store of the compiled versions of one kernel for Numba, one for each tuple of argument types."""
 
     def __init__(self, kernel: Any):
         self._kernel = kernel
@@ -91,7 +91,7 @@ class KernelCache:
 
     @property
     def cache_path(self) -> str:
-        """Where they are."""
+        """Folder of the compiled versions."""
         return str(folder())
 
     def enable(self) -> None:
@@ -193,7 +193,7 @@ class KernelCache:
         return stamp[:24] + digest.hashed(f"[{key}]")[:24]
 
     def _path(self, signature: Any, codegen: Any) -> Path | None:
-        """Where the version for a signature is, or will be; None if it cannot be kept."""
+        """Path of the version for a signature, existing or not; None if it cannot be kept."""
         arguments, _ = sigutils.normalize_signature(signature)
         tag = self.tag(arguments, codegen) if self._enabled else ""
         return folder() / f"{self.name}-{tag[:24]}-{tag[24:]}.nbc" if tag else None
@@ -259,7 +259,7 @@ def _shown_type(kind: Any) -> str:
 
 @cache
 def _shown_tools(codegen: Any) -> str:
-    """What compiles, and for which processor: LLVM takes long to find that out."""
+    """Compiler and target processor: LLVM takes long to find that out."""
     return f"{codegen.magic_tuple()!r}, {_TOOLS!r}"
 
 

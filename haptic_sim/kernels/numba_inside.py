@@ -1,4 +1,4 @@
-"""What kernels use of Numba beyond its documented interface, by name; and a compiler that spares itself what it can.
+"""Parts of Numba beyond its documented interface that kernels use, by name; and a compiler without needless work.
 
 Each name is checked when kernels are imported: where one is missing, kernels are compiled by Numba alone. Names that
 begin with an underscore or are assigned in `__init__` belong to the objects of a class.

@@ -46,12 +46,12 @@ from haptic_sim.records import allocate, array, record, shared, value
 from haptic_sim.spatial import quat_from_matrix, rotation_difference
 
 FOLLOWS, TOUCHED, KEEPS = range(3)
-"""What a motion does: it follows its trajectory; it is touched for the first time; it keeps an acceleration."""
+"""Phases of a motion: it follows its trajectory; it is touched for the first time; it keeps an acceleration."""
 
 
 @record
 class DrivenArrays(NamedTuple):
-    """What all motions and pulls of a world share, for kernels."""
+    """Arrays that all motions and pulls of a world share, for kernels."""
 
     body: BodyArrays = value("the bodies")
     rows: RowArrays = value("contacts of the step")
@@ -418,7 +418,7 @@ def _find_errors(a):
 
 @kernel
 def _find_turn(a, k, i, j, m):
-    """The same of a quaternion, whose velocity is angular in the body's axes.
+    """Fill errors and acceleration, as `_find_errors`, of a quaternion; its velocity is angular in the body's axes.
 
     A quaternion p of any length turns with omega = 2 Im(p' p^-1) in world axes, and d(omega)/dt = 2 Im(p'' p^-1 - (p'
     p^-1)^2): what its length does is in the real part alone.

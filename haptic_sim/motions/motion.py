@@ -16,7 +16,7 @@ NUMBER, ANGLE, QUATERNION = range(3)
 
 @dataclass(frozen=True)
 class Places:
-    """Where the coordinates of a trajectory are in q and v of a model (g: groups of coordinates, m: velocities).
+    """Indices of a trajectory's coordinates in q and v of a model (g: groups of coordinates, m: velocities).
 
     Attributes:
         names: of the coordinates of the trajectory.

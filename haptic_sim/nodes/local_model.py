@@ -86,7 +86,7 @@ class LocalModelNode(ToolNode):
             self.refuse(error)
 
     def health(self) -> tuple[str, dict[str, object]]:
-        """What /diagnostics says of this node, also how old the surroundings are that the proxy feels."""
+        """Content of /diagnostics for this node, with the age of the surroundings that the proxy feels."""
         trouble, values = super().health()
         age, period = self.core.age, self.core.update_period
         if age > LATE * period + self.config.environment.schedule(self.config.rate).delay / self.config.rate:

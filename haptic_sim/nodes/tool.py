@@ -44,7 +44,7 @@ def check_command(topic: str, command: ToolCommand) -> None:
 
 
 class WorldTrialParameters(TrialParameters):
-    """What describes the virtual world of a trial."""
+    """Description of the virtual world of a trial."""
 
     seed: int = quantity(0, description="Seed of everything random", ge=0)
     tool: AnyToolParameters = quantity(description="The virtual tool")
@@ -66,7 +66,7 @@ class WorldTrialParameters(TrialParameters):
 
 
 class ToolTrialParameters(WorldTrialParameters):
-    """What environment and local model need to know of a trial."""
+    """Parameters of a trial that environment and local model need."""
 
     local_model: AnyLocalModelParameters = quantity(description="The local model of interaction")
     device: DeviceLimits = quantity(description="What the device can render")
@@ -119,7 +119,7 @@ class ToolNode(FieldSwitch):
             self._core_share = share
 
     def health(self) -> tuple[str, dict[str, object]]:
-        """What /diagnostics says of this node: its trouble (empty: none) and values, with the core that it has now."""
+        """Content of /diagnostics for this node: its trouble (empty: none) and values, with its present core."""
         trouble, values = super().health()
         if self._core_share is not None:
             values["scheduler"] = on_core(self.scheduler, self._core_share.core)

@@ -1,4 +1,4 @@
-"""How easily a tool moves what it touches: the normal velocity for a unit impulse at a contact."""
+"""Mobility of a tool at a contact: its normal velocity for a unit impulse."""
 
 from __future__ import annotations
 

@@ -158,7 +158,7 @@ class MujocoSimulation:
             self._mujoco.mj_applyFT(self._model, data, wrench[:3], wrench[3:], point, body, data.qfrc_applied)
 
     def _hand(self) -> np.ndarray:
-        """Where the tool is held [m], (3,)."""
+        """Position of the hand point of the tool [m], (3,)."""
         held, data = self._tool.held, self._data
         point: np.ndarray = data.xpos[held] + data.xmat[held].reshape(3, 3) @ self._tool.hold
         return point
@@ -267,7 +267,7 @@ class MujocoSimulation:
         state.contacts[: len(touching)] = touching
 
     def _touching(self) -> np.ndarray:
-        """The same as `CONTACT`; of a contact of the tool, the tool is the second body."""
+        """Contacts of the last step as records `CONTACT`; of a contact of the tool, the tool is the second body."""
         if self._contacts is not None:
             return self._contacts
         data, held, force = self._data, self._tool.link > 0, np.zeros(6)

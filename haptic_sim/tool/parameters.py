@@ -15,7 +15,7 @@ from haptic_sim.tool.virtual_tool import SEMI_IMPLICIT
 
 
 class EnvironmentParameters(Parameters):
-    """How the world is simulated."""
+    """Parameters of the simulation of the world."""
 
     engine: AnyEngineParameters = quantity(
         HapticsParameters(), description="Engine that simulates the world; its type alone, or a mapping with its keys"
@@ -85,7 +85,7 @@ class EnvironmentParameters(Parameters):
         return Sleep(self.sleep_speed, self.sleep_time)
 
     def with_method(self, method: Method) -> EnvironmentParameters:
-        """The same with another contact method, or that of a name."""
+        """Copy with another contact method, or that of a name."""
         return self.model_copy(update={"method": contact_method(method)})
 
     def publish_every(self, servo_rate: float) -> int:

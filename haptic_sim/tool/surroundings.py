@@ -35,7 +35,7 @@ from haptic_sim.worlds.world_setup import WorldSetup
 
 
 class Surroundings(Protocol):
-    """What a local model is fed by."""
+    """Surroundings that update a local model."""
 
     @property
     def omissions(self) -> int | None:
@@ -64,7 +64,7 @@ class Surroundings(Protocol):
 
 
 class SimulatedSurroundings:
-    """What the surroundings of all engines have in common.
+    """Common part of the surroundings of all engines.
 
     An engine simulates the tool among the other bodies, and the tool follows the surveyed states (`Follower`), so that
     it pushes the others by its contacts, and is surveyed where it got. The engine's contacts are `rows` with the tool

@@ -38,7 +38,7 @@ SEMI_IMPLICIT = 2
 
 @record
 class ToolArrays(NamedTuple):
-    """What a step reads to fill the ToolState after it."""
+    """Arrays that a step reads to fill the ToolState after it."""
 
     body: Packed = value("arrays of the bodies, `BodyArrays`")
     hand: Packed = value("arrays of the hand, `HandArrays`")
@@ -55,7 +55,7 @@ class ToolArrays(NamedTuple):
 
 @record
 class StepArrays(NamedTuple):
-    """What a whole step reads and writes."""
+    """Arrays that a whole step reads and writes."""
 
     tool: Packed = value("`ToolArrays`")
     response: Packed = value("`ResponseArrays`")
@@ -269,7 +269,7 @@ class VirtualTool:
         return state
 
     def _initial_state(self, packed: Packed) -> ToolState:
-        """The same for the hand of packed `ToolArrays`."""
+        """Message for the hand of packed `ToolArrays`, holding the initial state (tick -1)."""
         state = self._sizes.tool_state()
         state.stamp(-1, 0)
         state.contact_state, state.contacts = FREE, 0
@@ -343,7 +343,7 @@ class VirtualTool:
         self._listed = listed
 
     def _step_several(self, command: ToolCommand, state: ToolState, geometry_tick: int) -> int:
-        """The same of bodies that Pinocchio evaluates; returns as `_fill`."""
+        """Step of bodies that Pinocchio evaluates; returns as `_fill`."""
         rows = self.rows
         contacts = count = rows.count if self._find_rows is None else self._fill_rows(self.surroundings, rows.count)
         if self._limits is not None:
@@ -385,7 +385,7 @@ class VirtualTool:
             one.impulse[:] += self.period * felt
 
     def _step_together(self, command: ToolCommand, state: ToolState, count: int, geometry_tick: int) -> int:
-        """The same with further hands, whose states it fills, too; returns as `_fill`.
+        """Step with further hands, whose states it fills, too; returns as `_fill`.
 
         A hand feels what contacts and the other hands do.
         """
@@ -413,7 +413,7 @@ class VirtualTool:
         return listed
 
     def _step_constrained(self, body: ConstrainedMultibody, command: ToolCommand, state: ToolState) -> int:
-        """The same under exact constraints; returns as `_fill`."""
+        """Step under exact constraints; returns as `_fill`."""
         rows, contact, packed = self.rows, self.contact, self._packed
         body.push(command.wrench, self.period, self._external)
         contact.respond(rows, body, self._external, self.period)

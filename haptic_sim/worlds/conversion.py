@@ -49,7 +49,7 @@ def convert(trees: list[FileTree], folder: str) -> Converted:
 
 
 class _Conversion:
-    """What has been converted so far."""
+    """State of the conversion."""
 
     def __init__(self, folder: str):
         self._folder = folder

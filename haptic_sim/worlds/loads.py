@@ -1,4 +1,4 @@
-"""What bodies have to carry, and the stiffness of contacts that carry it.
+"""Loads that bodies have to carry, and the stiffness of contacts that carry them.
 
 **Column.** On a free body lie the bodies above it whose bounding boxes overlap it, or each other, when seen along
 gravity, as if all of them had fallen onto it. Of the column that they form, M is the mass, H the height without gaps, n
@@ -42,7 +42,7 @@ GREENHILL = 7.837  # 9/4 j^2 with the first zero j of the Bessel function J_(-1/
 
 
 class Load(NamedTuple):
-    """What lies on a body, itself included.
+    """Load on a body, itself included.
 
     Attributes:
         body: name of the lowest body.

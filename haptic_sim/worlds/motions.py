@@ -36,7 +36,7 @@ _TURN = 1e-3  # by which a given quaternion may miss unit length
 
 @dataclass(frozen=True)
 class _Setting:
-    """What a motion is built in.
+    """Context that a motion is built in.
 
     Attributes:
         model: of the world, at q and v, which trajectories that begin elsewhere change; laws: of its joints.

@@ -288,7 +288,7 @@ def _notes(
     could_hold: bool,
     meshes: tuple[MujocoMesh, ...],
 ) -> Iterator[str]:
-    """What of the tool is not simulated, or by MuJoCo alone, and which of its actuators act, or could."""
+    """Notes on the tool: what is not simulated, or by MuJoCo alone, and which of its actuators act, or could."""
     names = {i: _named(model.actuator(i), i) for i in _actuators(mujoco, model, set(tree.places))}
     if at_control:
         acting = listed(map(names.pop, at_control), LISTED)

@@ -223,7 +223,7 @@ def octree_error(model: Any, geom: int) -> float | None:
 
 
 def hull_distance(model: Any, geom: int) -> float:
-    """How deep corners and centres of triangles of a geom's mesh lie in MuJoCo's hull of it at most [m]."""
+    """Largest depth of corners and centres of triangles of a geom's mesh in MuJoCo's hull of it [m]."""
     start = int(model.mesh_graphadr[model.geom_dataid[geom]])
     if start < 0:  # a mesh that does not collide
         return 0.0

@@ -34,7 +34,7 @@ WORLD = "world"  # the parent of bodies that hang on nothing else; no body has t
 
 
 class Material(Parameters):
-    """What a body's surface is like, where it differs from the experiment's `contact`."""
+    """Material of a body's surface, where it differs from the experiment's `contact`."""
 
     restitution: float | None = quantity(None, description="Coefficient of restitution of the body", ge=0.0, le=1.0)
     friction_static: float | None = quantity(None, description="Coefficient of static friction of the body", ge=0.0)
@@ -385,7 +385,7 @@ def rank_fade_quantity() -> Any:
 
 
 class HoldParameters(Parameters):
-    """Where a further hand holds the world."""
+    """Pose at which a further hand holds the world."""
 
     name: str = quantity(
         description="Name of the hand, and of the namespace of its topics", pattern=r"^[a-z][a-z0-9_]*$", max_length=40

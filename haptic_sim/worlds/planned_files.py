@@ -238,7 +238,7 @@ def _of_file(file: str, given: AnyWorldConstraintParameters) -> AnyWorldConstrai
 
 
 def _material(file: FileParameters, tree: FileTree, body: str) -> Material:
-    """What the surface of a link is like: as the keys of the file say, else as the file itself does."""
+    """Material of the surface of a link: from the keys of the file, else from the file itself."""
     restitution, friction = tree.materials.get(body, (None, None))
     own = {"restitution": restitution, "friction_static": friction, "friction_kinetic": friction}
     given = {key: value for key in MATERIAL if (value := getattr(file, key)) is not None}

@@ -180,7 +180,7 @@ class Scope:
 
 
 def child_of(joint: Element) -> str:
-    """What a joint moves."""
+    """Link that a joint moves."""
     return (joint.findtext("child") or "").strip()
 
 

@@ -231,7 +231,7 @@ def _shapes(
 def take_mesh(
     mesh: coal.BVHModelBase, meshes: Meshes, allowed: float | None, body: str, name: str
 ) -> tuple[Taken, bool]:
-    """What a mesh of a link collides as, and whether its hull is taken because its pieces cannot be.
+    """Collision geometry of a mesh of a link, and whether its hull is taken because its pieces cannot be.
 
     Raises:
         ModelFileError: they cannot be made.
@@ -249,7 +249,7 @@ def mesh_arrays(mesh: coal.BVHModelBase) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _of_mesh(mesh: coal.BVHModelBase, meshes: Meshes, allowed: float | None) -> tuple[Taken, bool]:
-    """What a mesh collides as, and whether its hull is taken because its pieces are not convex."""
+    """Collision geometry of a mesh, and whether its hull is taken because its pieces are not convex."""
     triangles = merged(*mesh_arrays(mesh))
     try:
         return take_of_file(triangles, "connected" if meshes == "either" else meshes, allowed), False

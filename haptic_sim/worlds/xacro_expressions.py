@@ -32,7 +32,7 @@ class ExpressionError(HapticsError, ValueError):
 
 
 class Budget:
-    """What the expressions of a document may still do."""
+    """Remaining budget of the expressions of a document."""
 
     def __init__(self) -> None:
         self._left = STEPS

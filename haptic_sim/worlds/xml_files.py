@@ -47,7 +47,7 @@ def read_xml(path: Path, file: str = "") -> Element:
 
 
 def at(element: ElementTree.Element) -> str:
-    """Where an element is, for messages that go after the name of the file."""
+    """Location of an element, for messages that follow the name of the file."""
     file, line = getattr(element, "file", ""), getattr(element, "line", 0)
     return f": {file}, line {line}: " if file else f", line {line}: "
 

@@ -1,4 +1,4 @@
-"""What methods of measurement have in common: they choose the next stimulus from the answers so far.
+"""Common part of the methods of measurement: they choose the next stimulus from the answers so far.
 
 A method depends on its parameters, its seed and the list of its answers, and on nothing else: a study that was
 interrupted builds it again and repeats the answers (`replay`).

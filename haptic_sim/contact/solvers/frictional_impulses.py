@@ -82,7 +82,7 @@ PATH = numbers(
     *("compression", "remaining"),  # integrals of v dv / alpha [J]
     "slide",  # slip per tangential impulse of a step [1/kg]
 )
-"""Where a contact is between approach and rebound."""
+"""Phases of a contact between approach and rebound."""
 
 
 @record

@@ -51,7 +51,7 @@ class LooseShapes(NamedTuple):
 
 @record
 class DetectorArrays(NamedTuple):
-    """What a detection works on, for kernels: contacts go to `found`, merged from there to `sink`, and to rows."""
+    """Arrays of a detection for kernels: contacts go to `found`, merged from there to `sink`, and to rows."""
 
     shapes: Shapes = value("features of the shapes")
     pairs: Pairs = value("pairs of shapes that may touch")
@@ -211,7 +211,7 @@ class CollisionDetector:
 
     @property
     def state(self) -> Held:
-        """What the next detection depends on beside the pose; to be kept, and given back before `search`."""
+        """State that the next detection depends on beside the pose; to be kept, and given back before `search`."""
         return self._arrays.field_memory.held
 
     @property
@@ -273,7 +273,7 @@ class CollisionDetector:
             )
 
     def _pack(self, sink: Sink, rows: ContactRows, cluster: float) -> Packed:
-        """What kernels work on."""
+        """Pack the arrays of the kernels."""
         found = self._single if cluster > 0.0 else sink
         return Packed(self._arrays._replace(cluster=cluster, found=found, sink=sink, rows=rows.arrays))
 

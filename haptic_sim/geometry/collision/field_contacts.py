@@ -223,7 +223,7 @@ def _distance(scene, base, p):
 
 @kernel(error_model="numpy")
 def _clearance(scene, base, node, radius):
-    """How far the points of a node, which has this radius, are at least from the surface of a shape [m]."""
+    """Lower bound of the distance of the points of a node, which has this radius, from the surface of a shape [m]."""
     centre = triple(scene.field_memory.fields.node_ball, node)
     s, _ = _distance(scene, base, act(scene.field_memory.relative, 0, centre))
     return s - STEEPEST * radius
@@ -646,7 +646,7 @@ def _spacing(scene, base):
 
 @kernel(error_model="numpy")
 def _trace(scene, base, start, end, s, g, last):
-    """Where the path from `start` to `end` enters a shape (sphere tracing, Hart, 1996).
+    """Point where the path from `start` to `end` enters a shape (sphere tracing, Hart, 1996).
 
     Args:
         s, g: distance at the start and its gradient.

@@ -110,7 +110,7 @@ def build_grid(vertices: np.ndarray, triangles: np.ndarray, spacing: float, memo
 def _laid_out(
     vertices: np.ndarray, triangles: np.ndarray, spacing: float, memory: int
 ) -> tuple[np.ndarray, np.ndarray, int, int]:
-    """Where the first node is, the number of the block at each place, their count, and the memory of all [bytes].
+    """First node, the number of the block at each place, their count, and the memory of all [bytes].
 
     Where the places alone need more than `memory`, they are not looked at.
     """
@@ -539,7 +539,7 @@ def _clamp(place, last):
 
 @kernel(error_model="numpy", inline="always")
 def _find_node(grids, n, i, j, k):
-    """Where the coefficient of a fine node is in `blocks`, below 0: there is none."""
+    """Index in `blocks` of the coefficient of a fine node, below 0: there is none."""
     block = grids.number[
         grids.first[n, 0] + (i // SIDE * grids.places[n, 1] + j // SIDE) * grids.places[n, 2] + k // SIDE
     ]

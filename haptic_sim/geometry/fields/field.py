@@ -37,7 +37,7 @@ FINEST = 1000  # of it: of fields of boxes, cylinders and convex meshes, however
 
 @record
 class SolidField(NamedTuple):
-    """What contacts of a solid with any other are found from; all in its own axes."""
+    """Data that contacts of a solid with any other are found from; all in its own axes."""
 
     grid: Grid = value("signed distances")
     shell: Shell = value("points on the surface")

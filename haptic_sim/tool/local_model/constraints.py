@@ -66,7 +66,7 @@ class Planes(NamedTuple):
 
 
 class Rules(NamedTuple):
-    """How one update follows another.
+    """Rules for the transition from one update to the next.
 
     Attributes:
         law: KEEP, RELEASE or INTERPOLATE.

@@ -25,7 +25,7 @@ class TransientParameters(Parameters):
 
 
 class LocalModelContext(NamedTuple):
-    """What a local model is built from.
+    """Context that a local model is built from.
 
     Attributes:
         world: at its start, with the tool among what surrounds it; a local model simulates the tool alone

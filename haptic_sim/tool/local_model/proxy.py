@@ -116,7 +116,7 @@ FULL = FullParameters()
 
 @record
 class Neighbourhood(NamedTuple):
-    """What a step reads to put the constraints where they are now; C: capacity, L: links, with the world."""
+    """Inputs of the step that moves the constraints to the present instant; C: capacity, L: links, with the world."""
 
     planes: Planes = part(Planes, "constraints in use")
     rows: RowArrays = value("the same as contact rows")
