@@ -359,14 +359,14 @@ class Table:
 
     def measure(self, scene: Scene, names: Iterable[str] = METHODS) -> None:
         """Measure a scene, without methods that have become hopeless with fewer contacts."""
-        names = [name for name in names if self._hopeful(scene, name)]
+        names = [name for name in names if self._is_feasible(scene, name)]
         for name, one in race(scene, names).items():
             self.figures[scene.name, scene.contacts, name] = one
             _notify(scene, name, one)
             title = f"{scene.name}, {scene.contacts} contacts: {name}"
             self.rows.append({**self._row(title, one["tight_p50"], "us", "", None), "figures": one})
 
-    def _hopeful(self, scene: Scene, name: str) -> bool:
+    def _is_feasible(self, scene: Scene, name: str) -> bool:
         if name == LEMKE and scene.contacts > MOST_LEMKE:
             return False
         return all(cost < HOPELESS for _, cost in self.costs(scene.name, name))

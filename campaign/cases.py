@@ -90,7 +90,7 @@ class Fork:
         for name in outputs:
             (folder / name).touch()  # also of one that is killed before it does anything
         self._process = multiprocessing.get_context("fork").Process(
-            target=_become, args=(folder, module, arguments, outputs, session)
+            target=_run_program, args=(folder, module, arguments, outputs, session)
         )
         before = signal.pthread_sigmask(signal.SIG_BLOCK, failures.ENDING)
         try:
@@ -125,7 +125,7 @@ class Fork:
         self.send_signal(signal.SIGKILL)
 
 
-def _become(folder: Path, module: str, arguments: Sequence[str], outputs: tuple[str, str], session: bool) -> None:
+def _run_program(folder: Path, module: str, arguments: Sequence[str], outputs: tuple[str, str], session: bool) -> None:
     """Become a program in a fork: signals reach it from now on as one that was started."""
     from setproctitle import setproctitle
 

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from haptic_control.soft_return import hold_back
+from haptic_control.soft_return import limit_driving_part
 from haptic_sim.kernels import kernel
 from haptic_sim.parameters import Gains, Parameters, PositivePair, quantity, six
 from haptic_sim.records import allocate, array, record, shared
@@ -153,7 +153,7 @@ def bound_wrench(bound, wrench, twist, period):
         wrench[i] = allowed
     held_back = False
     for part in range(2):
-        if hold_back(wrench, twist, 3 * part, bound.velocity[part]):
+        if limit_driving_part(wrench, twist, 3 * part, bound.velocity[part]):
             cut = held_back = True
             shrink_wrench(wrench, 3 * part, bound.wrench)
     bound.cut[0] = cut

@@ -161,9 +161,9 @@ class Arm:
         self.chain, self._joints = Packed(chain), Packed(joints)
         self.q[:] = q
         self._step = bind(step_chain, self.chain, self._joints, self.torque, self.twist)
-        self._look()
+        self._evaluate()
 
-    def _look(self) -> None:
+    def _evaluate(self) -> None:
         """Compute everything that follows from q and v."""
         evaluate_chain(self.chain)
 

@@ -49,12 +49,12 @@ class Diagnosis:
             try:
                 self._node.monitor()
                 if self._publisher.get_subscription_count():
-                    self._say()
+                    self._publish_status()
             except Exception:
                 if not self._closing.is_set():
                     self._node.get_logger().error(f"nothing is said on /diagnostics:\n{traceback.format_exc()}")
 
-    def _say(self) -> None:
+    def _publish_status(self) -> None:
         pause()
         trouble, values = self._node.health()
         pause()

@@ -230,7 +230,7 @@ def resume(options: argparse.Namespace) -> int:
     with dataset.held():
         if (found := _open_session(dataset, options)) is not None:
             with dataset.resume(*found) as recording:
-                _say_where(recording)
+                _print_progress(recording)
                 return _conduct(dataset, recording, options, plan(dataset.study).trials[1])
         path = dataset.directory / SOURCE / SIMULATION
         if not path.is_file():
@@ -239,11 +239,11 @@ def resume(options: argparse.Namespace) -> int:
         for participant, number in dataset.sessions():
             with dataset.resume(participant, number) as recording:
                 if not recording.ended:
-                    _say_where(recording)
+                    _print_progress(recording)
         return _simulate(dataset, wanted)
 
 
-def _say_where(recording: Recording) -> None:
+def _print_progress(recording: Recording) -> None:
     """Say how far a session has come that is resumed."""
     session = recording.session
     answered = sum(row.status == "answered" for row in session.rows)

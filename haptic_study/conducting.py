@@ -371,7 +371,7 @@ class Conductor:
         course = self._course
         if isinstance(self.step, Trial) and len(course.ended) == self.step.intervals and course.answer is None:
             course.answer, course.answered, course.by = answer, clock, by
-            self._tell_answer(self.step)
+            self._publish_answer(self.step)
             self._show(showing.storing(self.step))
             self._conclude()
 
@@ -496,9 +496,9 @@ class Conductor:
         if isinstance(task, FreeParameters) and course.stored is not None:
             course.answer = task.answer_to(course.stored.metrics)
             course.answered = course.ended[-1].time
-            self._tell_answer(trial)
+            self._publish_answer(trial)
 
-    def _tell_answer(self, trial: Trial) -> None:
+    def _publish_answer(self, trial: Trial) -> None:
         given = {"trial": trial.number, "answer": self._course.answer, "time": self._time(self._course.answered)}
         self._publish(trial, {"event": "answer"} | given)
 

@@ -150,7 +150,7 @@ class Intervals:
         for end in (self._socket, other):
             end.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, LARGEST)
         self._process = multiprocessing.get_context("fork").Process(
-            target=_become, args=(study, trial, other, self._socket), name="intervals", daemon=True
+            target=_present_intervals, args=(study, trial, other, self._socket), name="intervals", daemon=True
         )
         gc.freeze()  # what the child inherits is nothing that its collector need look at
         try:
@@ -238,7 +238,7 @@ def _received(end: socket.socket) -> bytes:
         return b""
 
 
-def _become(study: Study, first: Trial, end: socket.socket, others: socket.socket) -> None:
+def _present_intervals(study: Study, first: Trial, end: socket.socket, others: socket.socket) -> None:
     """Present intervals in the fork, until the other end is closed."""
     others.close()
     os.environ["HAPTICS_PARENT"] = str(os.getppid())

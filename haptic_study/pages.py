@@ -62,7 +62,7 @@ class Stage:
 
     def begin(self, trial: Trial) -> None:
         """An interval begins; its scene is drawn anew where it is another one."""
-        self.let_go()
+        self.release()
         if (key := _shape_of(trial)) != self._key:
             self._key = key
             self.page.change(build_scene(trial, visual=True))
@@ -84,10 +84,10 @@ class Stage:
         if self._pointer is not None:
             self._pointer.repeat()
 
-    def let_go(self) -> None:
+    def release(self) -> None:
         """Let go of what the pointer holds."""
         if self._pointer is not None:
-            self._pointer.let_go()
+            self._pointer.release()
 
 
 def _shape_of(trial: Trial) -> tuple[Any, ...]:

@@ -118,7 +118,7 @@ class _Front:
         if isinstance(report, Begun) and (settings := conductor.settings):
             self._stage.begin(self._trial(settings[report.interval]))
         elif isinstance(report, Ended):
-            self._stage.let_go()
+            self._stage.release()
 
     def _trial(self, settings: Mapping[str, Any]) -> Trial:
         key = repr(sorted(settings.items()))
@@ -132,10 +132,10 @@ class _Front:
         if word == "close":
             self._closing.set()
         elif word:
-            self._inbox.put(lambda conductor: _say(conductor.control(word, reason)))
+            self._inbox.put(lambda conductor: _notify(conductor.control(word, reason)))
 
 
-def _say(problem: str) -> None:
+def _notify(problem: str) -> None:
     if problem:
         print(f"haptics: {problem}; {HELP}", file=sys.stderr)
 

@@ -538,11 +538,11 @@ class _Solid:
             return 0.0
         part = (np.arange(RAYS) + 0.5) / RAYS
         rays = low + (high - low) * np.stack(np.meshgrid(part, part), axis=-1).reshape(-1, 2)
-        (hit, mine), (also_hit, others) = self._meet(rays), other._meet(rays)
+        (hit, mine), (also_hit, others) = self._intersect(rays), other._intersect(rays)
         both = hit & also_hit
         return float(np.mean(mine[both] - others[both])) if both.any() else 0.0
 
-    def _meet(self, rays: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def _intersect(self, rays: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Whether rays (N, 2) meet it, (N,), and the middle of what is within it [px], (N,)."""
         assert self._planes is not None
         across, along, offset = self._planes[:, :2], self._planes[:, 2], self._planes[:, 3]

@@ -73,7 +73,7 @@ def bring_up(options: argparse.Namespace) -> int:
         with Interruption() as interruption, contextlib.ExitStack() as opened:
             directory = new_directory(options.log, "bring_up")
             page = opened.enter_context(_open_page(data, contact)) if options.page else None
-            _meet(contact, session, answers, interruption)
+            _run_steps(contact, session, answers, interruption)
             written = None if session.stopped else _write_data(source, out, session, force=options.force)
             report = _report(directory, data, session, contact, written)
             status = interruption.status if interruption else FAILED
@@ -98,7 +98,7 @@ def _open_page(data: HardwareDeviceParameters, contact: Contact) -> BringUpPage:
     return page
 
 
-def _meet(contact: Contact, session: Session, answers: Answers, interruption: Interruption) -> None:
+def _run_steps(contact: Contact, session: Session, answers: Answers, interruption: Interruption) -> None:
     """Go through the steps with the person; the device is closed in the end."""
     show = _Shown(session.steps)
     try:

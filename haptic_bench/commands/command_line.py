@@ -73,10 +73,10 @@ def _guarded(arguments: Sequence[str], do: Callable[[], Any]) -> Any:
         status = _ended(arguments, do)
     except SystemExit:  # of the parser, after its help
         if reason := failures.unwritable():
-            return _lost(reason)
+            return _report_lost_output(reason)
         raise
     reason = failures.unwritable()
-    return _lost(reason) if reason else status
+    return _report_lost_output(reason) if reason else status
 
 
 def _ended(arguments: Sequence[str], do: Callable[[], Any]) -> Any:
@@ -97,7 +97,7 @@ def _ended(arguments: Sequence[str], do: Callable[[], Any]) -> Any:
         if error.errno in (errno.ENAMETOOLONG, errno.ELOOP) and error.filename:
             return _refuse([f"{shortened(str(error.filename))}: {error.strerror}; give another path"])
         if error.filename is None and (reason := failures.unwritable("\n")):
-            return _lost(reason)
+            return _report_lost_output(reason)
         return _failed(error, arguments)
     except Exception as error:
         if hasattr(error, "problems"):  # a ParameterError, whose module may not have been imported
@@ -111,7 +111,7 @@ def _failed(error: Exception, arguments: Sequence[str]) -> int:
     return FAILED
 
 
-def _lost(reason: str) -> int:
+def _report_lost_output(reason: str) -> int:
     """Say that output was lost, but for a reader that has had enough; the exit status."""
     if reason != os.strerror(errno.EPIPE):
         failures.notify(f"standard output cannot be written: {reason}")

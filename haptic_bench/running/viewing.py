@@ -83,11 +83,11 @@ class Viewer:
         return True
 
     def __enter__(self) -> Viewer:
-        self._process.watch()
+        self._process.start_reading()
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._process.look()
+        self._process.poll()
         self._process.send(signal.SIGINT)
         self._process.kill_after(time.monotonic() + STOP)
         self._process.finish()

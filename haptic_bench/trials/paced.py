@@ -128,7 +128,7 @@ class PacedTrial:
         finally:
             for driver in drivers:
                 driver.release()
-            _give_back()
+            _end_priority()
 
     def write(self, directory: Path) -> None:
         """Write the trial into an empty directory: experiment, bag, timing, and the summary without samples and page.
@@ -180,7 +180,7 @@ def _counts(hand: HandLoop) -> dict[str, int]:
     return {name: getattr(driver, name) for name in names} | {"rejected_readings": driver.rejected}
 
 
-def _give_back() -> None:
+def _end_priority() -> None:
     """End the real-time priority of this thread: what follows has time."""
     if hasattr(os, "sched_setscheduler") and os.sched_getscheduler(0) != os.SCHED_OTHER:
         os.sched_setscheduler(0, os.SCHED_OTHER, os.sched_param(0))

@@ -273,7 +273,7 @@ def conclude(
         return complete(trial, directory, summary)
     what = f"trial closed: {summary['status']}, {summary['ticks']} ticks; writing samples and page"
     offer = f"{what} (Ctrl-C again to leave that to `{command} {directory}`)"
-    return interruption.do(lambda: complete(trial, directory, summary), offer) or summary
+    return interruption.run_interruptibly(lambda: complete(trial, directory, summary), offer) or summary
 
 
 def close(trial: Trial, mode: str, directory: Path, outcome: Outcome) -> dict[str, Any]:

@@ -84,7 +84,7 @@ class DriverNode(LeaderNode):
         Raises:
             ParameterError: the device cannot be opened, or the trial is not in realtime.
         """
-        self._let_go()
+        self._close_device()
         device = config.device
         if device.EXTERNAL:
             return self._open_external(config)
@@ -115,7 +115,7 @@ class DriverNode(LeaderNode):
         if (link := self._link) is not None:
             link.release()
 
-    def _let_go(self) -> None:
+    def _close_device(self) -> None:
         """Close the device, if there is one."""
         link, self._link = self._link, None
         if self._requests is not None:
@@ -130,18 +130,18 @@ class DriverNode(LeaderNode):
     def on_cleanup(self, state: LifecycleState) -> TransitionCallbackReturn:
         """Close the topics and the device."""
         cleaned = super().on_cleanup(state)
-        self._let_go()
+        self._close_device()
         return cleaned
 
     def on_shutdown(self, state: LifecycleState) -> TransitionCallbackReturn:
         """Close the device, and end the process."""
         ended = super().on_shutdown(state)
-        self._let_go()
+        self._close_device()
         return ended
 
     def destroy_node(self) -> None:
         """Close the device and all that is of this node, however it ends."""
-        self._let_go()
+        self._close_device()
         super().destroy_node()
 
     def standard_topics(self, rate: float, reliable: bool) -> DeviceTopics:

@@ -77,7 +77,7 @@ from haptic_sim.contact.response import (
 from haptic_sim.contact.sequential import Sequence, collide_in_sequence, collide_in_sequence_with_friction
 from haptic_sim.contact.solvers.impulses import ImpulseMemory
 from haptic_sim.contact.spread import limit_impulses, owed_energy
-from haptic_sim.contact.springs import Springs, find_strains, give_back, remember, replaces
+from haptic_sim.contact.springs import Springs, find_strains, reduce_offsets, remember, replaces
 from haptic_sim.dynamics.energy import DAMPING, FRICTION, IMPACT
 from haptic_sim.dynamics.joints import after_impact, find_laws, settle_joints
 from haptic_sim.dynamics.multibody import Multibody
@@ -517,7 +517,7 @@ def _find_springs(packed, count, period):
     if material.begins_free:
         old_count = a.counts[REMEMBERED]
         find_strains(count, rows, m.root, m.group, m.springs, m.old_id, old_count, a.after, period)
-        give_back(count, m.springs, period, a.flows[DAMPING] + a.flows[FRICTION] + a.flows[IMPACT])
+        reduce_offsets(count, m.springs, period, a.flows[DAMPING] + a.flows[FRICTION] + a.flows[IMPACT])
         a.counts[REMEMBERED] = remember(count, rows, a.scaled, m.springs, m.old_id)
         return
     n = 0

@@ -156,7 +156,7 @@ def replaces(i, rows, v_n, springs, old_count, period):
 
 
 @kernel
-def give_back(count, springs, period, dissipated):
+def reduce_offsets(count, springs, period, dissipated):
     """Reduce the offsets, at the cost of at most a part of the energy that the world has dissipated [J]."""
     strain, offset, stiffness = springs.strain, springs.offset, springs.stiffness
     part = min(1.0, period / RETURN)

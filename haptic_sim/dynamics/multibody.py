@@ -355,7 +355,7 @@ class Multibody:
         self.hand_joint = int(model.frames[hand].parentJoint)
         tree = int(self.trees.of_joint[self.hand_joint])
         self._laws = laws
-        self._know_tree(tree)
+        self._bind_tree(tree)
         self.q, self.v = np.array(q, float), np.array(v, float)
         # Pinocchio's Python arrays are views: they follow its data without being asked for again. Its matrices are by
         # columns, which are also rows where there is one coordinate: as they are, kernels would be compiled for both.
@@ -413,7 +413,7 @@ class Multibody:
         self._potential = 0.0  # of what Pinocchio evaluates, once that is done
         self._free_part: FreePart | None = None  # once bodies sleep
         self._weights = balanced
-        self._know_hand(a)
+        self._bind_hand(a)
         self.single = a.single.kind != SEVERAL
         self._no_acceleration = np.zeros(nv)
         self._turns = _quaternions(model)
@@ -431,7 +431,7 @@ class Multibody:
             a.M[[0, 1, 2], [0, 1, 2]], a.M[3:, 3:] = model.inertias[self.hand_joint].mass, a.single.inertia
         self.refresh()
 
-    def _know_tree(self, tree: int) -> None:
+    def _bind_tree(self, tree: int) -> None:
         """Note what is known of the hand's tree."""
         self._placed_by_pinocchio = self.hand_joint < self.part.njoints  # the attribute of a model takes long to read
         self.held_single = tree >= 0 and int(np.count_nonzero(self.trees.of_joint == tree)) == 1
@@ -439,7 +439,7 @@ class Multibody:
         first = int(self.trees.start[tree]) if tree >= 0 else 0
         self.has_laws = any(first <= law.velocity < first + self.nv_hand and not law.idle for law in self._laws)
 
-    def _know_hand(self, a: BodyArrays) -> None:
+    def _bind_hand(self, a: BodyArrays) -> None:
         """Take the arrays of the hand."""
         self.J_H, self.W_H, self.pose, self.twist = a.J_H, a.W_H, a.pose, a.twist
         self.inverse_inertia, self.hand_energy = a.inverse_inertia, a.hand_energy
@@ -454,7 +454,7 @@ class Multibody:
         other = copy.copy(self)
         other.hand, other.hand_joint = frame, int(self.model.frames[frame].parentJoint)
         tree = int(self.trees.of_joint[other.hand_joint])
-        other._know_tree(tree)
+        other._bind_tree(tree)
         placement = self.data.oMf[frame]
         names = ("J_H", "W_H", "pose", "twist", "inverse_inertia", "hand_energy")
         own = {name: np.zeros_like(getattr(self.arrays, name)) for name in names}
@@ -462,7 +462,7 @@ class Multibody:
         if other.hand_joint >= self.part.njoints:
             places = {"p_WH": np.zeros(3), "R_WH": np.zeros((3, 3), order="F")}
         other.arrays = self.arrays._replace(hand=other.hand_joint, hand_tree=tree, **places, **own)
-        other._know_hand(other.arrays)
+        other._bind_hand(other.arrays)
         other.refresh_at_hand()
         return other
 

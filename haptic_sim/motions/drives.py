@@ -301,7 +301,7 @@ def open_step(packed):
 def drive(packed, time, period):
     """Let a motion act in the step at a time [s]."""
     a = packed.arrays
-    _know_state(a)
+    _update_state(a)
     evaluate(a.times, a.coefficients, time, 0, a.place)
     evaluate(a.times, a.coefficients, max(time - 0.5 * period, 0.0), 1, a.rate)
     evaluate(a.times, a.coefficients, time, 2, a.bend)
@@ -316,7 +316,7 @@ def drive(packed, time, period):
         elif follows and a.torque:
             acceleration[j] += a.stiffness[i] * a.error[i] + a.damping[i] * a.lag[i]
     if a.loose.shape[0] > 0 and (a.torque or not follows):
-        _let_loose(a)
+        _accelerate_undriven(a)
     for t in range(a.trees.shape[0]):
         first = body.start[a.trees[t]]
         end = first + body.size[a.trees[t]]
@@ -342,7 +342,7 @@ def drive(packed, time, period):
 
 
 @kernel
-def _let_loose(a):
+def _accelerate_undriven(a):
     """Fill the accelerations of coordinates without drives, the others having theirs: D_ll a_l = -B_l - D_ld a_d.
 
     So that the drives give the accelerations that are asked of them (collocated linearisation: Spong, IROS 1994).
@@ -372,7 +372,7 @@ def _add_gyroscopic(a):
 
 
 @kernel
-def _know_state(a):
+def _update_state(a):
     """Go on to the next state by what was touched in the last step."""
     if not a.keeps:
         return

@@ -97,7 +97,7 @@ class Environment:
         self._detector = detector(world, contact)
         self._held = self._detector.state
         self._detected = False
-        self._sleeping = self._tool.let_sleep(sleep, self._detector.body, self._detector.rests)
+        self._sleeping = self._tool.enable_sleep(sleep, self._detector.body, self._detector.rests)
         self._command = ToolCommand()
         self.tool_state, self.observer, self.hands = self._tool.tool_state, self._tool.observer, self._tool.others
         dragged = self._tool.dragged

@@ -71,7 +71,7 @@ def measure(count, separation, contacts: ScaledContacts, tool, u, touched: Touch
         for j in range(i, count):
             if j == i or (loaded and tree[j, 0] == t and tree[j, 1] == tool and separation[j] <= deepest[t] + LOADED):
                 _push_side(contacts, j, 0, 1.0, touched.response)
-        _hold_back(touched.first[touched.group[t]], contacts, touched)
+        _resist_penetration(touched.first[touched.group[t]], contacts, touched)
         for j in range(i, count):
             if j == i or (loaded and tree[j, 0] == t and tree[j, 1] == tool and separation[j] <= deepest[t] + LOADED):
                 touched.mobility[j] = max(0.0, _side_velocity(contacts, j, 0, 0, touched.response))
@@ -130,7 +130,7 @@ def _head(group, t):
 
 
 @kernel
-def _hold_back(first, contacts, touched):
+def _resist_penetration(first, contacts, touched):
     """Let the contacts of a group, from `first` on, push back what the response would move into each other."""
     response, push, square, following = touched.response, touched.push, touched.square, touched.following
     W, tree, start, size = contacts.W, contacts.tree, contacts.start, contacts.size

@@ -180,7 +180,7 @@ class VirtualTool:
         self._material: ContactParameters | None = None  # with which the step was bound
         self._step: Callable[..., int]
 
-    def let_sleep(self, sleep: Sleep, shape_joint: np.ndarray, rests: np.ndarray) -> SleepingBodies | None:
+    def enable_sleep(self, sleep: Sleep, shape_joint: np.ndarray, rests: np.ndarray) -> SleepingBodies | None:
         """Let bodies sleep, and be seen so; None where none may.
 
         Args:
