@@ -351,7 +351,7 @@ def _after(listener: Listener, at: float, until: float, target: str) -> After:
     felt = float(forced.max(initial=0.0))
     faults = []
     if target not in ("driver", "program") and not len(forces.times):
-        faults.append(f"of the force after the death of the {target} nothing was heard")
+        faults.append(f"no force was received after the end of the {target}")
     if target not in ("recorder", "program"):  # without these, the trial is as safe as it was, until it ends
         for what, last in (("the arm was commanded something else", commanded), ("there was a force", felt)):
             if last > ALLOWED + LATE:

@@ -77,7 +77,7 @@ def _file(name: str) -> Path:
     except OSError as error:
         raise NotThere(f"experiment {shown}: cannot be read: {error.strerror}") from error
     except ValueError as error:  # a NUL, or bytes that are no UTF-8
-        raise NotThere(f"experiment {shown}: is no path: {error}") from error
+        raise NotThere(f"experiment {shown}: is not a path: {error}") from error
     if not name.endswith((".yaml", ".yml")):
         if name.lower().endswith(MESHES):
             raise NotThere(f"experiment {shown}: {IS_A_MESH}")

@@ -58,7 +58,7 @@ def port_of(
 def may_act(parameters: Parameters, inertias: CoupledInertias, rate: float) -> bool:
     """Whether a controller may run with a device: it is passive at the hand, may be active, or states no damping.
 
-    As `passivity_problem`, which also searches for gains that would do: that takes some hundred analyses.
+    As `passivity_problem`, which also searches for stable gains: that takes some hundred analyses.
     """
     if not isinstance(parameters, AnalysedControllerParameters) or parameters.allow_active:
         return True
@@ -71,7 +71,7 @@ def _is_active(parameters: AnalysedControllerParameters, inertias: CoupledInerti
 
 
 def passivity_problem(parameters: Parameters, inertias: CoupledInertias, rate: float) -> str:
-    """Why a device is not passive at the hand with a controller, and which gains would do.
+    """Why a device is not passive at the hand with a controller, and which gains are stable.
 
     Returns:
         A line that begins with keys; empty if it is passive, may be active, or states no damping.

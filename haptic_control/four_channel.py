@@ -190,7 +190,7 @@ class FourChannelParameters(OperatorWrenchParameters):
         return completed
 
     def loop_problem(self, inertias: CoupledInertias, rate: float, search: Search = largest) -> str:
-        """Check the loop with a known device inertia; see `stability_problem`; `search` finds gains that would do."""
+        """Check the loop with a known device inertia; see `stability_problem`; `search` finds stable gains."""
         return coupling_problem(self, inertias, rate, search)
 
 

@@ -97,7 +97,7 @@ class ControllerParameters(Part):
 
     def build(self, rate: float) -> Controller:
         """The controller, at the servo rate [Hz]."""
-        raise TypeError(f"{type(self).__name__}: is no controller")
+        raise TypeError(f"{type(self).__name__}: is not a controller")
 
     def completed(self, device: KnownDevice, pose: tuple[float, ...]) -> ControllerParameters:
         """Copy with the omitted keys that depend on the device, or on the pose of the tool's hand (7,).
@@ -108,7 +108,7 @@ class ControllerParameters(Part):
         return self
 
     def stability_problem(self, inertias: CoupledInertias, rate: float) -> str:
-        """Why the sampled loop diverges with these inertias at `rate` [Hz], and which gains would do.
+        """Why the sampled loop diverges with these inertias at `rate` [Hz], and which gains are stable.
 
         Returns:
             A line that begins with the keys of the gains; empty if the loop is stable, or the device not known.
@@ -116,7 +116,7 @@ class ControllerParameters(Part):
         return self.loop_problem(inertias, rate) if inertias.device is not None else ""
 
     def is_stable(self, inertias: CoupledInertias, rate: float) -> bool:
-        """Whether `stability_problem` is empty; without its search for gains that would do, which takes longer."""
+        """Whether `stability_problem` is empty; without its search for stable gains, which takes longer."""
         if inertias.device is None:
             return True
         if _searches(type(self).loop_problem):
@@ -131,7 +131,7 @@ class ControllerParameters(Part):
     def loop_problem(self, inertias: CoupledInertias, rate: float, search: Search = largest) -> str:
         """Check the loop with a known device inertia, see `stability_problem`; empty too where no analysis exists.
 
-        A controller whose analysis searches for gains that would do calls `search` for that; others may leave that
+        A controller whose analysis searches for stable gains calls `search` for that; others may leave that
         argument out.
         """
         return ""

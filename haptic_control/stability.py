@@ -88,7 +88,7 @@ class CoupledInertias(Parameters):
         None, unit="N/m, N s/m", description="Stiffness and damping of penalty contacts; null: contacts are rigid"
     )
     force_sensor: bool = quantity(
-        True, description="Whether the device measures the operator's wrench; else it tells zero, as hardware does"
+        True, description="Whether the device measures the operator's wrench; else it reports zero, as hardware does"
     )
     integrator: int = quantity(
         2,
@@ -222,7 +222,7 @@ def largest(diverging: Callable[[float], bool], least: float = 1e-9) -> float:
 
 
 def no_search(diverging: Callable[[float], bool]) -> float:
-    """Result 0 in place of `largest`, where the question is whether a loop diverges, not which gains would do."""
+    """Result 0 in place of `largest`, where the question is whether a loop diverges, not which gains are stable."""
     return 0.0
 
 

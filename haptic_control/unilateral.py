@@ -46,7 +46,7 @@ class UnilateralParameters(OperatorWrenchParameters):
         return UnilateralCoupling(self, rate)
 
     def loop_problem(self, inertias: CoupledInertias, rate: float, search: Search = largest) -> str:
-        """Check the loop with a known device inertia; see `stability_problem`; `search` finds gains that would do."""
+        """Check the loop with a known device inertia; see `stability_problem`; `search` finds stable gains."""
         return coupling_problem(as_four_channel(self), inertias, rate, search)
 
 

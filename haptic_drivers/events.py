@@ -22,7 +22,7 @@ PHASES = {"grab": GRAB, "move": MOVE, "release": RELEASE}
 EVENT_COLUMNS = ("time", "phase", "oriented", "body", "px", "py", "pz", "x", "y", "z", "qx", "qy", "qz", "qw")
 LARGEST = 1e3  # [m]; no pointer is further from where it took hold
 MOST_WAITING = 64  # events; more than ever come in a tick of any rate
-_LETS_GO = np.array([0.0, RELEASE, 0, HAND, *(6 * [0.0]), 0.0, 0.0, 0.0, 1.0])
+_RELEASE_EVENT = np.array([0.0, RELEASE, 0, HAND, *(6 * [0.0]), 0.0, 0.0, 0.0, 1.0])
 
 
 Bodies = Mapping[str, bool]
@@ -141,7 +141,7 @@ class Events:
 
     def release(self, time: float) -> OperatorEvent:
         """An event that lets go in the tick at `time` [s], before the next event can act."""
-        return self._take(_LETS_GO, time)
+        return self._take(_RELEASE_EVENT, time)
 
     def _take(self, row: np.ndarray, time: float) -> OperatorEvent:
         event = self.taken

@@ -47,7 +47,7 @@ class MotorEncoderParameters(SensorParameters):
     mount: Mount | None = quantity(
         None,
         unit="m, m, rad",
-        description="Where the device stands in the world: x, y of the middle between its bases, and its angle; null: "
+        description="Pose of the device in the world: x, y of the middle between its bases, and its angle; null: "
         "the tool's hand point is in the middle of its workspace at the start",
     )
     viscous_friction: float = quantity(

@@ -124,8 +124,8 @@ class PantographParameters(MotorEncoderParameters, SimulatedForceDeviceParameter
     )
     distribution: Literal["handle", "torque"] = quantity(
         "handle",
-        description="How four motors make three directions: handle: the force along the handle is smallest (THESIS "
-        "D.4, mapped through the pantographs' Jacobians); torque: the torques are smallest",
+        description="Distribution of three directions to four motors. handle: the force along the handle is smallest "
+        "(THESIS D.4, mapped through the pantographs' Jacobians); torque: the torques are smallest",
     )
     gravity: tuple[float, float] = quantity(
         (0.0, 0.0), unit="m/s^2", description="Gravity along x and y of the world; 0: the device is level"

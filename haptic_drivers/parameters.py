@@ -167,7 +167,7 @@ class DeviceParameters(Part):
 
     def build(self, context: DeviceContext) -> BuiltDevice:
         """The device, at rest."""
-        raise TypeError(f"{type(self).__name__}: is no device")
+        raise TypeError(f"{type(self).__name__}: is not a device")
 
     def connect(self, rate: float, notify: Callable[[str], None]) -> Link | None:
         """The open connection to hardware at a servo rate [Hz], for `DeviceContext.source`; None: it is simulated.

@@ -84,12 +84,12 @@ class Answers:
     def text(self, listeners: Sequence[str]) -> str:
         """State of the pointer in words, where some nodes subscribe to the events."""
         if not listeners:
-            return "not heard: the trial has ended"
+            return "the events are not received: the trial has ended"
         received, held = f"received by {', '.join(listeners)}", self._event.phase != RELEASE
         if held and self._event.source == self._sender.source:
             return f"{received}: holds"
         if held:
-            return f"{received}: somebody else holds"
+            return f"{received}: another pointer holds the hand"
         if self._sender.holds:
             return f"{received}: does not hold; the trial is paused, or has let go: let go, too, and move again"
         return f"{received}: holds nothing"

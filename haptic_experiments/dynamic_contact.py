@@ -27,8 +27,8 @@ from haptic_experiments.common.local_models import (
 
 SEVERAL = (2, 10)  # times that contact is lost
 SIMILAR = 1  # so many rebounds more or less are similar
-HELD = 0.5  # of the way in an environment at the servo rate: what held back means
-BEFORE = 0.6  # of that way, on which hands are compared: the link has not met the wall
+HELD = 0.5  # of the travel in an environment at the servo rate: what held back means
+BEFORE = 0.6  # of that travel, over which hands are compared: the link has not met the wall
 NEARER = 0.5  # of the distance with kinematic constraints
 
 

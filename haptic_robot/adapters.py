@@ -160,7 +160,7 @@ class AdapterParameters(Part):
     )
 
     wrench: Literal["sensor", "observer"] = quantity(
-        "sensor", description="Where the measured wrench is from: the arm's force sensor, or its joints (`observer`)"
+        "sensor", description="Source of the measured wrench: the arm's force sensor, or its joints (`observer`)"
     )
     observer: JointObserverParameters = quantity(
         JointObserverParameters(),
@@ -233,7 +233,7 @@ class FziParameters(AdapterParameters):
     type: Literal["fzi"] = "fzi"
     namespace: str = quantity("cartesian_compliance_controller", description="Name of the controller")
     hand_frame_control: bool = quantity(
-        True, description="As the controller's parameter: whether target_wrench is in the axes of the tool, or the base"
+        True, description="Parameter of the controller: target_wrench is in the axes of the tool, or else of the base"
     )
 
     def commands(self) -> tuple[Topic, ...]:
@@ -256,7 +256,7 @@ class CrispParameters(AdapterParameters):
 
     type: Literal["crisp"] = "crisp"
     use_local_jacobian: bool = quantity(
-        False, description="As the controller's parameter: whether target_wrench is that of the tool's frame"
+        False, description="Parameter of the controller: target_wrench is that of the tool's frame"
     )
 
     def commands(self) -> tuple[Topic, ...]:
@@ -301,8 +301,8 @@ class CrtkArmParameters(AdapterParameters):
     type: Literal["crtk"] = "crtk"
     wrenches: Literal["", "body", "spatial"] = quantity(
         "",
-        description="Where the arm has measured_cf: below body (axes and origin of the tool), below spatial (those of "
-        "the base), or empty: below neither",
+        description="Namespace of the arm's measured_cf: below body (axes and origin of the tool), below spatial "
+        "(those of the base), or empty: below neither",
     )
 
     def feedback(self) -> tuple[Topic, ...]:
@@ -332,7 +332,7 @@ class AdmittanceControllerParameters(AdapterParameters):
     stiffness: tuple[float, float, float, float, float, float] = quantity(
         (3000.0, 3000.0, 3000.0, 100.0, 100.0, 100.0),
         unit="N/m, N m/rad",
-        description="As the controller's parameter admittance.stiffness, with control.frame.id the arm's base",
+        description="Parameter admittance.stiffness of the controller, with control.frame.id the arm's base",
     )
 
     def build(self) -> Adapter:

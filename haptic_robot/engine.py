@@ -169,7 +169,9 @@ class _RobotParameters(EngineParameters):
     adapter: AnyAdapterParameters = quantity(
         FziParameters(), description="Controller of the arm; its type alone, or a mapping with its keys"
     )
-    following: FollowingParameters = quantity(FollowingParameters(), description="How the arm may follow the hand")
+    following: FollowingParameters = quantity(
+        FollowingParameters(), description="Limits within which the arm follows the hand"
+    )
     position: tuple[float, float, float] = quantity(
         (0.0, 0.0, 0.0), unit="m", description="Origin of the arm's base in the world"
     )

@@ -79,7 +79,7 @@ class FollowingParameters(Parameters):
     start: tuple[float, float, float] | None = quantity(
         None,
         unit="m",
-        description="Where the tool has to be at first, in the arm's base, to `deviation`; null: anywhere",
+        description="Position that the tool must have at first, in the arm's base, to `deviation`; null: anywhere",
     )
     feedback_watchdog: float = quantity(
         0.04, unit="s", description="Age beyond which nothing that the arm has sent counts", gt=0.0, le=1.0

@@ -52,7 +52,7 @@ class Diagnosis:
                     self._publish_status()
             except Exception:
                 if not self._closing.is_set():
-                    self._node.get_logger().error(f"nothing is said on /diagnostics:\n{traceback.format_exc()}")
+                    self._node.get_logger().error(f"no status is published on /diagnostics:\n{traceback.format_exc()}")
 
     def _publish_status(self) -> None:
         pause()

@@ -33,7 +33,7 @@ from haptic_ros.signal_event import SignalEvent, wait_for_any
 
 GRACE = 10  # [s] for a process to end after a signal
 TEARDOWN = 2  # [s] of that for the middleware
-LOOK = 0.2  # [s] between two looks whether it is to end, where nothing wakes it
+POLL_PERIOD = 0.2  # [s] between two checks whether it is to end, where nothing wakes it
 STARTING = 1.0  # [s] for the start to be over first; kernels may be compiled in it for minutes
 
 
@@ -76,7 +76,7 @@ def run(*kinds: type[ServoNode]) -> NoReturn:
         if first.get_parameter("autostart").value:
             starter.start()
         # The kernel may give a signal to another thread; Python handles it in this one, when this one wakes.
-        while not wait_for_any(received, first.finished, timeout=LOOK):
+        while not wait_for_any(received, first.finished, timeout=POLL_PERIOD):
             pass
     except BaseException as error:
         _report(first, error)

@@ -277,7 +277,7 @@ class Message:
                     raise ValueError
             return cls(frame, **lengths)
         except (ValueError, struct.error) as error:
-            raise MessageError(f"{cls.TYPE}: {len(data)} bytes: are no such message in little-endian CDR") from error
+            raise MessageError(f"{cls.TYPE}: {len(data)} bytes: not a valid message in little-endian CDR") from error
 
     @property
     def nanoseconds(self) -> int:

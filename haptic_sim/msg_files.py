@@ -177,7 +177,7 @@ def definition(name: str) -> Definition:
         DefinitionError: nothing, or it cannot be read.
     """
     if name not in texts():
-        raise DefinitionError(f"{name}: is no message: must be one of {', '.join(texts())}, a number or string")
+        raise DefinitionError(f"{name}: is not a message: must be one of {', '.join(texts())}, a number or string")
     return parse(name, texts()[name])
 
 

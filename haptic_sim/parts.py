@@ -198,7 +198,7 @@ class Kind(Group, Generic[P]):
         """Make sure that what was imported is of this group."""
         if not (isinstance(found, type) and issubclass(found, self.base)):
             base = f"{self.base.__module__}.{self.base.__name__}"
-            raise PartError([f"{value} is none of the {self.name}; must be derived from {base}"])
+            raise PartError([f"{value} is not one of the {self.name}; must be derived from {base}"])
         if ":" not in name and _tag(found) != name:
             raise PartError([f"{value} has type = {_tag(found)}; must be {name}, the name by which it is registered"])
 
@@ -214,7 +214,7 @@ class Kind(Group, Generic[P]):
             return self.find(str(given))()
         except KeyError:
             known = ", ".join(self.entries())
-            raise PartError([f"{inputs.shown(given)} is none of the {self.name}; must be one of {known}"]) from None
+            raise PartError([f"{inputs.shown(given)} is not one of the {self.name}; must be one of {known}"]) from None
 
     def changed(self, part: P, keys: Mapping[str, Any]) -> P:
         """A part with other keys; one of another type keeps those of its keys that the other has, too."""

@@ -65,8 +65,10 @@ class WorldDocument(Parameters):
     tool: AnyToolParameters = quantity(NoToolParameters(), description="The virtual tool, if the scene has none")
     scene: AnySceneParameters = quantity(description="The virtual world")
     contact: ContactParameters = quantity(ContactParameters(), description="Material of the contacts")
-    environment: EnvironmentParameters = quantity(EnvironmentParameters(), description="How the world is simulated")
-    constraint: ConstraintParameters = quantity(ConstraintParameters(), description="How exact constraints are kept")
+    environment: EnvironmentParameters = quantity(EnvironmentParameters(), description="Simulation of the world")
+    constraint: ConstraintParameters = quantity(
+        ConstraintParameters(), description="Method that keeps exact constraints"
+    )
 
     @property
     def hands(self) -> tuple[HoldParameters, ...]:
@@ -316,14 +318,14 @@ def load(
     if file.suffix in (".yaml", ".yml"):
         given = {"tool": tool is not None, "base": base is not None, "engine": engine != "haptics"}
         if names := ", ".join([name for name, is_given in given.items() if is_given] + list(keys)):
-            raise ParameterError([f"{names}: not for an experiment, whose file says them"])
+            raise ParameterError([f"{names}: must be left out for an experiment, whose file gives them"])
         return Model.from_yaml(file)
     if file.suffix not in ROOTS:
         raise ParameterError([f"path = {file}: must end in .yaml (experiment), {SUFFIXES}"])
     if engine not in ("haptics", "mujoco"):
         raise ParameterError([f"engine = {engine}: must be haptics or mujoco"])
     if engine == "mujoco" and base is not None:
-        raise ParameterError([f"base = {base}: not with engine = mujoco, whose file says what is fixed"])
+        raise ParameterError([f"base = {base}: must be left out with engine = mujoco: its file fixes the bodies"])
     of_scene: type[Parameters] = MujocoParameters if engine == "mujoco" else FileParameters
     known = [name for name in of_scene.model_fields if name not in ("type", "file", "path", "base", "tool")]
     for name in keys:

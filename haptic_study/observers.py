@@ -54,7 +54,7 @@ class MotorParameters(Parameters):
         unit="m",
         description="Displacement that follows, with the first one held, as a stroke along a surface",
     )
-    time: float = quantity(0.4, unit="s", description="Time of each displacement, and of the way back", gt=0.0, le=60.0)
+    time: float = quantity(0.4, unit="s", description="Time of each displacement, and of its return", gt=0.0, le=60.0)
     variation: float = quantity(
         0.1,
         description="Standard deviation of displacement and time among intervals, as part of them",
@@ -109,7 +109,7 @@ class ResponseParameters(Parameters):
 class ObserverParameters(Parameters):
     """A simulated observer."""
 
-    percept: str = quantity("stiffness", description="What is felt: stiffness, force, friction, delay, or metric:NAME")
+    percept: str = quantity("stiffness", description="Percept: stiffness, force, friction, delay, or metric:NAME")
     weber: float = quantity(
         0.1,
         description="Weber fraction: difference that is felt in 75 % of comparisons, over the stimulus",
@@ -135,9 +135,9 @@ class ObserverParameters(Parameters):
         0.0, description="Standard deviation of the logarithm of the Weber fraction among observers", ge=0.0, le=2.0
     )
     motor: MotorParameters | None = quantity(
-        None, description="How it explores; null: as the operator of the experiment"
+        None, description="Exploration by the observer; null: as the operator of the experiment"
     )
-    response: ResponseParameters = quantity(ResponseParameters(), description="How long it takes to answer")
+    response: ResponseParameters = quantity(ResponseParameters(), description="Response time of the observer")
     conditions: dict[str, dict[str, float]] = quantity(
         {}, description="Keys of the observer that differ at a level of a factor, by FACTOR=LEVEL"
     )

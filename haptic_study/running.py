@@ -45,7 +45,7 @@ def device_settings(study: Study, device: str | None) -> dict[str, Any]:
     is_hardware = bool(experiment.hardware_hands)
     if not is_hardware and not experiment.operator.EVENTS:
         kind = experiment.operator.type
-        raise ParameterError([f"operator.type = {kind}: is no person; add --device pointer, or the name of a device"])
+        raise ParameterError([f"operator.type = {kind}: is not a person; add --device pointer, or a device's name"])
     if not is_hardware and not study.parameters.person.view:
         raise ParameterError(["person.view = false: a pointer moves the hand in the view; add --device NAME"])
     return settings

@@ -123,8 +123,8 @@ class StimulusTask(TaskParameters):
     reference: float = quantity(description="Value of the stimulus in the reference interval")
     level: Literal["value", "difference", "ratio"] = quantity(
         "value",
-        description="What the levels of the method are: the value of the stimulus, its difference from the reference, "
-        "or its ratio to the reference",
+        description="Meaning of the levels of the method: the value of the stimulus, its difference from the "
+        "reference, or its ratio to the reference",
     )
 
     @model_validator(mode="after")
@@ -164,7 +164,7 @@ class ForcedChoiceParameters(StimulusTask):
 
     type: Literal["forced_choice"] = "forced_choice"
     alternatives: Literal[2, 3] = quantity(2, description="Number of intervals")
-    ask: Literal["larger", "smaller", "odd"] = quantity("larger", description="Which interval is asked for")
+    ask: Literal["larger", "smaller", "odd"] = quantity("larger", description="Interval that the question asks for")
 
     @model_validator(mode="after")
     def _has_an_odd_one(self) -> ForcedChoiceParameters:
@@ -376,7 +376,7 @@ class FreeParameters(TaskParameters):
     )
     unit: str = quantity("", description="Unit of the stimulus")
     success: SuccessParameters | None = quantity(
-        None, description="When the manipulation has succeeded; null: metrics are measured, and none decides"
+        None, description="Criterion of a successful manipulation; null: metrics are measured, and none decides"
     )
     metrics: tuple[str, ...] = quantity((), description="Metrics of the experiment's analysis that are measured")
     seeds: bool = quantity(False, description="Whether the experiment has another seed in each trial")

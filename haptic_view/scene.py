@@ -49,7 +49,7 @@ from haptic_view.shapes import (
 from haptic_view.visuals import VisualError, load_visuals
 
 PLANE = {False: 2.0, True: 1.2}  # half the side of a plane that is drawn, in space and in the plane, per size
-SLAB = 0.05  # its thickness
+SLAB = 0.05  # thickness of a plane that is drawn, per size
 NOWHERE = np.zeros((0, 3))
 _X, _Z = np.array([1.0, 0.0, 0.0]), np.array([0.0, 0.0, 1.0])
 AT_REST = np.array([0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 1.0])

@@ -254,7 +254,7 @@ def test_what_cannot_be_is_refused_with_its_line(tmp_path: Path, content: str, s
 )
 def test_expressions_run_no_code_and_are_bounded(text: str, tmp_path: Path) -> None:
     if text == "max":  # a value that is no text
-        with pytest.raises(ModelFileError, match="a function is no text"):
+        with pytest.raises(ModelFileError, match="a function is not a text"):
             expanded(tmp_path, '<l x="${max}"/>')
         return
     with pytest.raises(ExpressionError):

@@ -580,7 +580,7 @@ def _add_study(commands: Any) -> None:
         return kind
 
     add("list", "list the studies", None)
-    add("validate", "check a study, and say its number of trials and its duration", named)
+    add("validate", "check a study, and print its number of trials and its duration", named)
     kind = add("simulate", "run a study with simulated observers, who feel what the simulated device renders", named)
     kind.add_argument("--participants", metavar="N", default="24", help="number of observers; default: %(default)s")
     kind.add_argument("--observer", metavar="KEY=VALUE,...", default="", help="as weber=0.08,lapse=0.02")

@@ -152,7 +152,7 @@ def _simulated(name: str) -> dict[str, Any]:
     else:
         known = [*known_devices(), *simulated_devices(), *catalogue()]
         raise ParameterError(
-            [f"device {inputs.shown(name)}: is no device, experiment or .yaml file{did_you_mean(name, known)}"]
+            [f"device {inputs.shown(name)}: is not a device, experiment or .yaml file{did_you_mean(name, known)}"]
         )
     if "module" in found:
         raise ParameterError(_to_record(name))

@@ -438,7 +438,7 @@ def check_controller(experiment: Experiment, start: Start) -> None:
     """Whether the gains have a meaning in the world, and the loop that they close is stable.
 
     Raises:
-        ParameterError: not so; names the largest gains that would do.
+        ParameterError: not so; names the largest stable gains.
     """
     if experiment.standalone:
         return

@@ -82,7 +82,7 @@ class RecorderTrialParameters(TrialParameters):
 
     name: str = quantity(description="Name of the experiment")
     directory: str = quantity(description="Directory of the trial: holds experiment.yaml, receives bag/")
-    environment: EnvironmentParameters = quantity(description="How the world is simulated")
+    environment: EnvironmentParameters = quantity(description="Simulation of the world")
     pointed: bool = quantity(False, description="Whether the operator is a pointer, whose events are recorded")
     hardware: tuple[str, ...] = quantity(
         (), description="Names of the hands that hold hardware, whose readings are recorded; that of the first is empty"

@@ -188,7 +188,7 @@ def read_event(data: bytes) -> tuple[int, str, str, str]:
         detail, _ = read_text(data, after)
         return int.from_bytes(data[at : at + 8], "little", signed=True), node, name, detail
     except (ValueError, struct.error) as error:
-        raise MessageError(f"haptics/msg/TrialEvent: {len(data)} bytes: are no such message") from error
+        raise MessageError(f"haptics/msg/TrialEvent: {len(data)} bytes: not a valid message") from error
 
 
 def namespace_of(names: Iterable[str]) -> str:

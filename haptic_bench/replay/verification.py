@@ -59,7 +59,7 @@ def _read(
         return f"the bag is of another trial, or damaged: its messages are not of this experiment: {error}", {}, None
     ticks = summary.get("ticks")
     if ticks != len(samples):
-        problem = f"the bag is of another trial, or damaged: it holds {len(samples)} ticks, summary.json says {ticks}"
+        problem = f"the bag is of another trial, or damaged: it holds {len(samples)} ticks, summary.json gives {ticks}"
         return problem, messages, samples
     return "", messages, samples
 

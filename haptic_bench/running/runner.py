@@ -41,7 +41,7 @@ STOP_ALL = 1.7  # [s] after which what still runs is killed; both together stay 
 SOON = 10.0  # [s] after its start in which a node that ends counts as one that cannot run
 MOST_ENDS = 3  # of such a node, after which the graph is given up
 PAUSE = 0.5  # [s] until a node that has ended is started again
-LOOK = 0.05  # [s] between two looks at the nodes, where nothing wakes the program
+POLL_PERIOD = 0.05  # [s] between two polls of the nodes, where nothing wakes the program
 DYING = 1.0  # [s] for a process that was killed to have a status
 
 _LOGGED = re.compile(r"\[[A-Z]+\] \[[\d.]+\] \[")  # the first line of what a node's logger said
@@ -248,7 +248,7 @@ class Process:
     def finish(self) -> None:
         """Read what is left of the output of a process that has ended or was killed."""
         deadline = time.monotonic() + DYING
-        while not self.wait(time.monotonic() + LOOK) and time.monotonic() < deadline:
+        while not self.wait(time.monotonic() + POLL_PERIOD) and time.monotonic() < deadline:
             self._release_killed()
         if self._reader.ident is not None:
             self._reader.join(timeout=1.0)
@@ -492,8 +492,8 @@ def keep(
                     del due[i]
                     processes[i] = launch(i)
                     processes[i].start_reading()
-            wait = min(due.values(), default=now + LOOK) - now
-            interruption.event.wait(min(max(wait, 0.01), LOOK))
+            wait = min(due.values(), default=now + POLL_PERIOD) - now
+            interruption.event.wait(min(max(wait, 0.01), POLL_PERIOD))
             if not interruption:
                 interruption.event.clear()
     finally:
@@ -532,7 +532,7 @@ def _watch(processes: list[Process], interruption: Interruption) -> tuple[str, s
             if leader.status == 0:
                 return "done", ""
             return "failed", _reason(leader)
-        interruption.event.wait(LOOK)
+        interruption.event.wait(POLL_PERIOD)
         if not interruption:
             interruption.event.clear()
 

@@ -81,7 +81,7 @@ class Program:
 def last_line(text: str) -> str:
     """The last line that says something, shortened."""
     lines = [line.strip() for line in text.splitlines() if line.strip()]
-    return lines[-1][:200] if lines else "nothing was said"
+    return lines[-1][:200] if lines else "no output"
 
 
 def this_environment() -> Environment:

@@ -37,9 +37,11 @@ class ControllerTrialParameters(TrialParameters):
     tool_sizes: tuple[int, int, int] = quantity(
         description="Sizes of the tool's configuration and velocity, and number of its exact constraints"
     )
-    inertias: CoupledInertias = quantity(CoupledInertias(), description="What the controller couples, at the start")
+    inertias: CoupledInertias = quantity(
+        CoupledInertias(), description="Inertias that the controller couples, at the start"
+    )
     wrench_limit: Gains = quantity(
-        (15.0, 15.0, 15.0, 1.0, 1.0, 1.0), unit="N, N m", description="What the device can render, in each direction"
+        (15.0, 15.0, 15.0, 1.0, 1.0, 1.0), unit="N, N m", description="Largest wrench of the device, in each direction"
     )
 
     @model_validator(mode="after")

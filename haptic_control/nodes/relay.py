@@ -116,7 +116,7 @@ class DeviceRelayTrialParameters(RelayTrialParameters):
     """Parameters of a trial that the device's end needs."""
 
     watchdog: float = quantity(
-        0.02, unit="s", description="In realtime, silence of the world's end after which the force is zero", gt=0.0
+        0.02, unit="s", description="Silence of the world's end after which the force is zero, in realtime", gt=0.0
     )
 
 
@@ -153,7 +153,9 @@ class DeviceRelayNode(RelayNode):
 class WorldRelayTrialParameters(RelayTrialParameters):
     """Parameters of a trial that the world's end needs."""
 
-    leads_side: bool = quantity(False, description="Whether it ends when the trial has ended, led by another host")
+    leads_side: bool = quantity(
+        False, description="Whether the node ends when the trial has ended, led by another host"
+    )
 
 
 class WorldRelayNode(RelayNode):

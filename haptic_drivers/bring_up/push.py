@@ -14,7 +14,7 @@ from haptic_drivers.bring_up.steps import SPACE, Motion, Step
 
 PART = 0.1  # of the limit of force, which is never exceeded
 VISIBLE = 0.005  # [m] of motion by which a push is seen without an answer
-OBLIQUE = 0.5  # of it along another axis, as a part of that along the largest, beyond which the person is asked
+OBLIQUE = 0.5  # motion along another axis, as a part of that along the largest, beyond which the person is asked
 DURATION = 1.0  # [s] of a push
 RAMP = 0.2  # [s] at its start, in which the force rises from zero
 PAUSE = 1.0  # [s] before it, in which the hand comes to rest

@@ -46,7 +46,7 @@ class DriverTrialParameters(LeaderTrialParameters):
     device: AnyDeviceParameters = quantity(description="The haptic device")
     operator: AnyOperatorParameters = quantity(description="The simulated hand")
     tool: AnyToolParameters = quantity(description="The virtual tool, whose inertia a device may share")
-    hand: HandParameters = quantity(description="Where the tool is held at the start")
+    hand: HandParameters = quantity(description="Pose of the tool's hand at the start")
     seed: int = quantity(0, description="Seed of everything random", ge=0)
     guard: GuardParameters = quantity(GuardParameters(), description="The guard of the device's port")
 

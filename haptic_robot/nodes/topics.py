@@ -242,7 +242,7 @@ class Topics:
             wanted = f"{kind.__module__.partition('.')[0]}/msg/{kind.__name__}"
             types = {one.topic_type for one in self._node.get_publishers_info_by_topic(f"/{name}")}
             if not types:
-                found.append(f"/{name}: nobody publishes it; {wanted} is needed")
+                found.append(f"/{name}: has no publisher; {wanted} is needed")
             elif wanted not in types:
                 found.append(f"/{name}: is of type {', '.join(sorted(types))}; must be {wanted}")
             elif name in self.unknown:

@@ -29,7 +29,7 @@ from haptic_sim.constraints.formulas import Tree, fold
 MEMORY = 4 << 30  # [bytes] that a derivation may take
 _REDUCED = 300  # terms up to which sin^2 + cos^2 = 1 is used
 _STATES = 8  # random ones at which an expression vanishes that is not written as zero
-_ZERO = 1e-9  # of its terms
+_ZERO = 1e-9  # of the sum of its terms: an expression below this is zero
 
 
 class Size(sympy.Function):

@@ -93,7 +93,8 @@ class Drawing:
     def _check(self, key: str, names: Sequence[str]) -> None:
         for name in names:
             if name not in self._points:
-                raise DescriptionError(f"{key}: {name!r} is no point: must be of {', '.join(self._points) or 'none'}")
+                known = ", ".join(self._points) or "none"
+                raise DescriptionError(f"{key}: {name!r} is not a point: must be of {known}")
 
     def _trees(self) -> list[Tree]:
         trees = [tree for formulas in self._points.values() for tree in formulas]

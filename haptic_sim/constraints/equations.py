@@ -455,7 +455,7 @@ class Equations:
                 near = difflib.get_close_matches(name, names, 1)
                 hint = f" (did you mean {near[0]}?)" if near else ""
                 raise DescriptionError(
-                    f"start.{name}: is no coordinate and no rate{hint}: must be of {', '.join(names)}"
+                    f"start.{name}: is neither a coordinate nor a rate{hint}: must be of {', '.join(names)}"
                 )
         placed = self.placed()
         if placed is not None and not any(name in d.coordinates for name in given):
@@ -473,6 +473,6 @@ class Equations:
         off = np.abs(w.R @ w.R.T - np.eye(3)).max()
         if not (off <= _ROTATION and np.linalg.det(w.R) > 0.0):
             raise DescriptionError(
-                f"hand.rotation: is no rotation at the start: R R^T differs from 1 by {off:.3g}, its determinant is "
+                f"hand.rotation: is not a rotation at the start: R R^T differs from 1 by {off:.3g}, its determinant is "
                 f"{np.linalg.det(w.R):.3g}; must be 0 and 1"
             )

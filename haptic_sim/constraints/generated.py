@@ -168,8 +168,8 @@ def _module(document: str) -> ModuleType:
             os.utime(path)
         except OSError as error:
             warnings.warn(
-                f"what is derived from formulas cannot be kept in {path.parent} ({error.strerror}), so that each start "
-                "derives it: let HAPTICS_CACHE_DIR name a folder that can be written",
+                f"code generated from formulas cannot be stored in {path.parent} ({error.strerror}), so that each "
+                "start derives it: let HAPTICS_CACHE_DIR name a folder that can be written",
                 RuntimeWarning,
                 stacklevel=2,
             )

@@ -35,8 +35,8 @@ from haptic_sim.records import allocate, array, part, record, shared, value
 POSITION_TOLERANCE = 1e-13  # [m, rad] residual at which the return ends; rounding may stop it at 1e-12
 ACCEPTED = 1e-11  # [m, rad] residual with which a step is accepted
 ON_MANIFOLD = 1e-8  # [m, rad; m/s, rad/s] what an initial state may be off; it is projected then
-TURN = 0.05  # [rad] of a coordinate in a part of the step
-BEND = 0.01  # [rad] of the path in the metric of M in a part: 1e-6 of the energy in 10 s at 10 rad/s needs it
+TURN = 0.05  # [rad] change of an angle in a part of the step, at most
+BEND = 0.01  # [rad] bend of the path in the metric of M in a part: 1e-6 of the energy in 10 s at 10 rad/s needs it
 MAX_PARTS = 256
 _NEWTON = 12
 

@@ -32,7 +32,7 @@ class ConstraintParameters(Parameters):
 
     solver: Literal["projection", "stabilised"] = quantity(
         "projection",
-        description="How the tool is kept on its constraints: projection returns to the manifold (FAULRING), "
+        description="Method that keeps the tool on its constraints: projection returns to the manifold (FAULRING), "
         "stabilised decays towards it from any start (YUN)",
     )
     gamma: float = quantity(
@@ -480,7 +480,9 @@ class FormulasParameters(ConstrainedParameters):
     parametrisation: ParametrisationFormulas = quantity(
         ParametrisationFormulas(), description="Independent coordinates, for the integrator `explicit`"
     )
-    drawing: DrawingFormulas = quantity(DrawingFormulas(), description="What a view draws, beside the hand")
+    drawing: DrawingFormulas = quantity(
+        DrawingFormulas(), description="Drawing of the system in a view, beside the hand"
+    )
 
     def setup(self, constraint: ConstraintParameters) -> ConstrainedSetup:
         """The system of this scene, with its configuration and velocity at the start [m, rad, m/s, rad/s]."""

@@ -66,7 +66,7 @@ from haptic_sim.records import array, record, shared
 OFF, ENGAGING, RIGID, RELEASING = range(4)
 CLOSE = 0.05  # [m/s^2, rad/s^2] acceleration that a rigid constraint may begin with
 _NEAR = 0.05  # of the largest residual, likewise, where `fade` is few steps long
-_WAITS, _LETS = 0.45, 0.75  # of `fade`: with less left the clock waits for progress, with more not at all
+_WAITS, _RUNS = 0.45, 0.75  # of `fade`: with less left the clock waits for progress, with more not at all
 _LIGHTEST = 1e-7  # sqrt(1 - w) in the rows of contacts and of the hand
 _LOST = 1e-8  # of a direction that rigid constraints take: what is left of it is rounding
 
@@ -174,7 +174,7 @@ def _pace(switches, rows, k, v, period):
         square += rows.c[i] * rows.c[i]
         falls -= rows.c[i] * rate * left
     progress = min(max(falls / square, 0.0), 1.0)
-    waits = fading((_LETS - left / switches.fade[k]) / (_LETS - _WAITS))
+    waits = fading((_RUNS - left / switches.fade[k]) / (_RUNS - _WAITS))
     return 1.0 - 2.0 * waits * (1.0 - progress)
 
 

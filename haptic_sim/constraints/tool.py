@@ -197,7 +197,7 @@ class ConstrainedTool:
             state.resize(0)
 
     def _judge(self, tick: int) -> None:
-        """Raise where it is the formulas that give no motion, and not a wrench that is no number, or no bounded one."""
+        """Raise where the formulas give no motion, or no bounded one, though the wrench is finite."""
         at, names = self.solver.refused, self.setup.system.coordinates
         if not (np.abs(at.q).max() < _BEYOND and np.abs(at.v).max() < _BEYOND):
             return

@@ -121,8 +121,8 @@ class SleepingBodies:
         if keeper is None:
             raise ParameterError(
                 [
-                    f"environment.sleep_speed = {sleep.speed:g} m/s: this contact method cannot keep what it remembers "
-                    "of bodies that sleep; set environment.sleep_speed=0"
+                    f"environment.sleep_speed = {sleep.speed:g} m/s: this contact method cannot store the contact "
+                    "memory of bodies that sleep; set environment.sleep_speed=0"
                 ]
             )
         self._body, self._rows, self._response = body, rows, response

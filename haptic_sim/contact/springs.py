@@ -33,7 +33,7 @@ from haptic_sim.kernels import kernel
 from haptic_sim.records import array, record
 
 RETURN = 0.1  # [s]
-SHARE = 0.005  # of the dissipated energy
+SHARE = 0.005  # of the dissipated energy: cost of the reduction of offsets, at most
 TOUCHING = 2.0  # steps of motion by which points may overlap that have just met
 
 

@@ -40,7 +40,7 @@ from haptic_sim.linalg import cholesky, cholesky_solve, to_scaled, to_velocity
 from haptic_sim.records import allocate, array, record, shared, value
 
 REACH = 0.02  # [m, rad] a limit nearer than this, and than two steps, is among the rows of rigid contacts
-STIFF = 0.5  # of a spring's w T
+STIFF = 0.5  # w T of a spring, with its natural frequency w
 CLOSED = 1e-9  # [m, rad] a joint so near to its limit is at it
 LIMIT = 1 << 62  # identities of limits begin here
 BOUNCE = 0.02  # [m/s, rad/s] a joint that arrives slower stops

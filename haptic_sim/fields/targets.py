@@ -18,7 +18,7 @@ from haptic_sim.parameters import Parameters, quantity
 
 POINT, CURVE, SURFACE = range(3)
 CHORD = 1e-5  # [m] by which the straight lines that stand for a spline may miss it
-_MOST = 2000  # of these lines
+_MOST = 2000  # number of straight lines of a spline, at most
 
 
 class PointTargetParameters(Parameters):
@@ -53,7 +53,7 @@ class CurveTargetParameters(Parameters):
         unit="m", description="Points of the curve, in their order"
     )
     between: Literal["lines", "spline"] = quantity(
-        "spline", description="What joins the points: straight lines, or a cubic spline"
+        "spline", description="Curve between the points: straight lines, or a cubic spline"
     )
     closed: bool = quantity(False, description="Whether the last point is joined to the first one")
 

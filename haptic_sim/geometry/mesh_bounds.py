@@ -117,7 +117,7 @@ class _Dae:
         tag = tag.rpartition(":")[2]
         self._path.append(tag)
         if len(self._path) > DEPTH:
-            raise BoundError(f"has more than {DEPTH} elements in each other")
+            raise BoundError(f"has more than {DEPTH} nested elements")
         if tag == "geometry":
             self._geometry = attributes.get("id", "")
             self._triangles.setdefault(self._geometry, 0)

@@ -305,8 +305,8 @@ def _check_stl(content: bytes) -> None:
     check_count(count if len(content) >= 84 + 50 * count else 0)
     if len(content) < 84 + 50 * count:
         raise MeshError(
-            f"cannot be read as a mesh: it says {count} triangles and has {(len(content) - 84) // 50}: it is cut off, "
-            "or not STL"
+            f"cannot be read as a mesh: its header gives {count} triangles, it has {(len(content) - 84) // 50}: it is "
+            "cut off, or not STL"
         )
     facet = np.dtype([("normal", "<f4", 3), ("corners", "<f4", (3, 3)), ("attribute", "<u2")])
     bad = ~np.isfinite(np.frombuffer(content, facet, count, 84)["corners"]).all(axis=2)

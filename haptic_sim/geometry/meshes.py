@@ -40,7 +40,7 @@ CONVEX_TOLERANCE = 1e-4  # of the diagonal: how far the surface may lie inside t
 MOST_TRIANGLES = 50_000  # to be looked at for convexity, which takes some seconds then
 FLAT = 1e-9  # of the cube of the diagonal: less volume is none
 
-LEAST_SAMPLES = 10  # of them that lie inside a mesh that has a volume
+LEAST_SAMPLES = 10  # least number of the MASS_SAMPLES inside a mesh that has a volume
 MASS_SAMPLES = 200_000  # in the box of a mesh whose triangles intersect: overlaps are found to some 0.1 % of its volume
 COARSE = 0.01  # of the diagonal: of convex pieces with more error than this it is said that a field is finer
 LARGE = 10.0  # [m]; of a mesh that is larger it is asked whether it is in millimetres

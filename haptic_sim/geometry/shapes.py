@@ -133,7 +133,7 @@ class _Surface(Textured):
 
     points: Points = quantity(
         "all",
-        description="Where a mesh that collides by a signed distance field has points. all: everywhere; sharp: on "
+        description="Points of a mesh that collides by a signed distance field. all: everywhere; sharp: on "
         "sharp edges, corners and strongly curved parts, where the shapes that it touches have points everywhere, "
         "which find its faces",
     )
@@ -172,10 +172,10 @@ _AS: dict[str, Any] = {
         As,
         quantity(
             "automatic",
-            description="What the mesh collides as. automatic: itself where it is convex, its connected pieces where "
-            "these are, else a field, as also where it has more than 50,000 triangles; pieces: a decomposition into "
-            "convex pieces where it is not convex; hull: its convex hull; field: a signed distance field, which any "
-            "shape can have",
+            description="Collision geometry of the mesh. automatic: itself where it is convex, its connected pieces "
+            "where these are, else a field, as also where it has more than 50,000 triangles; pieces: a decomposition "
+            "into convex pieces where it is not convex; hull: its convex hull; field: a signed distance field, which "
+            "any shape can have",
         ),
     )
 }
@@ -209,7 +209,7 @@ class GeneratedParameters(_Mesh):
     """A closed mesh that is generated from a few numbers (docs/shapes.md)."""
 
     type: Literal["generated"] = "generated"
-    shape: Literal["mug", "hook", "gear", "bolt", "nut", "bone"] = quantity(description="Which shape is generated")
+    shape: Literal["mug", "hook", "gear", "bolt", "nut", "bone"] = quantity(description="Shape that is generated")
     numbers: dict[str, float] = quantity(
         {}, description="Numbers of the shape that differ from its defaults, as {teeth: 18}; lengths in metres"
     )

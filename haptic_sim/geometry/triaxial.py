@@ -46,7 +46,7 @@ from haptic_sim.parameters import quantity
 
 PARTS = 16  # of the extent of a shape, over which weights are blended if nothing else is said
 MOST_NODES = 1 << 18
-POWER = 4  # of the parts of a normal
+POWER = 4  # exponent of the components of a normal in the weights
 _HEAD = 11  # numbers of the law before the weights
 
 

@@ -29,7 +29,7 @@ from haptic_sim.kernels import kernel
 from haptic_sim.parameters import ParameterError, Parameters, explain, quantity
 
 ORDER = 6  # coefficients of a polynomial
-_PER_SEGMENT, _INSTANTS = 24, 100_000  # at which limits are checked, of a segment and of all at most
+_PER_SEGMENT, _INSTANTS = 24, 100_000  # instants at which limits are checked: of a segment, and of all at most
 
 
 @dataclass(frozen=True)

@@ -48,11 +48,11 @@ class WorldTrialParameters(TrialParameters):
 
     seed: int = quantity(0, description="Seed of everything random", ge=0)
     tool: AnyToolParameters = quantity(description="The virtual tool")
-    scene: AnySceneParameters = quantity(description="What surrounds it")
+    scene: AnySceneParameters = quantity(description="Scene around the tool")
     contact: ContactParameters = quantity(description="Material of the contacts")
-    environment: EnvironmentParameters = quantity(description="How the world is simulated")
-    constraint: ConstraintParameters = quantity(description="How exact constraints are kept")
-    hands: tuple[HoldParameters, ...] = quantity((), description="Where further hands hold the world")
+    environment: EnvironmentParameters = quantity(description="Simulation of the world")
+    constraint: ConstraintParameters = quantity(description="Method that keeps exact constraints")
+    hands: tuple[HoldParameters, ...] = quantity((), description="Poses at which further hands hold the world")
 
     @model_validator(mode="after")
     def _fields_are_there(self) -> WorldTrialParameters:
@@ -69,7 +69,7 @@ class ToolTrialParameters(WorldTrialParameters):
     """Parameters of a trial that environment and local model need."""
 
     local_model: AnyLocalModelParameters = quantity(description="The local model of interaction")
-    device: DeviceLimits = quantity(description="What the device can render")
+    device: DeviceLimits = quantity(description="Limits of the device")
 
 
 def world_topics(node: ServoNode, start: Start | None, rate: float) -> WorldTopics:

@@ -20,7 +20,7 @@ from haptic_sim.worlds.compiled import SLIDE, body_names, coordinate_names, libr
 from haptic_sim.worlds.mujoco_files import find_tool, load
 from haptic_sim.worlds.parameters import MujocoParameters
 
-XYZW = np.array([1, 2, 3, 0])  # of MuJoCo's w x y z
+XYZW = np.array([1, 2, 3, 0])  # indices of x y z w in MuJoCo's order w x y z
 
 
 class MujocoSimulator:

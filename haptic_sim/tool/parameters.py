@@ -26,9 +26,9 @@ class EnvironmentParameters(Parameters):
     )
     integrator: int = quantity(
         SEMI_IMPLICIT,
-        description="How a tool's position follows from its velocity v, a method of BROWN Table 1. 1: by v before the "
-        "step; 2: by v after it; 3: by their mean. 1 and 3 are for one free rigid tool whose contacts are penalties, "
-        "and its twist is then that with which it moved",
+        description="Integration of a tool's position from its velocity v, a method of BROWN Table 1. 1: by v before "
+        "the step; 2: by v after it; 3: by their mean. 1 and 3 are for one free rigid tool whose contacts are "
+        "penalties, and its twist is then that with which it moved",
         ge=1,
         le=3,
     )

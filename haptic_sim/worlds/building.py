@@ -281,7 +281,7 @@ def _name_problems(plan: Plan, parameters: WorldParameters, hands: Sequence[Hold
     parents = {id(link.parent) for link in plan.links}
     for link in plan.links:
         if link.bare and id(link) not in parents:
-            yield f"bodies.{link.name}.bare: no body with mass hangs on it; give it mass, or name it as a parent"
+            yield f"bodies.{link.name}.bare: no body with mass is connected to it; give it mass, or name it as a parent"
     count = sum(len(link.v) for link in plan.links)
     if count > MAX_COORDINATES:
         yield f"bodies: they have {count} velocities together: must be at most {MAX_COORDINATES}"

@@ -46,7 +46,7 @@ _NUMBERS = {
     "size": 0,
 }
 _ONLY_OF = {"value": "mass", "scale": "mesh"}
-_NOT_ZERO = {"quat", "zaxis", "scale"}  # of the last, none
+_NOT_ZERO = {"quat", "zaxis", "scale"}  # all numbers zero is an error; for scale, any
 MOST_LINKS = 1000  # the loaders go down a chain by recursion, which ends in a crash
 
 

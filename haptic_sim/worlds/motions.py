@@ -418,7 +418,7 @@ def _pull(model: pin.Model, name: str, given: PullParameters, tool: int, key: st
     if joint == 0:
         problem = "is fixed; must be a body that moves"
     elif int(model.supports[joint][1]) == int(model.supports[tool][1]):
-        problem = "hangs together with the tool; must be another body"
+        problem = "is connected with the tool; must be another body"
     if problem:
         raise ParameterError([f"{key}.body = {given.body}: {problem}"])
     return Pull(

@@ -17,7 +17,7 @@ from haptic_sim.worlds.world_setup import MeshOfBody, WorldSetup
 
 HUGE = 1.0  # [m] of an overlap, more than of bodies that are only placed wrongly
 SHOWN = 5  # pairs of bodies that overlap
-ROWS_OF_A_PAIR = 2 * CELLS  # of shapes with fields, at most
+ROWS_OF_A_PAIR = 2 * CELLS  # contact rows of a pair of shapes with fields, at most
 
 
 def find_overlaps(world: WorldSetup, allowed: float = 0.0) -> list[tuple[float, str, str]]:

@@ -309,7 +309,7 @@ class FileParameters(Placed, Material):
     )
     limits: Literal["all", "position", "none"] = quantity(
         "all",
-        description="Which limits of the file's joints are used: all (position, speed, force of drives), position, or "
+        description="Limits of the file's joints that are used: all (position, speed, force of drives), position, or "
         "none",
     )
     limit_restitution: float = quantity(
@@ -423,9 +423,9 @@ class MujocoParameters(SceneParameters):
     )
     meshes: Literal["hull", "pieces", "field"] = quantity(
         "hull",
-        description="What geoms of type mesh are that are not convex. hull: their convex hull, as MuJoCo takes it; "
-        "pieces: convex pieces, each a geom of its own; field: pieces for MuJoCo, and the mesh itself for the hand, by "
-        "a signed distance field",
+        description="Collision geometry of geoms of type mesh that are not convex. hull: their convex hull, as MuJoCo "
+        "takes it; pieces: convex pieces, each a geom of its own; field: pieces for MuJoCo, and the mesh itself for "
+        "the hand, by a signed distance field",
     )
     error: float | None = quantity(
         None,

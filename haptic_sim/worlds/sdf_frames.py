@@ -27,7 +27,7 @@ from haptic_sim.worlds.xml_files import INCLUDES, MOST_FILES, at, read_xml
 from haptic_sim.worlds.xml_files import Element as PlacedElement
 
 MODEL = "__model__"
-NESTED = 20  # models in each other
+NESTED = 20  # nested models
 _TRUE = {"1", "true", "True", "TRUE"}
 _FALSE = {"0", "false", "False", "FALSE", ""}
 
@@ -242,7 +242,7 @@ class _Reader:
         static = (outside is not None and outside.static) or flag(element, "static")
         made = Scope(element, version, folder, path, outside, static)
         if path.count("::") > NESTED:
-            raise ModelFileError(f"{at(element)}more than {NESTED} models in each other")
+            raise ModelFileError(f"{at(element)}more than {NESTED} nested models")
         for child in list(element):
             if child.tag == "include" and _is_merged(child):
                 self._merge(made, child)

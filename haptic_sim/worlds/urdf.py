@@ -198,7 +198,7 @@ def _located(error: Exception, path: Path, root: ElementTree.Element) -> str:
             return f"{at(mesh)}mesh {name}: cannot be read as a mesh; export it again, as STL, OBJ or DAE"
         if name and f"{name} could not be found" in lines[0]:
             return f"{at(mesh)}mesh {name}: not found; it was looked for beside the file, and in the folders above"
-    return f": Pinocchio: {lines[0].replace(f'The file {path} does not', 'does not')}; `check_urdf` of ROS says more"
+    return f": Pinocchio: {lines[0].replace(f'The file {path} does not', 'does not')}; see also `check_urdf` of ROS"
 
 
 def _shapes(

@@ -58,7 +58,7 @@ class MethodParameters(Parameters):
 
     def build(self, seed: int) -> AdaptiveMethod:
         """The method, before its first answer."""
-        raise TypeError(f"{type(self).__name__}: is no method")
+        raise TypeError(f"{type(self).__name__}: is not a method")
 
 
 class Method:

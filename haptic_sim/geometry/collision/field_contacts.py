@@ -68,15 +68,15 @@ from haptic_sim.records import allocate, array, part, record, shared, value
 from haptic_sim.vectors import act, along, corner, cross, dot, length, minus, times, triple, turn
 
 BUDGET = 4096  # leaves that a tick visits of one shell
-STEEPEST = 1.25  # of a distance between samples, per path
-FLAT = 1e-3  # of a sum of normals that has no direction
+STEEPEST = 1.25  # slope of a sampled distance along a path, at most
+FLAT = 1e-3  # length of a sum of normals below which it has no direction
 FADING = 2.0  # times such a sum is the weight of its row, up to 1
 HELD = 512  # points of a shell that are held at most
 AGREE = 0.9  # cosine between the gradient at a point and the normal where it has entered, up to which this follows
 SHORT = 0.25  # spacings of samples: a path along which nothing is passed
 TRACE = 64  # steps along a path
 EARLY = 0.25  # radii of a set that is not near: with less of clearance its parts last longer
-MOST_SLOPE = 0.9  # of a texture
+MOST_SLOPE = 0.9  # slope of a texture, at most
 DEEPEST = 64  # nodes of a path through a tree of halves of halves at most
 
 

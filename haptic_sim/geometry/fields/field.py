@@ -31,8 +31,8 @@ FORMAT = 2  # of fields that are kept: counts up with whatever changes a field o
 MEMORY = 400_000_000  # [bytes]
 MOST_POINTS = 500_000
 PARTS = 300  # of the diagonal: the accuracy where none is given, with which flat faces on each other keep 1 kHz
-COARSEST = 0.05  # of it: a coarser accuracy than this is refused
-FINEST = 1000  # of it: of fields of boxes, cylinders and convex meshes, however fine that of the mesh beside them
+COARSEST = 0.05  # of the diagonal: a coarser accuracy than this is refused
+FINEST = 1000  # of the diagonal: for boxes, cylinders and convex meshes, however fine that of the mesh beside them
 
 
 @record

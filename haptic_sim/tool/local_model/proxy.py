@@ -52,7 +52,7 @@ class ProxyParameters(LocalModelParameters):
     )
     release: Literal["gradual", "immediate"] = quantity(
         "gradual",
-        description="What becomes of a penetration that an update lessens or ends. gradual: it fades during one period "
+        description="Release of a penetration that an update lessens or ends. gradual: it fades during one period "
         "of the updates; immediate: it ends at once, as the source has it, and the force falls in one tick",
     )
     constraints: Literal["static", "kinematic", "dynamic"] = quantity(
@@ -68,7 +68,7 @@ class ProxyParameters(LocalModelParameters):
     )
     coherence: Literal["identity", "geometry"] = quantity(
         "identity",
-        description="Which constraints of two updates are the same. identity: those with the same number, and others "
+        description="Matching of the constraints of two updates. identity: those with the same number, and others "
         "by geometry; geometry: those whose points and normals are near each other (THESIS 6.11, 6.12)",
     )
     max_speed: float = quantity(
