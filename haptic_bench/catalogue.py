@@ -37,7 +37,7 @@ def config_folder() -> Path:
     """
     folder = shared_folder("config", "experiments")
     if folder is None:
-        raise NotThere(f"the experiments are not there: no share/haptics/config above {PACKAGES}; install it again")
+        raise NotThere(f"the experiments were not found: no share/haptics/config above {PACKAGES}; install it again")
     return folder
 
 

@@ -189,4 +189,4 @@ class Arm:
             wrench: of the surroundings on the tool (6,) [N, N m], held over the step.
         """
         if not self._step(self.chain, self._joints, torque, wrench):
-            raise ValueError("arm: its inertia is not positive definite: must be; check the masses of its model")
+            raise ValueError("arm: the inertia is not positive definite; check the masses of its model")

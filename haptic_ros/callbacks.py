@@ -51,7 +51,7 @@ def _report(callback: Task, node: Node) -> None:
     error = callback.exception()
     if error is not None:
         text = "".join(traceback.format_exception(error))
-        node.get_logger().error(f"a callback failed, and was not answered:\n{text}", throttle_duration_sec=1.0)
+        node.get_logger().error(f"a callback failed without a response:\n{text}", throttle_duration_sec=1.0)
 
 
 class OwnThread(CallbackGroup):

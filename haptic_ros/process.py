@@ -122,7 +122,7 @@ def _report(first: ServoNode, error: BaseException | None, thread: str = "main")
     """Say that a thread has failed, and end the process."""
     try:
         text = "".join(traceback.format_exception(error))
-        first.get_logger().fatal(f"the thread {thread!r} has failed, and ends this node without force:\n{text}")
+        first.get_logger().fatal(f"the thread {thread!r} has failed; this node ends with zero force:\n{text}")
     finally:
         first.end(1)
 

@@ -349,7 +349,7 @@ def test_a_driver_one_of_whose_threads_has_ended_is_started_again_and_has_force_
         program.interrupt()
         assert program.wait() == 0
         assert not any(device.torques)
-    said = f"the thread '{name}' has failed, and ends this node without force"
+    said = f"the thread '{name}' has failed; this node ends with zero force"
     assert f"driver has ended (exit status 1): {said}; the device stays passive" in program.err
     assert program.err.count("is started again") == 1
     assert said in log_of(tmp_path / "o")

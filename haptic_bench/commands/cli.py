@@ -91,7 +91,7 @@ def run(options: argparse.Namespace) -> int:
     _print_notes(trials)
     mode = options.mode or ("offline" if trials[0].experiment.standalone and not options.view else "realtime")
     if options.composed and mode == "offline":
-        raise ParameterError(["--composed: composes nodes, which --mode offline has none of"])
+        raise ParameterError(["--composed: --mode offline has no nodes; leave it out"])
     namespace = "" if options.namespace is None else namespaces.checked(options.namespace)
     jobs = whole("--jobs", options.jobs)
     jobs = 1 if jobs is None else jobs
@@ -153,7 +153,7 @@ def _viewing(options: argparse.Namespace, mode: str, trials: Sequence[experiment
     """
     if not options.view:
         if options.host is not None or options.port is not None:
-            raise ParameterError(["--host, --port: are of the page; add --view"])
+            raise ParameterError(["--host, --port: belong to the page; add --view"])
         return None
     if trials[0].label:
         raise ParameterError(["--view: shows one trial; give no list of values"])
@@ -174,7 +174,7 @@ def _check_side(side: str, mode: str, trials: Sequence[experiment.Trial]) -> Non
     if not trials[0].experiment.relayed:
         raise ParameterError([f"--side {side}: without a relay there are no sides; add --set relay.delay=0"])
     if mode == "offline":
-        raise ParameterError([f"--side {side}: is for nodes, which --mode offline has none of"])
+        raise ParameterError([f"--side {side}: --mode offline has no nodes; leave it out"])
 
 
 def _run_world(

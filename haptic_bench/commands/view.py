@@ -110,9 +110,7 @@ def check(one: experiment.Trial, mode: str) -> None:
     """
     require_viser()
     if mode == "offline":
-        raise ParameterError(
-            ["a view is of nodes, which --mode offline has none of; `haptics view DIR` shows its result"]
-        )
+        raise ParameterError(["--mode offline: has no nodes to view; `haptics view DIR` shows the result"])
     require_ros("--mode offline runs a trial without it, and `haptics view DIR` shows its result")
     if analysis_of(one.experiment).OFFLINE_ONLY:
         raise ParameterError([f"{one.experiment.name}: has no ticks, it runs offline only; there is nothing to see"])

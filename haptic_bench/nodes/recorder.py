@@ -156,7 +156,7 @@ class RecorderNode(ServoNode):
                 self._bag.note(event.node, event.name, event.tick, event.detail)
             return
         if len(data) < _TICK + 8:
-            raise MessageError(f"{topic}: {len(data)} bytes")
+            raise MessageError(f"{topic}: {len(data)} bytes received, at least {_TICK + 8} expected")
         tick = int.from_bytes(data[_TICK : _TICK + 8], "little", signed=True)
         self._lacking.discard((topic, tick))
         self._newest = max(self._newest, tick)

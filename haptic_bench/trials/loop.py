@@ -93,7 +93,7 @@ class Loop:
         given = [name for name, part in {"world": world, **parts}.items() if part is not None]
         if experiment is not None:
             if given:
-                raise ParameterError([f"{', '.join(given)}: the experiment says them; change them in settings"])
+                raise ParameterError([f"{', '.join(given)}: given by the experiment; change them in settings"])
             self.trial: Trial = load_one(experiment, settings or {})
         elif settings is not None:
             raise ParameterError(["settings: are of an experiment; give the values with the parts"])

@@ -59,7 +59,7 @@ def new_directory(out: str | None, name: str) -> Path:
             with contextlib.suppress(FileExistsError):
                 _make(path, exist_ok=False)
                 return path
-        raise ParameterError([f"trials/{name}-{stamp}: is taken, up to -999"])
+        raise ParameterError([f"trials/{name}-{stamp}: exists, as do the names up to -999; give a name with --out"])
     try:
         path = inputs.check_path(out)
     except inputs.InputError as error:
