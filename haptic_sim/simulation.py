@@ -573,7 +573,7 @@ class World:
 
     @property
     def fields(self) -> dict[str, dict[str, float]]:
-        """Energy stored, dissipated, supplied and switched by each field since the start [J], by name."""
+        """Energy that each field stores, and that it dissipated, supplied and got by switching since the start [J]."""
         return self._core.fields
 
     def switch(self, strengths: Mapping[str, float]) -> None:

@@ -146,7 +146,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _viewing(options: argparse.Namespace, mode: str, trials: Sequence[experiment.Trial]) -> Viewing | None:
-    """Address of the page that shows the trial; None if none is asked for.
+    """Address and settings of the page that shows the trial; None if none is asked for.
 
     Raises:
         ParameterError: it cannot be shown.

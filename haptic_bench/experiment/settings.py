@@ -239,7 +239,7 @@ def _apply(model: type[BaseModel], document: dict[str, Any], settings: Sequence[
                 case (list(), True) | (dict(), False):
                     continue
                 case _, True:
-                    missing = "is no list in the experiment; set it as a whole"
+                    missing = "is not a list in the experiment; set it as a whole"
                 case list(), _:
                     missing = f"is a list; say which, as in {name}[0]"
                 case _:

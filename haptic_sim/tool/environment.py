@@ -178,7 +178,7 @@ class Environment:
 
     @property
     def fields(self) -> dict[str, dict[str, float]]:
-        """Energy stored, dissipated, supplied and switched by each field since the start [J], by name."""
+        """Energy that each field stores, and that it dissipated, supplied and got by switching since the start [J]."""
         return {} if self._tool.fields is None else self._tool.fields.books
 
     def switch(self, strengths: Mapping[str, float]) -> None:

@@ -84,7 +84,7 @@ class Simulation(Protocol):
 
     @property
     def fields(self) -> dict[str, dict[str, float]]:
-        """Energy stored, dissipated, supplied and switched by each field since the start [J], by name."""
+        """Energy that each field stores, and that it dissipated, supplied and got by switching since the start [J]."""
 
     def switch(self, strengths: Mapping[str, float]) -> None:
         """Let fields fade to a part of their strength, by name; those that are not named to all of it.

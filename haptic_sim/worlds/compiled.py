@@ -224,7 +224,7 @@ class CompiledTree:
         return centre
 
     def q_place(self) -> np.ndarray:
-        """Indices of the tree's coordinates in q; see `MujocoTree.q`."""
+        """Indices of the tree's coordinates in qpos, in the order of ours; see `MujocoTree.q`."""
         return np.array(self._order, np.int64)
 
 

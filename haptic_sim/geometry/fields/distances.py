@@ -391,7 +391,7 @@ def _samples_everywhere(
     shape: tuple[int, ...],
     winding: _Winding,
 ) -> np.ndarray:
-    """Squared distances at all nodes, as `distances_everywhere`, from a mesh without holes."""
+    """Signed distances of the nodes, as `distances_everywhere`, from a mesh without holes."""
     from scipy.ndimage import label
 
     squares, owner = np.full(shape, np.inf), np.full(shape, -1)
