@@ -54,11 +54,11 @@ WITH_MOTION, WALL, OUTWARD, TO_RANDOM_SIDES, RANDOM, WITH_HAND, ALTERNATING = ra
 class Trials(NamedTuple):
     """Random parameters of each trial; pairs are of translation and rotation."""
 
-    period: np.ndarray = array("of the servo", "trials", unit="s")
+    period: np.ndarray = array("period of the servo", "trials", unit="s")
     inertia: np.ndarray = array("mass and inertia", "trials", 2, unit="kg, kg m^2")
     held: np.ndarray = array("coefficients of a step, as of `held_motion`", "trials", 2, 4)
     damped: np.ndarray = array("whether the device has a damping", "trials", dtype=np.int64)
-    resolution: np.ndarray = array("of encoders; 0: exact", "trials", 2, unit="m, rad")
+    resolution: np.ndarray = array("resolution of encoders; 0: exact", "trials", 2, unit="m, rad")
     limit: np.ndarray = array("largest wrench", "trials", 2, unit="N, N m")
     bound: np.ndarray = array("largest wrench that passes the last bound", "trials", 2, unit="N, N m")
     speed: np.ndarray = array("beyond which nothing drives the device on", "trials", 2, unit="m/s, rad/s")
@@ -71,13 +71,13 @@ class Trials(NamedTuple):
     strength: np.ndarray = array("largest wrench of the hand", "trials", 2, unit="N, N m")
     grip: np.ndarray = array("stiffness and damping of an elastic hand", "trials", 2, unit="N/m, N s/m")
     command: np.ndarray = array("kind of the command", "trials", dtype=np.int64)
-    size: np.ndarray = array("of the command, or its stiffness", "trials", 2, unit="N, N m or N/m, N m/rad")
+    size: np.ndarray = array("size of the command, or its stiffness", "trials", 2, unit="N, N m or N/m, N m/rad")
     late: np.ndarray = array("ticks by which the command is late", "trials", dtype=np.int64)
     dwell: np.ndarray = array("ticks for which a random side is kept", "trials", dtype=np.int64, fill=1)
     broken: np.ndarray = array("part of the commands that are no finite number", "trials")
     missing: np.ndarray = array("part of the ticks without a command", "trials")
     lost: np.ndarray = array("part of the readings that are no numbers", "trials")
-    seed: np.ndarray = array("of all that is random in it", "trials", dtype=np.uint64)
+    seed: np.ndarray = array("seed of all that is random in the trial", "trials", dtype=np.uint64)
 
 
 @record

@@ -229,9 +229,9 @@ class FourChannelArrays(NamedTuple):
     on_device: np.ndarray = array("wrench of the device's local controller on it", 6, unit="N, N m")
     difference: np.ndarray = array("pose less the reference", 6, unit="m, rad")
     commanded: np.ndarray = array("last wrench that the device was commanded", 6, unit="N, N m")
-    commanded_tick: np.ndarray = array("its tick", 1, dtype=np.int64, fill=-1)
+    commanded_tick: np.ndarray = array("tick of the command", 1, dtype=np.int64, fill=-1)
     tick: np.ndarray = array("tick of the device's last state", 1, dtype=np.int64, fill=-1)
-    sec: np.ndarray = array("its stamp", 1, unit="s", dtype=np.int32)
+    sec: np.ndarray = array("stamp of that state", 1, unit="s", dtype=np.int32)
     nanosec: np.ndarray = array("the rest of it", 1, unit="ns", dtype=np.uint32)
 
 

@@ -227,7 +227,7 @@ class DeviceArrays(NamedTuple):
 
     drive: Drive = value("the device")
     handle: Handle = value("the force sensor")
-    state: State = value("its state")
+    state: State = value("state of the device")
     bound: Bound = value("last bound of what is rendered")
     port: Port = value("the port and its guard")
 

@@ -80,7 +80,7 @@ class Bound(NamedTuple):
     wrench: np.ndarray = shared("largest wrench, infinite where there is none", 6, unit="N, N m")
     rate: np.ndarray = shared("largest rate of change, infinite where there is none", 6, unit="N/s, N m/s")
     velocity: np.ndarray = shared("speed beyond which nothing drives the device on", 2, unit="m/s, rad/s")
-    before: np.ndarray = array("what was rendered in the tick before", 6, unit="N, N m")
+    before: np.ndarray = array("rendered wrench in the tick before", 6, unit="N, N m")
     scale: np.ndarray = array("part of the wrench that a soft start lets through", 1, fill=1.0)
     start: np.ndarray = shared("largest wrench of a soft start, however impulses are rendered", 6, unit="N, N m")
     starting: np.ndarray = array("whether a soft start is not over", 1, dtype=np.int64)

@@ -74,7 +74,7 @@ class ForceArrays(NamedTuple):
     """Arrays that the kernels of a `ForceDevice` work on."""
 
     limit: np.ndarray = shared("largest wrench that is rendered", 6, unit="N, N m")
-    drive: np.ndarray = shared("how much of each motor a wrench takes", "motors", 6, unit="1/N, 1/(N m)")
+    drive: np.ndarray = shared("part of the torque of each motor, per wrench", "motors", 6, unit="1/N, 1/(N m)")
     rendered: np.ndarray = array("wrench of the drive in the last step", 6, unit="N, N m")
     bound: Bound = value("last bound of what is rendered")
     port: Port = value("the port and its guard")

@@ -343,7 +343,7 @@ class ArmArrays(NamedTuple):
     grip_stiffness: float = value("stiffness of the grip", unit="N/m")
     grip_damping: float = value("damping of the grip", unit="N s/m")
     start: np.ndarray = array("pose of the device where the hand took hold, NaN before", 7, unit="m")
-    aim: np.ndarray = array("where the arm pulls the hand to", 3, unit="m")
+    aim: np.ndarray = array("target to which the arm pulls the hand", 3, unit="m")
     velocity: np.ndarray = array("velocity of that", 3, unit="m/s")
     position: np.ndarray = array("position of the device", 3, unit="m")
     twist: np.ndarray = array("velocity of the device", 3, unit="m/s")

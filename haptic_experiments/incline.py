@@ -144,7 +144,7 @@ def _scene(trial: Trial) -> SlopeParameters:
     """The slope; of trials that have one."""
     scene = trial.experiment.scene
     if not isinstance(scene, SlopeParameters):
-        raise TypeError(f"a scene {scene.type} is no slope")
+        raise TypeError(f"scene.type = {scene.type}: is not a slope")
     return scene
 
 

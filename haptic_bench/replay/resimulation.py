@@ -97,7 +97,7 @@ def resimulate(trial: Trial, messages: Mapping[str, Sequence[bytes]], *, whole: 
             _driver(each, own, f"{arrived}device_command", verdict)
     others = {hand: own for hand, (_, own) in of_hands.items() if hand}
     if not experiment.environment.engine.OFFLINE:
-        of = "is a node of the user's own" if experiment.environment.engine.EXTERNAL else "moves what is no simulation"
+        of = "is a node of the user's own" if experiment.environment.engine.EXTERNAL else "moves a real robot"
         verdict.unverified.append(f"environment: {of}")
     else:
         live = (

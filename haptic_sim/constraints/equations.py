@@ -42,7 +42,7 @@ class _Arrays(NamedTuple):
     """Arrays that `_fill` reads and fills."""
 
     model: Model = value("the system and its constraints")
-    workspace: Workspace = value("what is filled")
+    workspace: Workspace = value("arrays that are filled")
     q: np.ndarray = array("configuration", "coordinates")
     v: np.ndarray = array("velocity", "coordinates")
 

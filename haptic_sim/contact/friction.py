@@ -180,10 +180,10 @@ class FrictionLaw(NamedTuple):
     breakaway: float = value("strain z0 at which a bond breaks", unit="m")
     deadband: float = value("sliding speed v_min of a contact at rest", unit="m/s")
     damping: float = value("damping beta of a bond", unit="N s/m")
-    address: int = value("of a law of another package, else 0")
+    address: int = value("address of a law of another package, else 0")
     keys: np.ndarray = value("numbers for that law")
-    bond: np.ndarray = value("its memory during a call, (5,)")
-    friction: np.ndarray = value("what it answers, (4,)")
+    bond: np.ndarray = value("memory of the bond during a call, (5,)")
+    friction: np.ndarray = value("result of the law, (4,)")
 
     @classmethod
     def of(cls, parameters: FrictionParameters) -> FrictionLaw:

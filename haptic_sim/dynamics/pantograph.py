@@ -139,7 +139,7 @@ class Linkage(NamedTuple):
     lever: np.ndarray = array("first moments of all masses: wrench of gravity per m/s^2", 3, 2, unit="kg, kg m")
     momentum: np.ndarray = array("M_d dx/dt", 3, unit="N s, N m s")
     at_end: np.ndarray = array("inertia of a pantograph at its endpoint", 2, 2, unit="kg")
-    ends: np.ndarray = array("of forward kinematics: the endpoints", 2, 2, unit="m")
+    ends: np.ndarray = array("endpoints by forward kinematics", 2, 2, unit="m")
     factor: np.ndarray = array("Cholesky factor of a matrix", 3, 3)
 
     @classmethod

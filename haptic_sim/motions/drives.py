@@ -68,9 +68,9 @@ class DrivenArrays(NamedTuple):
 class MotionArrays(NamedTuple):
     """A `Motion` for kernels."""
 
-    driven: DrivenArrays = value("what it shares with others")
+    driven: DrivenArrays = value("arrays that all motions share")
     times: np.ndarray = shared("times of the trajectory's points", "points", unit="s")
-    coefficients: np.ndarray = shared("of the trajectory", "segments", 6, "n")
+    coefficients: np.ndarray = shared("coefficients of the trajectory", "segments", 6, "n")
     kind: np.ndarray = shared("kind of each group of coordinates", "groups", dtype=np.int64)
     x: np.ndarray = shared("place of each group in the trajectory", "groups", dtype=np.int64)
     q: np.ndarray = shared("place in q", "groups", dtype=np.int64)
@@ -84,11 +84,11 @@ class MotionArrays(NamedTuple):
     gravity: np.ndarray = shared("weight of the bodies", "nv", unit="N, N m")
     torque: bool = value("whether by computed torque")
     balanced: bool = value("whether the weight is balanced")
-    keeps: bool = value("whether it keeps accelerations after touches")
+    keeps: bool = value("whether the motion keeps accelerations after touches")
     state: np.ndarray = array("FOLLOWS, TOUCHED or KEEPS; whether a touch lasts", 2, dtype=np.int64)
     place: np.ndarray = array("coordinates of the trajectory", "n")
-    rate: np.ndarray = array("their rates", "n")
-    bend: np.ndarray = array("their second derivatives", "n")
+    rate: np.ndarray = array("rates of the coordinates", "n")
+    bend: np.ndarray = array("second derivatives of the coordinates", "n")
     error: np.ndarray = array("error of position", "m", unit="m, rad")
     lag: np.ndarray = array("error of velocity", "m", unit="m/s, rad/s")
     wanted: np.ndarray = array("acceleration of the trajectory", "m")
@@ -105,7 +105,7 @@ class MotionArrays(NamedTuple):
 class PullArrays(NamedTuple):
     """A `Pull` for kernels; rows: translation, rotation."""
 
-    driven: DrivenArrays = value("what it shares with others")
+    driven: DrivenArrays = value("arrays that all motions share")
     grabs: np.ndarray = shared("begin and end of each grab", "grabs", 2, unit="s")
     joint: int = value("joint of the grabbed body")
     tree: int = value("tree of the grabbed body")
@@ -120,7 +120,7 @@ class PullArrays(NamedTuple):
     wrench: np.ndarray = array("wrench on the tool at the hand, world axes", 6, unit="N, N m")
     J: np.ndarray = array("Jacobian of the grabbed point", 6, "nv")
     W: np.ndarray = array("J L^-T", 6, "nv")
-    A: np.ndarray = array("what is solved for the wrench", 6, 6)
+    A: np.ndarray = array("matrix that is solved for the wrench", 6, 6)
     x: np.ndarray = array("from the grabbed point to the hand, then the wrench", 6, unit="m, rad")
     root: np.ndarray = array("square root of c of each row", 6)
     turned: np.ndarray = array("rotation of the hand since it grabbed, world axes", 3, 3)

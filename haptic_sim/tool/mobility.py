@@ -22,7 +22,7 @@ class Touched(NamedTuple):
 
     closing: np.ndarray = array("normal velocity, negative where they close", "contacts", unit="m/s")
     velocity: np.ndarray = array("normal velocity of what the tool touches", "contacts", unit="m/s")
-    mobility: np.ndarray = array("of what the tool touches, along the normal", "contacts", unit="1/kg")
+    mobility: np.ndarray = array("mobility of what the tool touches, along the normal", "contacts", unit="1/kg")
     rotation: np.ndarray = array("angular velocity of what the tool touches, world axes", "contacts", 3, unit="rad/s")
     response: np.ndarray = array("memory: scaled velocity for a unit impulse", "nv")
     push: np.ndarray = array("memory: impulses of the contacts that do not let bodies pass", "contacts", unit="N s")

@@ -49,7 +49,7 @@ class ToolArrays(NamedTuple):
     complete: bool = value("whether `wrench` is all that contacts do at the hand")
     q: np.ndarray = shared("configuration", "nq")
     rate: float = value("steps a second", unit="Hz")
-    period: float = value("of a step", unit="s")
+    period: float = value("duration of a step", unit="s")
     last_step: np.ndarray = shared("tangent vector of the step before, by the new velocity", "nv", unit="m, rad")
 
 

@@ -135,7 +135,7 @@ def urdf_notes(root: ElementTree.Element) -> list[str]:
         if joint.get("name") == name and (joint.find("limit") is not None or joint.find("dynamics") is not None)
     ]
     if held:
-        notes.append(f"limits and damping of {listed(held)}, which are no hinges or slides")
+        notes.append(f"limits and damping of {listed(held)}, which are neither hinges nor slides")
     return notes
 
 

@@ -244,7 +244,7 @@ def _from_points(
     for k in places.x[places.kind == QUATERNION]:
         lengths = np.linalg.norm(parts[0][:, k : k + 4], axis=1)
         if np.abs(lengths - 1.0).max() > _TURN:
-            raise ParameterError([f".trajectory: {places.names[k]} to qw are no quaternion of length 1"])
+            raise ParameterError([f".trajectory: {places.names[k]} to qw are not a quaternion of length 1"])
     positions = _continuous(parts[0], places, parts[1:])
     if times.size == 1:
         rest = np.repeat(positions, 2, axis=0)

@@ -62,7 +62,7 @@ class Textures(NamedTuple):
 
     some: bool = value("whether there are any")
     of: np.ndarray = shared("number of the texture of each shape, -1: it is smooth", "shapes", dtype=np.int64)
-    address: np.ndarray = shared("where the compiled laws are", "textures", dtype=np.int64)
+    address: np.ndarray = shared("addresses of the compiled laws", "textures", dtype=np.int64)
     keys: np.ndarray = shared("numbers that each law gets", "textures", "keys")
     planar: bool = value("whether everything moves in the plane of x and y")
     place: Packed = value("`TexturePlace`")

@@ -125,8 +125,8 @@ class Neighbourhood(NamedTuple):
     R_WL: np.ndarray = shared("orientation of the tool's links", "L", 3, 3)
     p_WL: np.ndarray = shared("position of the tool's links", "L", 3, unit="m")
     times: np.ndarray = array("age of the survey, when planes stop, period of the updates", 3, unit="s")
-    period: float = value("of the servo", unit="s")
-    masses: int = value("how many constraints may move as masses")
+    period: float = value("period of the servo", unit="s")
+    masses: int = value("number of constraints that may move as masses")
 
 
 class Proxy(LocalModel):
