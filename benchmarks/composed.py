@@ -23,7 +23,7 @@ from haptic_ros.leader import LeaderNode
 
 @contextmanager
 def composed_tick(trial: Trial) -> Iterator[Callable[[], None]]:
-    """What makes a tick of a trial by composed nodes, from the first on; ROS must not be in use in this process.
+    """Function that makes a tick of a trial by composed nodes, from the first on; ROS must not be in use here.
 
     Raises:
         RuntimeError: a node cannot be configured.

@@ -123,7 +123,7 @@ def tool_of(trial: Trial) -> ConstrainedTool:
 
 
 def largest_residual(trial: Trial, duration: float) -> float:
-    """Of the holonomic constraints under the operator, without a device: norm after any tick [m, rad]."""
+    """Largest residual of the holonomic constraints under the operator, without a device: norm in any tick [m, rad]."""
     tool, operator = tool_of(trial), build_operator(trial.experiment.operator, trial.table)
     command, state = ToolCommand(), tool.tool_state()
     largest = 0.0

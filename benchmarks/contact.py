@@ -83,7 +83,7 @@ class Scene:
     impact: bool = False
 
     def parameters(self, settings: Mapping[str, Any]) -> ContactParameters:
-        """Of contact, with the settings of a method."""
+        """Contact parameters with the settings of a method."""
         friction = (
             {"model": "reset_integrator", "static": self.friction, "kinetic": self.friction}
             if self.friction
@@ -211,7 +211,7 @@ class Ours:
         self._environment.step(self._command, self._state)
 
     def put_back(self) -> None:
-        """To the start, without contacts that are known from steps before."""
+        """Reset to the start, without contacts that are known from steps before."""
         body = self._body
         body.q[:], body.v[:] = self._away, 0.0
         body.refresh()
@@ -250,7 +250,7 @@ class MuJoCo:
         self._step(self._model, self._data)
 
     def put_back(self) -> None:
-        """To the start."""
+        """Reset to the start."""
         self._data.qpos[:], self._data.qvel[:] = self._start
         self._data.qacc_warmstart[:] = 0.0
 
@@ -359,14 +359,14 @@ class Table:
 
     def measure(self, scene: Scene, names: Iterable[str] = METHODS) -> None:
         """Measure a scene, without methods that have become hopeless with fewer contacts."""
-        names = [name for name in names if self._hopeful(scene, name)]
+        names = [name for name in names if self._is_feasible(scene, name)]
         for name, one in race(scene, names).items():
             self.figures[scene.name, scene.contacts, name] = one
             _notify(scene, name, one)
             title = f"{scene.name}, {scene.contacts} contacts: {name}"
             self.rows.append({**self._row(title, one["tight_p50"], "us", "", None), "figures": one})
 
-    def _hopeful(self, scene: Scene, name: str) -> bool:
+    def _is_feasible(self, scene: Scene, name: str) -> bool:
         if name == LEMKE and scene.contacts > MOST_LEMKE:
             return False
         return all(cost < HOPELESS for _, cost in self.costs(scene.name, name))

@@ -68,13 +68,13 @@ class Runner:
         self._tool.stamp(self._tick, 1_000_000 * self._tick)
 
     def step(self) -> None:
-        """What the controller does in a tick."""
+        """Step of the controller in a tick."""
         self._controller.coordinate(self._device, self._tool, self._tool_command)
         self._controller.command(self._tool, self._device_command)
 
     @property
     def contestant(self) -> Contestant:
-        """To be measured."""
+        """Contestant to be measured."""
         return Contestant(self.step, self.prepare)
 
 

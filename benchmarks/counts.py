@@ -1,4 +1,4 @@
-"""What a tick of the servo path makes Python do, counted: numbers that the noise of a machine cannot move.
+"""Counts of what a tick of the servo path makes Python do: numbers that the noise of a machine cannot move.
 
 A tick is some tens of microseconds, and most of it is Python between kernels. For each of some closed loops these are
 counted over the same ticks: instructions of Python's virtual machine, calls of functions in Python, and calls of
@@ -42,7 +42,7 @@ LOOPS: dict[str, tuple[str, tuple[str, ...]]] = {
 }
 """Experiment and settings of each loop."""
 COMPOSED = "synchronous, composed nodes"
-"""The same loop as the servo thread of composed nodes makes it; needs ROS."""
+"""Recorded loop as the servo thread of composed nodes makes it; needs ROS."""
 RECORDED = "synchronous, with its bag"
 """The loop whose messages are written into a bag; chunk by chunk, so that its steps are not alike."""
 
@@ -113,7 +113,7 @@ def step_of(name: str) -> Step:
 
 
 def count_recorded() -> Counts:
-    """As `count`, of the loop RECORDED."""
+    """Count, as `count`, for the loop RECORDED."""
     (trial,) = experiment.load(*LOOPS["synchronous"])
     with tempfile.TemporaryDirectory() as folder:
         experiment.write_resolved(trial, Path(folder))
@@ -127,7 +127,7 @@ def count_recorded() -> Counts:
 
 
 def count_composed() -> Counts:
-    """As `count`, of the loop COMPOSED."""
+    """Count, as `count`, for the loop COMPOSED."""
     from benchmarks.composed import composed_tick  # needs ROS
 
     (trial,) = experiment.load(*LOOPS["synchronous"])
@@ -153,7 +153,7 @@ def count_machine(name: str) -> int:
 
 
 def count_in_new_process(name: str) -> int:
-    """As `count_machine`, in a process of its own: what others left in the memory allocator takes instructions, too.
+    """Count, as `count_machine`, in a new process: what others left in the memory allocator takes instructions, too.
 
     Raises:
         UncountableError: they cannot be counted here.

@@ -63,7 +63,7 @@ class Stand(Protocol):
         """End all faults."""
 
     def zero(self, index: int) -> float:
-        """When its force became zero last [s]; infinite as long as it is not."""
+        """Time at which the force of a device became zero last [s]; infinite as long as it is not."""
 
     def echo_time(self, force: float) -> float:
         """Time from a force to its effect, without a driver [s]."""

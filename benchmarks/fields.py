@@ -67,7 +67,7 @@ def torus(triangles: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def field(mesh: tuple[np.ndarray, np.ndarray], samples: int, points: int) -> SolidField:
-    """With so many samples along the longest side of the box around the mesh, and about so many points.
+    """Field with `samples` samples along the longest side of the box around the mesh, and about `points` points.
 
     Its accuracy is that of a field with points that far apart; the grid is coarser where it would be too large.
     """
@@ -247,7 +247,7 @@ def headline(row: Row, ticks: int = TICKS) -> Iterator[dict[str, Any]]:
 
 
 def others(mesh: tuple[np.ndarray, np.ndarray], shape: coal.BVHModelBase) -> dict[str, Any]:
-    """What else finds the contacts of two such tori, by name."""
+    """Other libraries that find the contacts of two such tori, by name."""
     return {
         "triangles of coal": Triangles(shape),
         f"{SECTORS} convex pieces of MuJoCo": MujocoPair(sectors(mesh), mujoco.mjtGeom.mjGEOM_MESH),

@@ -42,7 +42,7 @@ Row = Callable[[str, float, str, str, bool | None], dict[str, Any]]
 
 @dataclass
 class Measured:
-    """What the repetitions of a trial gave."""
+    """Results of the repetitions of a trial."""
 
     p50: list[float] = field(default_factory=list)  # [us] of the round trips
     p99: list[float] = field(default_factory=list)
@@ -228,7 +228,7 @@ def _cpu_time(pid: int) -> float:
 
 
 def _empty_chain(rate: int, interruption: Interruption) -> dict[str, Any]:
-    """What a Stopwatch says of the empty chain at the same rate, and `cpu` of each role [% of a core].
+    """Times of the empty chain at the same rate by a Stopwatch, and `cpu` of each role [% of a core].
 
     Raises:
         RuntimeError: it did not come to its end.

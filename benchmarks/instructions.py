@@ -38,7 +38,7 @@ class UncountableError(RuntimeError):
 
 
 def target() -> str:
-    """What the number of instructions depends on beside the code: processor, and versions of the compilers."""
+    """Dependencies of the number of instructions beside the code: processor, and versions of the compilers."""
     _, processor, features = cpu_target.target_context.codegen().magic_tuple()
     kind = f"{platform.machine()} {processor} {hashlib.sha256(features.encode()).hexdigest()[:8]}"
     return f"{kind}, Numba {numba.__version__}, Python {'.'.join(platform.python_version_tuple()[:2])}"

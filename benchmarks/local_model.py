@@ -49,7 +49,7 @@ Row = Callable[[str, float, str, str, bool | None], dict[str, Any]]
 
 
 def material(count: int, restitution: float = 0.0) -> ContactParameters:
-    """Of each of so many contacts, which share stiffness and damping, by the law of `PlainProxy`."""
+    """Contact parameters for `count` contacts, which share stiffness and damping, by the law of `PlainProxy`."""
     return ContactParameters.model_validate(
         {
             "penalty": "explicit",
@@ -147,7 +147,7 @@ class Runner:
         self._counts[REMEMBERED] = 0
 
     def prepare(self) -> None:
-        """What is done before a step."""
+        """Prepare a step."""
         self.command.stamp(self.state.tick + 1, 0)
         if self._put_back is not None:
             self._put_back()
@@ -158,7 +158,7 @@ class Runner:
 
     @property
     def contestant(self) -> Contestant:
-        """To be measured."""
+        """Contestant to be measured."""
         return Contestant(self.step, self.prepare)
 
 
@@ -263,7 +263,7 @@ def held_memory(one: Runner, steps: int) -> int:
 
 
 def runners() -> dict[str, Runner]:
-    """What is measured, by name."""
+    """Contestants by name."""
     cube, arm = free_world(), arm_world()
     return {
         f"free body, {FEW} constraints": Runner(cube, FEW),

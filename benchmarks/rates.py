@@ -62,7 +62,7 @@ NO_STIFFNESS = ("resolve",)  # its force has none
 
 @dataclass(frozen=True)
 class Cell:
-    """What was found of a contender at a rate of the environment.
+    """Results of a contender at a rate of the environment.
 
     Attributes:
         contender: of CONTENDERS.

@@ -38,7 +38,7 @@ RATES_FOLDER = Path("benchmarks", "rates")
 COMMAND = Path(__file__).parents[1] / "haptics"
 RECORDS = Path(__file__).with_name("records")
 COMPARED = ("offline", "lockstep", "control")
-"""What is compared of two commits if no benchmark is named: the servo path."""
+"""Benchmarks that are compared of two commits if none is named: the servo path."""
 Result = dict[str, Any]
 
 
@@ -154,7 +154,7 @@ def local_model() -> list[Result]:
 
 
 def constrained() -> list[Result]:
-    """How exactly constraints and energy are kept, and what steps of constrained tools and hand quantities cost."""
+    """Accuracy of constraints and energy, and costs of steps of constrained tools and of hand quantities."""
     return benchmark_constrained.measure(_row)
 
 
@@ -164,7 +164,7 @@ def control() -> list[Result]:
 
 
 def counts() -> list[Result]:
-    """What a tick of each closed loop makes Python do, in numbers that noise does not move."""
+    """Counts of what a tick of each closed loop makes Python do, in numbers that noise does not move."""
     return benchmark_counts.measure(_row)
 
 
@@ -182,14 +182,14 @@ def motions() -> list[Result]:
 
 
 def rates(out: Path = RATES_FOLDER) -> list[Result]:
-    """What a hand feels of a wall by what answers between updates, against the environment's rate; a page in `out`."""
+    """Wall as a hand feels it, by what answers between updates, against the environment's rate; a page in `out`."""
     return [
         {"name": "rates", "unit": "", "figures": cell} for cell in benchmark_rates.rows(benchmark_rates.tabulate(out))
     ]
 
 
 def devices() -> list[Result]:
-    """What the drivers of hardware add to the latency of their stand-ins, late readings, and a device that is lost."""
+    """Latency that the drivers of hardware add to that of their stand-ins, late readings, and a device that is lost."""
     return benchmark_devices.measure(_row)
 
 
@@ -209,7 +209,7 @@ def fields() -> Iterator[Result]:
 
 
 def outlets() -> Iterator[Result]:
-    """From an event of a session to its code in another recorder, by each outlet."""
+    """Latency from an event of a session to its code in another recorder, by each outlet."""
     return benchmark_outlets.measure(_row)
 
 

@@ -50,7 +50,7 @@ PORT = 17447  # of zenoh's controller
 
 
 class Transport(Protocol):
-    """What carries messages between the roles."""
+    """Transport of the messages between the roles."""
 
     def send(self, topic: str, data: bytes) -> None:
         """Send a message."""

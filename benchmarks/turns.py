@@ -16,7 +16,7 @@ Figures = dict[str, float]
 
 @dataclass(frozen=True)
 class Contestant:
-    """What is measured: `step`; `before` is called ahead of every step, which its time leaves out."""
+    """Function to measure: `step`; `before` is called ahead of every step, which its time leaves out."""
 
     step: Callable[[], object]
     before: Callable[[], object] | None = None
@@ -24,7 +24,7 @@ class Contestant:
 
 @dataclass
 class Times:
-    """Of the steps of one contestant, one after another and once a period [s]."""
+    """Times of the steps of one contestant, one after another and once a period [s]."""
 
     tight: list[float] = field(default_factory=list)
     tight_cpu: list[float] = field(default_factory=list)

@@ -55,7 +55,7 @@ def pushes(count: int, steps: int) -> np.ndarray:
 
 
 def contestants(folder: Path, workers: int) -> dict[str, Callable[[np.ndarray], object]]:
-    """What advances worlds under wrenches (N, T, 6), by name."""
+    """Functions that advance worlds under wrenches (N, T, 6), by name."""
     import mujoco  # not above: it is optional
     from mujoco import rollout as mujoco_rollout
 
@@ -95,7 +95,7 @@ def contestants(folder: Path, workers: int) -> dict[str, Callable[[np.ndarray], 
 
 
 def processor_time() -> float:
-    """Of this process and of its forks that have ended [s]."""
+    """Processor time of this process and of its forks that have ended [s]."""
     forks = resource.getrusage(resource.RUSAGE_CHILDREN)
     return time.process_time() + forks.ru_utime + forks.ru_stime
 

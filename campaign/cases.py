@@ -30,7 +30,7 @@ STATUSES = {"done", "failed", "interrupted"}
 
 
 class Outcome(NamedTuple):
-    """What was tried, what was wrong, a line each, how many things were tried, and what was measured."""
+    """Outcome of a case: what was tried, the faults, a line each, how many things were tried, and the measurements."""
 
     tried: str
     faults: list[str]
@@ -90,7 +90,7 @@ class Fork:
         for name in outputs:
             (folder / name).touch()  # also of one that is killed before it does anything
         self._process = multiprocessing.get_context("fork").Process(
-            target=_become, args=(folder, module, arguments, outputs, session)
+            target=_run_program, args=(folder, module, arguments, outputs, session)
         )
         before = signal.pthread_sigmask(signal.SIG_BLOCK, failures.ENDING)
         try:
@@ -125,8 +125,8 @@ class Fork:
         self.send_signal(signal.SIGKILL)
 
 
-def _become(folder: Path, module: str, arguments: Sequence[str], outputs: tuple[str, str], session: bool) -> None:
-    """In a fork: be a program, to which signals come from now on as to one that was started."""
+def _run_program(folder: Path, module: str, arguments: Sequence[str], outputs: tuple[str, str], session: bool) -> None:
+    """Become a program in a fork: signals reach it from now on as one that was started."""
     from setproctitle import setproctitle
 
     if session:
@@ -148,7 +148,7 @@ def _become(folder: Path, module: str, arguments: Sequence[str], outputs: tuple[
 
 
 def finish(process: subprocess.Popen[str] | Fork, folder: Path) -> Ended | None:
-    """How a program that `start` has started ends, or a `Fork`; None if it does not."""
+    """Wait for the end of a program that `start` has started, or of a `Fork`; None if it does not end."""
     try:
         status = process.wait(DEADLINE)
     except subprocess.TimeoutExpired:
@@ -175,7 +175,7 @@ def undisturbed(folder: Path, name: str, *settings: str) -> bytes:
 
 
 def faults_of(ended: Ended | None, allowed: set[int]) -> Iterator[str]:
-    """What is wrong with the end of a program that may have some statuses."""
+    """Faults of the end of a program that may have some statuses."""
     if ended is None:
         yield f"hangs: has not ended after {DEADLINE:g} s"
         return

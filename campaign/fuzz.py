@@ -113,7 +113,7 @@ def _message(data: bytes, folder: Path) -> None:
 
 
 def _board(data: bytes, folder: Path) -> None:
-    """What a Haply 2diy answers, of which each answer is the next nine bytes."""
+    """Answers of a Haply 2diy, each of which is the next nine bytes."""
     from haptic_bench.experiment.devices import read_device  # watched by atheris from here on
     from haptic_drivers.devices.haply_2diy import Connection, Haply2diy  # watched by atheris from here on
 
@@ -130,7 +130,7 @@ def _board(data: bytes, folder: Path) -> None:
 
 
 def _service(data: bytes, folder: Path) -> None:
-    """What Haply's service says of an Inverse3."""
+    """Messages of Haply's service about an Inverse3."""
     from haptic_drivers.devices import haply  # watched by atheris from here on
 
     haply._content(data.decode("utf-8", "surrogateescape"))
@@ -172,7 +172,7 @@ def keep(name: str, data: bytes) -> Path:
 
 
 def fault_of(name: str, data: bytes) -> str:
-    """What is wrong with how a reader takes an input; empty if nothing is."""
+    """Fault of how a reader handles an input; empty if there is none."""
 
     def hangs(number: int, frame: Any) -> None:
         raise TimeoutError(f"hangs: has not answered after {HANGS} s")

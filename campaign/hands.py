@@ -114,7 +114,7 @@ def keys(rng: np.random.Generator, translations: int) -> dict[str, Any]:
 
 
 def outcome(number: int) -> tuple[str, str]:
-    """How a trial ended, and what was wrong with it; empty if nothing was."""
+    """Outcome of a trial, and its fault; empty if there is none."""
     rng = np.random.default_rng([SEED, number])
     name = str(rng.choice(list(WORLDS)))
     settings = keys(rng, WORLDS[name])

@@ -12,7 +12,7 @@ from typing import NamedTuple
 ADDRESSES = {"device": "10.47.0.1", "world": "10.47.0.2"}
 PATIENCE = 20.0  # [s] for `ip` and `tc`, which answer at once
 LOSSES = ("both ways", "from the device", "from the world", "cable")
-"""What a partition loses; without the cable, the interfaces have no carrier, and programs may see it."""
+"""Losses of a partition; without the cable, the interfaces have no carrier, and programs may see it."""
 
 
 class NoHostsError(RuntimeError):

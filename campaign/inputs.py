@@ -92,7 +92,7 @@ def _kept(rng: np.random.Generator) -> Outcome:
 
 
 def call(*arguments: str) -> str:
-    """What is wrong with how a command ends, which is called in this process; empty if nothing is."""
+    """Fault of how a command ends, which is called in this process; empty if there is none."""
     out, err = io.StringIO(), io.StringIO()
     try:
         with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
@@ -112,7 +112,7 @@ def call(*arguments: str) -> str:
 
 
 def _runs(command: tuple[str, ...]) -> str:
-    """What is wrong with some ticks of an experiment that is accepted; empty if nothing is."""
+    """Fault in some ticks of an experiment that is accepted; empty if there is none."""
     if command[0] != "validate":
         return ""
     try:

@@ -69,7 +69,7 @@ def case(number: int, folder: Path) -> Outcome:
 
 
 def _starve(target: int, program: subprocess.Popen[str], folder: Path) -> list[str]:
-    """What is wrong after a process could get no more memory: whatever it needs next fails, which ends it in words.
+    """Faults after a process could get no more memory: whatever it needs next fails, which ends it with a message.
 
     One that needs none goes on, as nothing is allocated in a servo step; the trial is then interrupted.
     """
@@ -83,7 +83,7 @@ def _starve(target: int, program: subprocess.Popen[str], folder: Path) -> list[s
 
 
 def _of_node(program: subprocess.Popen[str], folder: Path, allowed: Collection[int] = ()) -> list[str]:
-    """What is wrong after a process of a trial was killed: the trial must end by itself, and say so.
+    """Faults after a process of a trial was killed: the trial must end by itself, and report it.
 
     Its exit status is one of `allowed`, where these are given.
 
@@ -105,7 +105,7 @@ def _of_node(program: subprocess.Popen[str], folder: Path, allowed: Collection[i
 
 
 def _of_directory(directory: Path, *, whole: bool) -> list[str]:
-    """What is wrong with the directory of a trial that has ended; one that is not `whole` is repaired first."""
+    """Faults of the directory of a trial that has ended; one that is not `whole` is repaired first."""
     if not directory.is_dir() or not any(directory.iterdir()):
         return []
     summary, faults = summary_of(directory)
@@ -120,7 +120,7 @@ def _of_directory(directory: Path, *, whole: bool) -> list[str]:
 
 
 def _unreadable(directory: Path) -> list[str]:
-    """What keeps a program from loading a trial that was completed."""
+    """Faults of a program that loads a trial that was completed."""
     code = f"from haptic_bench import load_trial; print(len(load_trial({str(directory)!r}).samples))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=DEADLINE)
     return [] if done.returncode == 0 else [f"the trial cannot be loaded: {done.stderr[-500:].strip()}"]

@@ -50,7 +50,7 @@ def case(number: int, folder: Path) -> Outcome:
 
 
 def _variables(kind: str, rng: np.random.Generator) -> tuple[dict[str, str], str]:
-    """What `faults.c` is told, and the same in words."""
+    """Variables that `faults.c` gets, and the same in words."""
     if kind == "wall clock":
         at, step = rng.uniform(0.0, 6.0), float(rng.choice([-3600.0, -2.0, 2.0, 3600.0, 1e8]))
         return {"FAULT_CLOCK": f"{at:.3f} {step:g}"}, f" steps by {step:g} s after {at:.2f} s"
@@ -74,7 +74,7 @@ def _library(folder: Path) -> Path:
 
 @contextlib.contextmanager
 def _disturbance(kind: str, rng: np.random.Generator) -> Iterator[None]:
-    """What happens beside the trial."""
+    """Disturbance beside the trial."""
     beside: list[subprocess.Popen[bytes]] = []
     try:
         if kind == "overloaded":

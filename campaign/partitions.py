@@ -33,7 +33,7 @@ BELOW = 1e-9  # [J] that an account may be below zero, beside what a held comman
 
 
 class Loss(NamedTuple):
-    """What the link loses, and when [s of the wall clock]."""
+    """Loss of the link, and when it happens [s of the wall clock]."""
 
     what: str
     begun: float
@@ -132,7 +132,7 @@ def _of_force(trial: Path, loss: Loss, failed: bool) -> tuple[int, list[str]]:
 
 
 def _of_energy(trial: Path, guard: str) -> Iterator[str]:
-    """What is wrong with the accounts of the relay's ends: no more leaves it than has been paid into it.
+    """Faults in the accounts of the relay's ends: no more leaves it than has been paid into it.
 
     A command that is held because the next one is late does work that no account foresaw; it is paid first then.
     """

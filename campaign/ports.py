@@ -52,13 +52,13 @@ WITH_MOTION, WALL, OUTWARD, TO_RANDOM_SIDES, RANDOM, WITH_HAND, ALTERNATING = ra
 
 @record
 class Trials(NamedTuple):
-    """What is drawn of each trial; pairs are of translation and rotation."""
+    """Random parameters of each trial; pairs are of translation and rotation."""
 
-    period: np.ndarray = array("of the servo", "trials", unit="s")
+    period: np.ndarray = array("period of the servo", "trials", unit="s")
     inertia: np.ndarray = array("mass and inertia", "trials", 2, unit="kg, kg m^2")
     held: np.ndarray = array("coefficients of a step, as of `held_motion`", "trials", 2, 4)
     damped: np.ndarray = array("whether the device has a damping", "trials", dtype=np.int64)
-    resolution: np.ndarray = array("of encoders; 0: exact", "trials", 2, unit="m, rad")
+    resolution: np.ndarray = array("resolution of encoders; 0: exact", "trials", 2, unit="m, rad")
     limit: np.ndarray = array("largest wrench", "trials", 2, unit="N, N m")
     bound: np.ndarray = array("largest wrench that passes the last bound", "trials", 2, unit="N, N m")
     speed: np.ndarray = array("beyond which nothing drives the device on", "trials", 2, unit="m/s, rad/s")
@@ -71,18 +71,18 @@ class Trials(NamedTuple):
     strength: np.ndarray = array("largest wrench of the hand", "trials", 2, unit="N, N m")
     grip: np.ndarray = array("stiffness and damping of an elastic hand", "trials", 2, unit="N/m, N s/m")
     command: np.ndarray = array("kind of the command", "trials", dtype=np.int64)
-    size: np.ndarray = array("of the command, or its stiffness", "trials", 2, unit="N, N m or N/m, N m/rad")
+    size: np.ndarray = array("size of the command, or its stiffness", "trials", 2, unit="N, N m or N/m, N m/rad")
     late: np.ndarray = array("ticks by which the command is late", "trials", dtype=np.int64)
     dwell: np.ndarray = array("ticks for which a random side is kept", "trials", dtype=np.int64, fill=1)
     broken: np.ndarray = array("part of the commands that are no finite number", "trials")
     missing: np.ndarray = array("part of the ticks without a command", "trials")
     lost: np.ndarray = array("part of the readings that are no numbers", "trials")
-    seed: np.ndarray = array("of all that is random in it", "trials", dtype=np.uint64)
+    seed: np.ndarray = array("seed of all that is random in the trial", "trials", dtype=np.uint64)
 
 
 @record
 class Found(NamedTuple):
-    """What was found of each trial."""
+    """Results of each trial."""
 
     given: np.ndarray = array("the largest energy that the port gave, by the true motion", "trials", unit="J")
     part: np.ndarray = array("the same of translation and of rotation by itself", "trials", 2, unit="J")
@@ -157,14 +157,14 @@ def drawn(rng: np.random.Generator, count: int) -> Trials:
 
 
 def run(trials: Trials, planar: bool, ticks: int = TICKS) -> Found:
-    """What the trials come to."""
+    """Result of the trials."""
     found = allocate(Found, {"trials": len(trials.seed)})
     run_trials(*bench(planar), Packed(trials), Packed(found), ticks)
     return found
 
 
 def faults(trials: Trials, found: Found) -> list[str]:
-    """What is wrong with them, a line each."""
+    """Faults of the trials, one line each."""
     exact = (trials.resolution == 0.0).all(axis=1) & (trials.lost == 0.0)
     allowed = BELOW + trials.allowed.sum(axis=1)
     wrong = np.where(exact, found.given > allowed, found.observed > allowed + found.excused)

@@ -81,18 +81,18 @@ SPEED = FollowingParameters().speed[0]  # [m/s] of what the arm is commanded, at
 
 
 class Series(NamedTuple):
-    """What came on a topic: stamps of the senders, of the wall clock [s] (n,), and values (n, ...)."""
+    """Messages on a topic: stamps of the senders, of the wall clock [s] (n,), and values (n, ...)."""
 
     times: np.ndarray
     values: np.ndarray
 
     def after(self, time: float) -> Series:
-        """What came after an instant."""
+        """Messages after an instant."""
         found = self.times > time
         return Series(self.times[found], self.values[found])
 
     def until(self, time: float) -> Series:
-        """What came until an instant."""
+        """Messages until an instant."""
         found = self.times <= time
         return Series(self.times[found], self.values[found])
 
@@ -136,7 +136,7 @@ class Listener:
                 self._heard[topic].append(data)
 
     def count(self, topic: str) -> int:
-        """How many messages have come."""
+        """Number of messages that have come."""
         return len(self._heard[topic])
 
     def close(self) -> None:
@@ -286,7 +286,7 @@ def _of_end(
     kind: signal.Signals = signal.SIGKILL,
     made: Collection[str] = (),
 ) -> list[str]:
-    """What is wrong with the ends of trial and arm; without the arm, which may come back, the trial goes on.
+    """Faults of the ends of trial and arm; without the arm, which may come back, the trial goes on.
 
     What a killed arm has `made` in shared memory nobody but the probe removes: it is no process of ours.
     A trial has ended when its summary is there. Its samples and its report, which take as long again, are left out, as
@@ -318,7 +318,7 @@ def _of_end(
 
 
 class After(NamedTuple):
-    """What was seen of a death.
+    """Observations after the end of a process.
 
     Attributes:
         commanded, felt: when command and force still changed after it [s].
@@ -339,7 +339,7 @@ class After(NamedTuple):
 
 
 def _after(listener: Listener, at: float, until: float, target: str) -> After:
-    """What was seen after the death of a process at an instant, until it or the trial went on."""
+    """Observations after the end of a process at an instant, until it or the trial went on."""
     commands, poses = listener.values("servo_cp", Quantity.POSE), listener.values("measured_cp", Quantity.POSE)
     wrenches = listener.values("measured_cf", Quantity.WRENCH)
     commanded = max([0.0, *_changes(commands.until(until), at)])
@@ -351,7 +351,7 @@ def _after(listener: Listener, at: float, until: float, target: str) -> After:
     felt = float(forced.max(initial=0.0))
     faults = []
     if target not in ("driver", "program") and not len(forces.times):
-        faults.append(f"of the force after the death of the {target} nothing was heard")
+        faults.append(f"no force was received after the end of the {target}")
     if target not in ("recorder", "program"):  # without these, the trial is as safe as it was, until it ends
         for what, last in (("the arm was commanded something else", commanded), ("there was a force", felt)):
             if last > ALLOWED + LATE:

@@ -35,7 +35,7 @@ INDEX = 0.02  # of what the bag grows meanwhile: its index, which the recorder k
 
 
 class Use(NamedTuple):
-    """What a process has: resident memory [B], open files, threads."""
+    """Resources of a process: resident memory [B], open files, threads."""
 
     memory: int
     files: int
@@ -176,7 +176,7 @@ def graph(name: str, mode: str, seconds: float, folder: Path) -> Outcome:
 
 
 def _uses(numbers: dict[int, str]) -> dict[int, Use]:
-    """What some processes have; without those that have ended."""
+    """Resources of some processes, without those that have ended."""
     found = {}
     for number in numbers:
         place = Path("/proc") / str(number)

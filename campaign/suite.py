@@ -33,7 +33,7 @@ PROBES = {
     "shapes": "No random gain, rate, contact, mesh or texture ends as done with energy that nothing explains",
     "hands": "Whatever a hand does, the guard keeps the port of any device passive",
     "ports": "Whatever is commanded and read, the guard's kernels keep the port of any device passive",
-    "disks": "A full disk is said in a line, and what was recorded can be read",
+    "disks": "A full disk is reported in a line, and what was recorded can be read",
     "machines": "Clocks that are set, suspension, load, slow and full disks leave the bits, or a reason",
     "strangers": "Foreign messages and parameters leave the bits of a trial as they are, or a reason",
     "partitions": "A link that breaks takes the force in time and makes no energy; it comes back, or leaves a reason",
@@ -63,7 +63,7 @@ DEADLINE = 900.0  # [s] for a case: it decides nothing but a hang
 
 @dataclass
 class Tally:
-    """What a probe has done: cases, things tried, time [s], and the cases with faults by number."""
+    """Totals of a probe: cases, things tried, time [s], and the cases with faults by number."""
 
     cases: int = 0
     tried: int = 0

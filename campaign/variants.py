@@ -137,7 +137,7 @@ def variant(number: int) -> tuple[str, list[str]]:
 
 
 def given(trial: Trial, samples: Samples) -> float:
-    """What the display gave beyond what the world's energies lost [J], from motion and wrench alone.
+    """Energy that the display gave beyond what the world's energies lost [J], from motion and wrench alone.
 
     A device that moves by T v+ in a tick with an impulse is semi-implicit: a mass moves by T (v- + v+)/2 then. Where
     the controller shapes the inertia of the device, its drive has the energy of that inertia.
@@ -161,7 +161,7 @@ def given(trial: Trial, samples: Samples) -> float:
 
 
 def outcome(number: int) -> str:
-    """How a variant ended; asserts that it is not done with energy that is not explained."""
+    """Outcome of a variant; asserts that it has no energy that is not explained."""
     name, settings = variant(number)
     shown = f"{name} {' '.join(settings)}"
     try:

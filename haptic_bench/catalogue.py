@@ -37,7 +37,7 @@ def config_folder() -> Path:
     """
     folder = shared_folder("config", "experiments")
     if folder is None:
-        raise NotThere(f"the experiments are not there: no share/haptics/config above {PACKAGES}; install it again")
+        raise NotThere(f"the experiments were not found: no share/haptics/config above {PACKAGES}; install it again")
     return folder
 
 
@@ -77,7 +77,7 @@ def _file(name: str) -> Path:
     except OSError as error:
         raise NotThere(f"experiment {shown}: cannot be read: {error.strerror}") from error
     except ValueError as error:  # a NUL, or bytes that are no UTF-8
-        raise NotThere(f"experiment {shown}: is no path: {error}") from error
+        raise NotThere(f"experiment {shown}: is not a path: {error}") from error
     if not name.endswith((".yaml", ".yml")):
         if name.lower().endswith(MESHES):
             raise NotThere(f"experiment {shown}: {IS_A_MESH}")

@@ -58,7 +58,7 @@ def port_of(
 def may_act(parameters: Parameters, inertias: CoupledInertias, rate: float) -> bool:
     """Whether a controller may run with a device: it is passive at the hand, may be active, or states no damping.
 
-    As `passivity_problem`, which also searches for gains that would do: that takes some hundred analyses.
+    As `passivity_problem`, which also searches for stable gains: that takes some hundred analyses.
     """
     if not isinstance(parameters, AnalysedControllerParameters) or parameters.allow_active:
         return True
@@ -71,7 +71,7 @@ def _is_active(parameters: AnalysedControllerParameters, inertias: CoupledInerti
 
 
 def passivity_problem(parameters: Parameters, inertias: CoupledInertias, rate: float) -> str:
-    """Why a device is not passive at the hand with a controller, and which gains would do.
+    """Why a device is not passive at the hand with a controller, and which gains are stable.
 
     Returns:
         A line that begins with keys; empty if it is passive, may be active, or states no damping.
@@ -135,7 +135,7 @@ def _sufficient_damping(
 
 
 def not_analysed(parameters: Parameters, inertias: CoupledInertias) -> str:
-    """Which terms of a controller the analysis of its device leaves out, a line; empty if it has none of them."""
+    """Terms of a controller that the analysis of its device leaves out, one line; empty if there are none."""
     if inertias.device is None or inertias.damping is None:
         return ""
     terms = ["controller.integral"] if any(getattr(parameters, "integral", ())) else []

@@ -81,7 +81,7 @@ class AdmittanceParameters(ControllerParameters):
         return Admittance(self, rate)
 
     def loop_problem(self, inertias: CoupledInertias, rate: float, search: Search = largest) -> str:
-        """As `stability_problem`, of a device whose inertia is known; `search` finds the gains that would do."""
+        """Check the loop with a known device inertia; see `stability_problem`; `search` finds stable gains."""
         return admittance_problem(self, inertias, rate, search)
 
 
@@ -147,7 +147,7 @@ class Admittance:
         self._tool_tick = tool.tick
 
     def _elapsed(self, first: int, last: int) -> float:
-        """From one tick to another [s]: the trial's time, as stamps are those of a clock."""
+        """Time between two ticks [s], by the count of ticks: stamps are those of a clock."""
         return 1e-9 * time_between(first, last, self._rate)
 
 
@@ -220,14 +220,14 @@ def admittance_problem(
         return (
             f"controller.proportional, integral, derivative: errors would grow by {100.0 * (factor - 1.0):.3g} % in a "
             f"tick at rate = {rate:g} Hz; lower them, or raise the rate"
-            + (hopeless or f"; the largest gains that would do: {would}")
+            + (hopeless or f"; the largest stable gains: {would}")
         )
     if not any(inertias.felt) or not diverges(admittance_loop(gains, scale, inertias, rate)):
         return ""
     part = search(lambda c: diverges(admittance_loop(gains, c * scale, inertias, rate)))
     return (
         f"controller.force_scale = {scale:g}: what the force sensor adds to the operator's wrench "
-        f"(device.handle_error) would move a tool as light as this one ever faster; the largest that would do: "
+        f"(device.handle_error) would move a tool as light as this one ever faster; the largest stable gains: "
         f"controller.force_scale={rounded_down(part * scale)}; lower it, or device.handle_error"
     )
 

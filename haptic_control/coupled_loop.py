@@ -97,7 +97,7 @@ def inverse_inertia(inertias: CoupledInertias) -> np.ndarray:
 
 
 def coupling_problem(p: Any, inertias: CoupledInertias, rate: float, search: Search = largest) -> str:
-    """Why the coupling of these inertias at `rate` [Hz] diverges, and which gains would do; empty if it does not.
+    """Why the coupling of these inertias at `rate` [Hz] diverges, and which gains are stable; empty if it does not.
 
     First spring and damper alone; then what the general form adds, one part after the other. A unilateral coupling
     moves the tool alone as long as nothing touches it, which is W_t in place of A, and diverges with smaller gains
@@ -105,7 +105,7 @@ def coupling_problem(p: Any, inertias: CoupledInertias, rate: float, search: Sea
 
     Args:
         p: gains of the general form (`four_channel.FourChannelParameters`).
-        search: finds the gains that would do.
+        search: finds stable gains.
     """
     axes = inertias.axes
     scale = p.scale[axes]
@@ -157,7 +157,7 @@ def channels_of(p: Any, inertias: CoupledInertias, rate: float) -> Channels:
 
 
 def _added_problem(p: Any, inertias: CoupledInertias, rate: float, search: Search) -> str:
-    """As `coupling_problem`, for what the general form adds to a spring and a damper that do not diverge."""
+    """Check, as `coupling_problem`, the terms that the general form adds to a stable spring and damper."""
     whole = channels_of(p, inertias, rate)
     present = Channels.spring(whole.K, whole.B, np.diag(whole.S))
 
@@ -169,12 +169,12 @@ def _added_problem(p: Any, inertias: CoupledInertias, rate: float, search: Searc
         found = [part * np.array(six(values))[inertias.axes] for values in given]
         are, would = settings(names, given, found, inertias.axes)
         return (
-            f"{are}: with it the sampled loop at rate = {rate:g} Hz diverges; the largest gains that would do: "
+            f"{are}: with it the sampled loop at rate = {rate:g} Hz diverges; the largest stable gains: "
             f"{would}; lower them, or raise the rate"
         )
 
     def replaced(before: Channels, pairs: tuple[tuple[str, str], ...], part: float) -> Channels:
-        """With a part of the gains that are given."""
+        """Channels with a part of the gains that are given."""
         gains: dict[str, Any] = {
             field: (1.0 if getattr(p, key) is None else part) * getattr(whole, field) for key, field in pairs
         }
@@ -202,7 +202,7 @@ def spring_problem(
     loop: Callable[[np.ndarray, np.ndarray], np.ndarray],
     search: Search = largest,
 ) -> str:
-    """As `coupling_problem`, for the `loop` of a stiffness and a damping (n,); `diagonal` of what is in place of A."""
+    """Check the `loop` of a stiffness and a damping (n,), see `coupling_problem`; `diagonal`: of what replaces A."""
     axes = inertias.axes
     K, B = (np.array(six(gains))[axes] for gains in (parameters.stiffness, parameters.damping))
     map_of_tick = loop(K, B)
@@ -215,7 +215,7 @@ def spring_problem(
     half = [np.where(less < gain, 0.5 * less, gain) for less, gain in zip(found, (K, B), strict=True)]
     _, recommended = settings(names, given, half, axes)
     return (
-        f"{are}: the sampled coupling at rate = {rate:g} Hz diverges {where}; the largest gains that would do: "
+        f"{are}: the sampled coupling at rate = {rate:g} Hz diverges {where}; the largest stable gains: "
         f"{would}; recommended, with half of what was lowered, for a margin: {recommended}; lower them, or raise the "
         "rate"
     )

@@ -154,7 +154,7 @@ class HeldWrench:
 
 
 class StateReport:
-    """When `operating_state` is published, and with which stamp.
+    """Report of `operating_state`: when it is published, and with which stamp.
 
     Args:
         rate: at which an unchanged state is published [Hz].

@@ -1,4 +1,4 @@
-"""What a controller knows of its device: inertia and damping, for impedance shaping and for the observer.
+"""Model of the device in a controller: inertia and damping, for impedance shaping and for the observer.
 
 The device has the dynamics M_d a + C_d v = F_h + f (THESIS 5.20, D.3), with the operator's wrench F_h and the rendered
 wrench f, all at the hand point in world axes. Its inertia is
@@ -186,7 +186,7 @@ def evaluate_device(model, pose, twist):
 
 @kernel
 def _evaluate_linkage(model, pose, twist):
-    """As `evaluate_device`, of a twin pantograph; where it does not reach, its inertia is the last one."""
+    """Evaluate a twin pantograph, as `evaluate_device`; out of its reach the inertia stays the last one."""
     linkage, mount = model.linkage, model.mount
     hand_of_pose(mount, pose, model.hand)
     into_device(mount, twist, model.velocity)

@@ -63,12 +63,12 @@ class ExcitationParameters(ControllerParameters):
 
     @property
     def directions(self) -> tuple[int, ...]:
-        """Those that are excited, in order: 0 to 5."""
+        """Directions that are excited, in order: 0 to 5."""
         return tuple(i for i, force in enumerate(six(self.force)) if force)
 
     @property
     def lasts(self) -> float:
-        """How long it excites the device [s]."""
+        """Duration of the excitation [s]."""
         return self.duration
 
     @property

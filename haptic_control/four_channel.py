@@ -183,14 +183,14 @@ class FourChannelParameters(OperatorWrenchParameters):
         return FourChannel(self, rate)
 
     def completed(self, device: KnownDevice, pose: tuple[float, ...]) -> ControllerParameters:
-        """The same with the keys left out that depend on the device, or on the pose of the tool's hand (7,)."""
+        """Copy with the omitted keys that depend on the device, or on the pose of the tool's hand (7,)."""
         completed = super().completed(device, pose)
         if self.needs_reference and self.reference is None:
             return completed.model_copy(update={"reference": pose})
         return completed
 
     def loop_problem(self, inertias: CoupledInertias, rate: float, search: Search = largest) -> str:
-        """As `stability_problem`, of a device whose inertia is known; `search` finds the gains that would do."""
+        """Check the loop with a known device inertia; see `stability_problem`; `search` finds stable gains."""
         return coupling_problem(self, inertias, rate, search)
 
 
@@ -229,9 +229,9 @@ class FourChannelArrays(NamedTuple):
     on_device: np.ndarray = array("wrench of the device's local controller on it", 6, unit="N, N m")
     difference: np.ndarray = array("pose less the reference", 6, unit="m, rad")
     commanded: np.ndarray = array("last wrench that the device was commanded", 6, unit="N, N m")
-    commanded_tick: np.ndarray = array("its tick", 1, dtype=np.int64, fill=-1)
+    commanded_tick: np.ndarray = array("tick of the command", 1, dtype=np.int64, fill=-1)
     tick: np.ndarray = array("tick of the device's last state", 1, dtype=np.int64, fill=-1)
-    sec: np.ndarray = array("its stamp", 1, unit="s", dtype=np.int32)
+    sec: np.ndarray = array("stamp of that state", 1, unit="s", dtype=np.int32)
     nanosec: np.ndarray = array("the rest of it", 1, unit="ns", dtype=np.uint32)
 
 
@@ -260,7 +260,7 @@ class FourChannel:
 
     @property
     def passed(self) -> np.ndarray:
-        """What the last tool command has of the operator's wrench (6,) [N, N m]; the rest couples tool and device."""
+        """Operator's wrench within the last tool command (6,) [N, N m]; the rest couples tool and device."""
         return self._channels.operator_scale * self._operator_wrench
 
     def configure(self, parameters: Any) -> None:

@@ -99,7 +99,7 @@ class GuardParameters(Parameters):
 
     @property
     def acts(self) -> bool:
-        """Whether it changes commands of the device; not as long as that is left to the mode."""
+        """Whether the guard changes commands of the device; not as long as that is left to the mode."""
         return self.type == "passivity" if self.at_device is None else self.at_device
 
 

@@ -65,8 +65,8 @@ def arm_problem(
         rate: of ticks [Hz].
 
     Returns:
-        A line that begins with the arm's keys and says which gains would do; empty if nothing diverges, if the inertia
-        of the device is not known, or where its twist is a difference of poses.
+        A line that begins with the arm's keys and names the stable gains; empty if nothing diverges, if the inertia of
+        the device is not known, or where its twist is a difference of poses.
     """
     if inertias.device is None or inertias.difference is not None:
         return ""
@@ -75,7 +75,7 @@ def arm_problem(
     given = tuple(inertias.per_axis(pair) for pair in (stiffness, damping))
 
     def fails(*parts: np.ndarray) -> bool:
-        """With such parts of the arm's stiffness and damping."""
+        """Whether the loop diverges with these parts of the arm's stiffness and damping."""
         scaled = (part * gains for part, gains in zip(parts, given, strict=True))
         return diverges(held_loop(tuple(scaled), between, inertias, rate))
 
@@ -100,7 +100,7 @@ def arm_problem(
         key, unit = _DEVICE[kind]
         return (
             f"{', '.join(are)}: the sampled arm diverges at rate = {rate:g} Hz with a device of "
-            f"{inertias.device[kind]:.3g} {unit} and its coupling to the tool; the largest that would do: "
+            f"{inertias.device[kind]:.3g} {unit} and its coupling to the tool; the largest stable values: "
             f"{' '.join(texts)}; recommended, for a margin: {' '.join(halves)}; lower it, raise the rate, or give the "
             f"tool, or the device ({key}), more inertia"
         )

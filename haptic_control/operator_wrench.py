@@ -1,4 +1,4 @@
-"""What a controller takes for the operator's wrench: what the device measures, an estimate, or none.
+"""Operator's wrench in a controller: what the device measures, an estimate, or none.
 
 A device without a force sensor has a momentum observer (De Luca and Mattone 2005; THESIS D.1 has such an observer too).
 Over a tick the operator's wrench is what changes the momentum of the device beyond the wrench that it rendered,
@@ -37,7 +37,7 @@ Source = Literal["measured", "observed", "none"]
 
 
 class OperatorWrenchParameters(DeviceModelParameters):
-    """Where the operator's wrench is from, and the device that an observer needs to know."""
+    """Source of the operator's wrench, and the device model that an observer needs."""
 
     operator_wrench: Source = quantity(
         "measured",
@@ -59,7 +59,7 @@ class OperatorWrenchParameters(DeviceModelParameters):
         return False
 
     def completed(self, device: KnownDevice, pose: tuple[float, ...]) -> ControllerParameters:
-        """The same with the inertia of a device that is as known to it.
+        """Copy with the inertia of the device, as far as the controller knows it.
 
         Of a twin pantograph it commands what that is shaped to, and observes, or commands without shaping, the linkage.
         """
@@ -91,7 +91,7 @@ class OperatorWrenchParameters(DeviceModelParameters):
 
 @record
 class ObserverArrays(NamedTuple):
-    """What the observer keeps from tick to tick."""
+    """State of the observer from tick to tick."""
 
     model: DeviceModel = value("the device")
     momentum: np.ndarray = array("P of the tick before", 6, unit="N s, N m s")

@@ -45,7 +45,7 @@ class Controller(Protocol):
 
 
 class KnownDevice(NamedTuple):
-    """What a device says of itself to a controller.
+    """Properties of a device that a controller knows.
 
     Attributes:
         type: of the device.
@@ -76,31 +76,31 @@ class ControllerParameters(Part):
     """Parameters of a controller between a device and a virtual tool."""
 
     COMMANDS: ClassVar[int] = FORCE
-    """What it commands the device: FORCE or MOTION, which the device has to take."""
+    """Mode of its commands: FORCE or MOTION, which the device has to accept."""
     PASSES_FORCES: ClassVar[bool] = True
-    """Whether it passes on the wrench of the operator or of the world, which bring energy that no guard counts."""
+    """Whether the controller passes on the wrench of the operator or of the world, energy that no guard counts."""
 
     LABEL: ClassVar[str] = ""
-    """What contact is felt through, as a report says it; empty: nothing is said."""
+    """Medium through which contact is felt, as a report names it; empty: it is not named."""
     BRIDGES: ClassVar[bool] = False
-    """Whether it leaves the device to clients of another interface, so that no world is simulated."""
+    """Whether the controller leaves the device to clients of another interface, so that no world is simulated."""
 
     NEEDS_DEVICE: ClassVar[bool] = False
-    """Whether it needs to know what a device says of itself, so that it is of no use to another one."""
+    """Whether the controller needs the properties of its device, so that it fits no other device."""
     GAINS: ClassVar[tuple[str, ...]] = ()
-    """Names of its gains (`haptic_sim.parameters.Gains`): those left out are lowered until the loop is stable."""
+    """Names of the gains (`haptic_sim.parameters.Gains`): those left out are lowered until the loop is stable."""
 
     @property
     def lasts(self) -> float | None:
-        """How long it has something to do [s]; None: as long as it is called."""
+        """Duration for which the controller acts [s]; None: as long as it is called."""
         return None
 
     def build(self, rate: float) -> Controller:
         """The controller, at the servo rate [Hz]."""
-        raise TypeError(f"{type(self).__name__}: is no controller")
+        raise TypeError(f"{type(self).__name__}: is not a controller")
 
     def completed(self, device: KnownDevice, pose: tuple[float, ...]) -> ControllerParameters:
-        """The same with the keys that were left out and depend on the device, or on the pose of the tool's hand (7,).
+        """Copy with the omitted keys that depend on the device, or on the pose of the tool's hand (7,).
 
         Raises:
             ParameterError: the device does not say what is needed.
@@ -108,7 +108,7 @@ class ControllerParameters(Part):
         return self
 
     def stability_problem(self, inertias: CoupledInertias, rate: float) -> str:
-        """Why the sampled loop diverges with these inertias at `rate` [Hz], and which gains would do.
+        """Why the sampled loop diverges with these inertias at `rate` [Hz], and which gains are stable.
 
         Returns:
             A line that begins with the keys of the gains; empty if the loop is stable, or the device not known.
@@ -116,7 +116,7 @@ class ControllerParameters(Part):
         return self.loop_problem(inertias, rate) if inertias.device is not None else ""
 
     def is_stable(self, inertias: CoupledInertias, rate: float) -> bool:
-        """Whether `stability_problem` is empty; without its search for gains that would do, which takes longer."""
+        """Whether `stability_problem` is empty; without its search for stable gains, which takes longer."""
         if inertias.device is None:
             return True
         if _searches(type(self).loop_problem):
@@ -129,9 +129,9 @@ class ControllerParameters(Part):
         return None
 
     def loop_problem(self, inertias: CoupledInertias, rate: float, search: Search = largest) -> str:
-        """As `stability_problem`, of a device whose inertia is known; empty too where nobody has analysed the loop.
+        """Check the loop with a known device inertia, see `stability_problem`; empty too where no analysis exists.
 
-        A controller whose analysis searches for gains that would do calls `search` for that; others may leave that
+        A controller whose analysis searches for stable gains calls `search` for that; others may leave that
         argument out.
         """
         return ""
@@ -152,7 +152,7 @@ class AnalysedControllerParameters(ControllerParameters):
 
 
 class NoControllerParameters(ControllerParameters):
-    """There is no device to control."""
+    """Controller of a trial without a device: none."""
 
     ABSENT: ClassVar[bool] = True
     OFFLINE: ClassVar[bool] = False

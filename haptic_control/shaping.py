@@ -115,7 +115,7 @@ class ShapingParameters(OperatorWrenchParameters):
         return ImpedanceShaping(self, rate)
 
     def loop_problem(self, inertias: CoupledInertias, rate: float, search: Search = largest) -> str:
-        """As `stability_problem`, of a device whose inertia is known; `search` finds the gains that would do."""
+        """Check the loop with a known device inertia; see `stability_problem`; `search` finds stable gains."""
         return shaping_problem(self, inertias, rate, search)
 
 
@@ -191,7 +191,7 @@ class ImpedanceShaping(FourChannel):
 def shaping_problem(
     parameters: ShapingParameters, inertias: CoupledInertias, rate: float, search: Search = largest
 ) -> str:
-    """Why the loop of these inertias at `rate` [Hz] diverges, and which gains would do; empty if it does not.
+    """Why the loop of these inertias at `rate` [Hz] diverges, and which gains are stable; empty if it does not.
 
     With Z = M_d / (inertia of the device), 1 where the device is known, the coordination wrench moves the tool by W_t
     and the device by Z W_t; so (1 + Z) W_t is in place of A in `haptic_control.stability`. The desired impedance moves
@@ -210,7 +210,7 @@ def shaping_problem(
     ZW = Z @ W
 
     def loop(K: np.ndarray, B: np.ndarray, part: float = 0.0, pushed: bool = False) -> np.ndarray:
-        """Of the difference of poses; with `part` of the desired impedance or if `pushed`, of the device's pose too."""
+        """Loop of the difference of poses; with `part` of the desired impedance or if `pushed`, also of the device."""
         if not (part * (k.any() or b.any()) or pushed):
             return spring_loop((W + ZW) * K, (W + ZW) * B, T)
         spring, damper = part * ZW * k, part * ZW * b - pushed * ours * C
@@ -225,8 +225,8 @@ def shaping_problem(
     if parameters.topology_penalty and share < 1.0:
         return (
             f"controller.topology_stiffness = {stiffness:g} 1/s^2, controller.topology_damping = {damping:g} 1/s: the "
-            f"sampled penalties at rate = {rate:g} Hz diverge wherever the tool blocks a direction; the largest gains "
-            f"that would do: controller.topology_stiffness={rounded_down(share * stiffness)} "
+            f"sampled penalties at rate = {rate:g} Hz diverge wherever the tool blocks a direction; the largest "
+            f"stable gains: controller.topology_stiffness={rounded_down(share * stiffness)} "
             f"controller.topology_damping={rounded_down(share * damping)}; lower them, or raise the rate"
         )
     K, B = (np.array(six(gains))[axes] for gains in (parameters.stiffness, parameters.damping))
@@ -241,8 +241,8 @@ def shaping_problem(
         given = (parameters.desired_stiffness, parameters.desired_damping)
         are, would = settings(("desired_stiffness", "desired_damping"), given, (part * k, part * b), axes)
         return (
-            f"{are}: the sampled loop of the desired impedance at rate = {rate:g} Hz diverges; the largest gains that "
-            f"would do: {would}; lower them, or raise the rate"
+            f"{are}: the sampled loop of the desired impedance at rate = {rate:g} Hz diverges; the largest stable "
+            f"gains: {would}; lower them, or raise the rate"
         )
     return spring_problem(parameters, inertias, rate, np.diag(W + ZW), loop, search) or _observer_problem(
         parameters, inertias, rate

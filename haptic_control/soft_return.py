@@ -1,4 +1,4 @@
-"""What the coupling does to the tool after a gap of commands, in realtime: no more than the device can render.
+"""Soft return of the coupling after a gap of commands, in realtime: no more force than the device can render.
 
 While no command comes, the hand moves the device and the tool stays where it is. When commands come again, spring and
 damper are stretched over the whole distance. The driver bounds what they do to the hand (its soft start), and this
@@ -92,7 +92,7 @@ def _bound(wrench, passed, twist, limit, speed, part):
             part[i] = math.copysign(limit[i], part[i])
             changed = True
     for k in range(2):
-        changed |= hold_back(part, twist, 3 * k, speed[k])
+        changed |= limit_driving_part(part, twist, 3 * k, speed[k])
     if changed:
         for i in range(6):
             wrench[i] = passed[i] + part[i]
@@ -100,7 +100,7 @@ def _bound(wrench, passed, twist, limit, speed, part):
 
 
 @kernel
-def hold_back(wrench, twist, first, limit):
+def limit_driving_part(wrench, twist, first, limit):
     """Take away the part of three components of a wrench along a velocity beyond the limit; whether there was one."""
     squared, along = 0.0, 0.0
     for i in range(first, first + 3):

@@ -55,11 +55,11 @@ def _thirty_six(values: tuple[float, ...]) -> tuple[float, ...]:
 
 Matrix = Annotated[tuple[float, ...], AfterValidator(_thirty_six)]
 Search = Callable[[Callable[[float], bool]], float]
-"""What finds at which part in [0, 1] of its gains a loop does not diverge: `largest`, or `no_search`."""
+"""Function that finds the part in [0, 1] of its gains at which a loop does not diverge: `largest`, or `no_search`."""
 
 
 class CoupledInertias(Parameters):
-    """What a controller couples: inverse inertia of the virtual tool and inertia of the device, at the start."""
+    """Bodies that a controller couples: inverse inertia of the virtual tool and inertia of the device, at the start."""
 
     planar: bool = quantity(True, description="Whether everything moves in the plane of x and y")
     tool: Matrix = quantity(
@@ -88,7 +88,7 @@ class CoupledInertias(Parameters):
         None, unit="N/m, N s/m", description="Stiffness and damping of penalty contacts; null: contacts are rigid"
     )
     force_sensor: bool = quantity(
-        True, description="Whether the device measures the operator's wrench; else it tells zero, as hardware does"
+        True, description="Whether the device measures the operator's wrench; else it reports zero, as hardware does"
     )
     integrator: int = quantity(
         2,
@@ -177,7 +177,7 @@ class CoupledInertias(Parameters):
 
 
 def growth(loop: np.ndarray) -> float:
-    """By how much the state of a linear map grows in a tick, in the worst direction: its spectral radius."""
+    """Growth of the state of a linear map in a tick, in the worst direction: its spectral radius."""
     return float(np.abs(np.linalg.eigvals(loop)).max(initial=0.0))
 
 
@@ -187,7 +187,7 @@ def diverges(loop: np.ndarray) -> bool:
 
 
 def worst(loop: np.ndarray, weights: np.ndarray) -> int:
-    """In which direction a loop grows most: of its first states r, that with the largest part of sum(weights r^2)."""
+    """Direction in which a loop grows most: of its first states r, that with the largest part of sum(weights r^2)."""
     values, vectors = np.linalg.eig(loop)
     r = vectors[: weights.size, np.argmax(np.abs(values))]
     return int(np.argmax(weights * np.abs(r) ** 2))
@@ -222,7 +222,7 @@ def largest(diverging: Callable[[float], bool], least: float = 1e-9) -> float:
 
 
 def no_search(diverging: Callable[[float], bool]) -> float:
-    """In the place of `largest` where it is asked whether a loop diverges, and not which gains would do."""
+    """Result 0 in place of `largest`, where the question is whether a loop diverges, not which gains are stable."""
     return 0.0
 
 

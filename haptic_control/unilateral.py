@@ -46,12 +46,12 @@ class UnilateralParameters(OperatorWrenchParameters):
         return UnilateralCoupling(self, rate)
 
     def loop_problem(self, inertias: CoupledInertias, rate: float, search: Search = largest) -> str:
-        """As `stability_problem`, of a device whose inertia is known; `search` finds the gains that would do."""
+        """Check the loop with a known device inertia; see `stability_problem`; `search` finds stable gains."""
         return coupling_problem(as_four_channel(self), inertias, rate, search)
 
 
 class UnilateralCoupling(FourChannel):
-    """As `FourChannel`, without the channel of the environment's force, and only in contact."""
+    """Four-channel controller without the channel of the environment's force, only in contact; see `FourChannel`."""
 
     def command(self, tool: ToolState, command: DeviceCommand) -> None:
         """Fill the device's command of the tick that the tool has answered, with the same coordination wrench."""

@@ -85,7 +85,7 @@ class VirtualCouplingParameters(AnalysedControllerParameters):
         return matrix_of(self.stiffness), matrix_of(self.damping)
 
     def loop_problem(self, inertias: CoupledInertias, rate: float, search: Search = largest) -> str:
-        """As `stability_problem`, of a device whose inertia is known; `search` finds the gains that would do."""
+        """Check the loop with a known device inertia; see `stability_problem`; `search` finds stable gains."""
         return virtual_coupling_problem(self, inertias, rate, search)
 
 
@@ -153,7 +153,7 @@ def potential(pose_device: np.ndarray, pose_tool: np.ndarray, stiffness: np.ndar
 def virtual_coupling_problem(
     parameters: VirtualCouplingParameters, inertias: CoupledInertias, rate: float, search: Search = largest
 ) -> str:
-    """Why the coupling of these inertias at `rate` [Hz] diverges, and which gains would do; empty if it does not.
+    """Why the coupling of these inertias at `rate` [Hz] diverges, and which gains are stable; empty if it does not.
 
     `search` finds these.
     """
@@ -176,8 +176,8 @@ def virtual_coupling_problem(
         names = "controller.stiffness and controller.damping"
         part = search(lambda c: diverges(loop(c * K, c * B)))
     return (
-        f"{names}: the sampled coupling at rate = {rate:g} Hz diverges {where}; the largest that would do is "
-        f"{rounded_down(part)} times what is given; recommended, with half of that, for a margin: "
+        f"{names}: the sampled coupling at rate = {rate:g} Hz diverges {where}; the largest stable gains are "
+        f"{rounded_down(part)} times the given ones; recommended, with half of that, for a margin: "
         f"{rounded_down(0.5 * part)} times; lower them, or raise the rate"
     )
 

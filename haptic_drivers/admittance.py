@@ -136,7 +136,7 @@ class AdmittanceDeviceParameters(SensorParameters, CommandedDeviceParameters):
 
     @property
     def tracking(self) -> Tracking:
-        """How it follows its tool."""
+        """Tracking of the tool by the device."""
         mass, friction = self.apparent_inertia[0], self.coulomb_friction[0]
         return Tracking(
             np.array(six(self.drive_limit)),
@@ -151,7 +151,7 @@ class AdmittanceDeviceParameters(SensorParameters, CommandedDeviceParameters):
         return {"device": inertia, "obeyed": obeyed, "drag": drag, "felt": felt}
 
     def follows(self, rate: float) -> tuple[tuple[float, float], tuple[float, float], tuple[float, float]]:
-        """How its inner servo moves it at `rate` [Hz], in translation and in rotation, but for Coulomb friction.
+        """Response of the inner servo at `rate` [Hz], in translation and in rotation, but for Coulomb friction.
 
         From M a = u + F - b (v + T a) with u of the module: a = O a_c + d v + (F - F_sensed) / M_T.
 
@@ -223,11 +223,11 @@ class State(NamedTuple):
 
 @record
 class DeviceArrays(NamedTuple):
-    """What the kernels of an `AdmittanceDevice` work on."""
+    """Arrays that the kernels of an `AdmittanceDevice` work on."""
 
     drive: Drive = value("the device")
     handle: Handle = value("the force sensor")
-    state: State = value("its state")
+    state: State = value("state of the device")
     bound: Bound = value("last bound of what is rendered")
     port: Port = value("the port and its guard")
 

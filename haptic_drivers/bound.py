@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from haptic_control.soft_return import hold_back
+from haptic_control.soft_return import limit_driving_part
 from haptic_sim.kernels import kernel
 from haptic_sim.parameters import Gains, Parameters, PositivePair, quantity, six
 from haptic_sim.records import allocate, array, record, shared
@@ -22,7 +22,7 @@ JUMP = 5.0  # times the limit of speed is no speed of the device, but a fault of
 
 
 class BoundParameters(Parameters):
-    """What a device renders at most, and how fast that changes at most, whatever is commanded."""
+    """Bounds of the rendered wrench and of its rate of change, whatever is commanded."""
 
     wrench: Gains | None = quantity(
         None,
@@ -80,7 +80,7 @@ class Bound(NamedTuple):
     wrench: np.ndarray = shared("largest wrench, infinite where there is none", 6, unit="N, N m")
     rate: np.ndarray = shared("largest rate of change, infinite where there is none", 6, unit="N/s, N m/s")
     velocity: np.ndarray = shared("speed beyond which nothing drives the device on", 2, unit="m/s, rad/s")
-    before: np.ndarray = array("what was rendered in the tick before", 6, unit="N, N m")
+    before: np.ndarray = array("rendered wrench in the tick before", 6, unit="N, N m")
     scale: np.ndarray = array("part of the wrench that a soft start lets through", 1, fill=1.0)
     start: np.ndarray = shared("largest wrench of a soft start, however impulses are rendered", 6, unit="N, N m")
     starting: np.ndarray = array("whether a soft start is not over", 1, dtype=np.int64)
@@ -98,7 +98,7 @@ class Bound(NamedTuple):
 
 
 def count_bounded(parameters: BoundParameters, rendered: np.ndarray, period: float) -> int:
-    """In how many of consecutive ticks what was rendered (n, 6) [N, N m] was at the bound; `period` in s."""
+    """Number of ticks in which the rendered wrenches (n, 6) [N, N m] were at the bound; `period` in s."""
     bound = Bound.of(parameters)
     change = np.abs(np.diff(rendered, axis=0, prepend=0.0))
     at = (np.abs(rendered) >= bound.wrench) & (bound.wrench > 0.0)
@@ -153,7 +153,7 @@ def bound_wrench(bound, wrench, twist, period):
         wrench[i] = allowed
     held_back = False
     for part in range(2):
-        if hold_back(wrench, twist, 3 * part, bound.velocity[part]):
+        if limit_driving_part(wrench, twist, 3 * part, bound.velocity[part]):
             cut = held_back = True
             shrink_wrench(wrench, 3 * part, bound.wrench)
     bound.cut[0] = cut

@@ -145,7 +145,7 @@ class Driver:
 
     @property
     def reading(self) -> DeviceReading:
-        """What hardware has told in this tick, and what was written."""
+        """Device reading of this tick: what the hardware reported, and what was written to it."""
         assert self._hardware is not None
         return self._hardware.reading
 
@@ -228,7 +228,7 @@ class Driver:
                 self._hardware.fail(fault + self._hardware.problem())
 
     def follow(self, command: DeviceCommand) -> None:
-        """As `actuate`, in realtime: a command that comes after a gap of commands begins softly."""
+        """Actuate in realtime, as `actuate`; a command after a gap of commands begins softly."""
         if self._has_followed and self.resumes(command):
             self._start_softly(self._tick, SOFT_START)
         self.actuate(command)
@@ -336,7 +336,7 @@ def build_driver(
 
 
 class Motion(NamedTuple):
-    """What a device knows of itself at the beginning of a tick, see `Device`."""
+    """Motion of a device at the beginning of a tick, as it measures it; see `Device`."""
 
     pose: np.ndarray
     twist: np.ndarray

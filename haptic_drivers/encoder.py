@@ -1,4 +1,4 @@
-"""What encoders measure of the motion of a device: positions in steps, and velocities as their differences.
+"""Encoders of a device's motion: positions in steps, and velocities as their differences.
 
 The displacement and the rotation vector from the start are read as the nearest multiples of the resolution, component
 by component. The velocity is the backward difference (p(k) - p(k-1)) / T of the poses that were read, possibly through
@@ -22,7 +22,7 @@ from haptic_sim.spatial import advance_pose, rotation_difference
 
 
 class EncoderParameters(SensorParameters):
-    """What a simulated device measures of its motion."""
+    """Encoders of a simulated device."""
 
     resolution: NotNegativePair = quantity(
         (0.0, 0.0),

@@ -1,4 +1,4 @@
-"""What a person does with a pointer, event by event: checked where it comes in, and given out once a tick.
+"""Events of a person with a pointer: checked where they come in, and given out once a tick.
 
 A table of events has a row for each: time [s], phase, whether it is oriented, body, point (3,) and pose (7,), as of
 `OperatorEvent`. It is read from a file, or taken from a recorded trial, which then runs again as it did.
@@ -22,11 +22,11 @@ PHASES = {"grab": GRAB, "move": MOVE, "release": RELEASE}
 EVENT_COLUMNS = ("time", "phase", "oriented", "body", "px", "py", "pz", "x", "y", "z", "qx", "qy", "qz", "qw")
 LARGEST = 1e3  # [m]; no pointer is further from where it took hold
 MOST_WAITING = 64  # events; more than ever come in a tick of any rate
-_LETS_GO = np.array([0.0, RELEASE, 0, HAND, *(6 * [0.0]), 0.0, 0.0, 0.0, 1.0])
+_RELEASE_EVENT = np.array([0.0, RELEASE, 0, HAND, *(6 * [0.0]), 0.0, 0.0, 0.0, 1.0])
 
 
 Bodies = Mapping[str, bool]
-"""What a pointer may drag beside the hand: whether each body of a world moves, in the order of world states."""
+"""Bodies that a pointer may drag beside the hand: whether each body of a world moves, in the order of world states."""
 
 
 def event_problem(event: OperatorEvent, bodies: Bodies | None) -> str:
@@ -141,7 +141,7 @@ class Events:
 
     def release(self, time: float) -> OperatorEvent:
         """An event that lets go in the tick at `time` [s], before the next event can act."""
-        return self._take(_LETS_GO, time)
+        return self._take(_RELEASE_EVENT, time)
 
     def _take(self, row: np.ndarray, time: float) -> OperatorEvent:
         event = self.taken

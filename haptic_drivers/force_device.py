@@ -31,7 +31,7 @@ D = TypeVar("D", bound=ForceDeviceParameters)
 
 
 class Body(Protocol):
-    """What a `ForceDevice` moves. All is called in the servo thread, where nothing may be allocated.
+    """Body that a `ForceDevice` moves. All is called in the servo thread, where nothing may be allocated.
 
     Attributes:
         pose: of the hand point (7,) [m, quat_xyzw]; twist: (6,) [m/s, rad/s]; in world axes, changed in place.
@@ -60,7 +60,7 @@ class Body(Protocol):
     def predict(
         self, twist: np.ndarray, operator: np.ndarray, period: float, free: np.ndarray, compliance: np.ndarray
     ) -> None:
-        """For the guard, fill in how the next step will move the body: without a rendered wrench, and by a unit of one.
+        """Fill in for the guard how the next step moves the body: without a rendered wrench, and by a unit of one.
 
         Args:
             twist: of the body before the step [m/s, rad/s]; operator: wrench that will be held [N, N m].
@@ -71,10 +71,10 @@ class Body(Protocol):
 
 @record
 class ForceArrays(NamedTuple):
-    """What the kernels of a `ForceDevice` work on."""
+    """Arrays that the kernels of a `ForceDevice` work on."""
 
     limit: np.ndarray = shared("largest wrench that is rendered", 6, unit="N, N m")
-    drive: np.ndarray = shared("how much of each motor a wrench takes", "motors", 6, unit="1/N, 1/(N m)")
+    drive: np.ndarray = shared("part of the torque of each motor, per wrench", "motors", 6, unit="1/N, 1/(N m)")
     rendered: np.ndarray = array("wrench of the drive in the last step", 6, unit="N, N m")
     bound: Bound = value("last bound of what is rendered")
     port: Port = value("the port and its guard")
@@ -148,7 +148,7 @@ class SimulatedForceDeviceParameters(SensorParameters, ForceDeviceParameters):
         raise NotImplementedError
 
     def encoders(self, context: DeviceContext, body: Body) -> Encoders | None:
-        """What measures the body's motion; None: it is measured exactly, but for the noise."""
+        """Encoders of the body's motion; None: it is measured exactly, but for the noise."""
         return None
 
     def build(self, context: DeviceContext) -> BuiltDevice:

@@ -40,7 +40,7 @@ class PhysicalDeviceParameters(MeasuredDeviceParameters, ForceDeviceParameters):
     HARDWARE: ClassVar[bool] = True
     OFFLINE: ClassVar[bool] = False
     IDENTIFIED_BY: ClassVar[str] = ""
-    """How a mass and an inertia that are not known are found, for what is said of them."""
+    """Method by which an unknown mass and inertia are found, for messages about them."""
 
     def build(self, context: DeviceContext) -> BuiltDevice:
         """The device; a damper of the guard is as weak as the device's delay [s] requires."""
@@ -54,7 +54,7 @@ class PhysicalDeviceParameters(MeasuredDeviceParameters, ForceDeviceParameters):
         return BuiltDevice(held, hardware=held)
 
     def known(self) -> KnownDevice:
-        """What it says of itself to a controller, once it is completed."""
+        """Properties of the device that a controller may know, once the parameters are completed."""
         return KnownDevice(self.type, self.mass, self.inertia, True, self.damping)
 
     def coupled(self, start: DeviceStart) -> dict[str, Any]:
@@ -73,7 +73,7 @@ class PhysicalDeviceParameters(MeasuredDeviceParameters, ForceDeviceParameters):
 
     @property
     def label(self) -> str:
-        """What it is called in a report."""
+        """Name of the device in a report."""
         return self.name
 
     def unchecked(self) -> str:

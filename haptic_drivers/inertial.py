@@ -69,11 +69,11 @@ class InertialParameters(EncoderParameters, SimulatedForceDeviceParameters):
         return self.mass, self.inertia
 
     def known(self) -> KnownDevice:
-        """What it says of itself to a controller."""
+        """Properties of the device that a controller may know."""
         return KnownDevice(self.type, self.mass, self.inertia, True, self.damping)
 
     def completed(self, start: DeviceStart) -> DeviceParameters:
-        """The same with the mass and the inertia of the tool where it has none of its own."""
+        """Copy with the mass and the inertia of the tool where the device has none of its own."""
         return with_inertia_of_tool(self, start).limited(start)
 
     def inertia_at_hand(self, start: DeviceStart) -> tuple[float, float] | None:
@@ -101,14 +101,14 @@ class InertialParameters(EncoderParameters, SimulatedForceDeviceParameters):
         return InertialDevice(mass, inertia, pose, planar=context.hand.planar, damping=self.damping), (mass, inertia)
 
     def encoders(self, context: DeviceContext, body: Body) -> Encoders | None:
-        """What measures the body's motion; None: it is measured exactly, but for the noise."""
+        """Encoders of the body's motion; None: it is measured exactly, but for the noise."""
         measured = any(self.resolution) or self.differentiates
         return Encoder(self, body.pose, context.rate) if measured else None
 
 
 @record
 class MotionArrays(NamedTuple):
-    """What the kernels of an `InertialDevice` work on."""
+    """Arrays that the kernels of an `InertialDevice` work on."""
 
     axes: np.ndarray = shared("directions that move", "axes", dtype=np.int64)
     inertia: np.ndarray = shared("mass and inertia", 6, unit="kg, kg m^2")

@@ -47,7 +47,7 @@ class MotorEncoderParameters(SensorParameters):
     mount: Mount | None = quantity(
         None,
         unit="m, m, rad",
-        description="Where the device stands in the world: x, y of the middle between its bases, and its angle; null: "
+        description="Pose of the device in the world: x, y of the middle between its bases, and its angle; null: "
         "the tool's hand point is in the middle of its workspace at the start",
     )
     viscous_friction: float = quantity(
@@ -85,7 +85,7 @@ class MotorEncoderParameters(SensorParameters):
 
     @property
     def measured_velocity(self) -> Literal["exact", "difference", "observed"]:
-        """How the velocity is measured."""
+        """Method of the velocity measurement."""
         return self.velocity or ("observed" if self.counts else "exact")
 
     def difference_part(self, rate: float) -> float | None:
@@ -95,7 +95,7 @@ class MotorEncoderParameters(SensorParameters):
 
 @record
 class EncoderArrays(NamedTuple):
-    """What the kernels of a `MotorEncoders` work on; in the device's axes."""
+    """Arrays that the kernels of a `MotorEncoders` work on; in the device's axes."""
 
     linkage: Linkage = value("the linkage, as known")
     mount: np.ndarray = shared("place and angle of the device in the world", 3, unit="m, rad")

@@ -15,7 +15,7 @@ from haptic_sim.spatial import advance_pose
 
 
 class SensorParameters(Parameters):
-    """What is random about what a simulated device measures, and where it starts."""
+    """Random errors of what a simulated device measures, and of where it starts."""
 
     pose_noise: NotNegativePair = quantity(
         (0.0, 0.0),

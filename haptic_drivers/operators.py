@@ -27,14 +27,14 @@ _ORIGIN, _REST = np.array([0.0, 0, 0, 0, 0, 0, 1]), np.zeros(6)
 
 
 class Operator(Protocol):
-    """What says what the hand applies at a time; called in the servo thread, where nothing may be allocated."""
+    """Wrench of the operator's hand by time; called in the servo thread, where nothing may be allocated."""
 
     def wrench(self, time: float, pose: np.ndarray, twist: np.ndarray, out: np.ndarray) -> None:
         """Fill `out` (6,) [N, N m] for `time` [s], with the hand at `pose` (7,), moving with `twist` (6,)."""
 
 
 class OperatorContext(NamedTuple):
-    """What an operator is built with.
+    """Context that an operator is built with.
 
     Attributes:
         table: rows of its file (N, columns), as `OperatorParameters.read_file` returns them; None: it has no file.
@@ -57,9 +57,9 @@ class OperatorParameters(Part):
     EVENTS: ClassVar[bool] = False
     """Whether events of a pointer drive it (the topic operator_events), so that a person may be at the page."""
     REACTS: ClassVar[bool] = False
-    """Whether its wrench depends on how the hand moves, as that of an arm does."""
+    """Whether events of a pointer drive the operator (topic operator_events), so that a person may be at the page."""
     DRAGS: ClassVar[bool] = False
-    """Whether it drags the hand by a spring: its keys mass and inertia, where left out, are those that it drags."""
+    """Whether the wrench depends on how the hand moves, as that of an arm does."""
 
     release: float | None = quantity(
         None, unit="s", description="Time from which on the operator's wrench is zero; null: never", ge=0.0
@@ -205,7 +205,7 @@ class ArmParameters(OperatorParameters):
 
     @property
     def spring_and_damper(self) -> tuple[tuple[float, float], tuple[float, float]]:
-        """As above; a hand with a mass is between arm and device, and only the rotation is held by the arm itself."""
+        """Stiffness and damping of the arm, in translation and in rotation; those in translation are 0 with a mass."""
         held = float(self.mass == 0.0)
         return (held * self.stiffness, self.turn_stiffness), (held * self.damping, self.turn_damping)
 
@@ -343,7 +343,7 @@ class ArmArrays(NamedTuple):
     grip_stiffness: float = value("stiffness of the grip", unit="N/m")
     grip_damping: float = value("damping of the grip", unit="N s/m")
     start: np.ndarray = array("pose of the device where the hand took hold, NaN before", 7, unit="m")
-    aim: np.ndarray = array("where the arm pulls the hand to", 3, unit="m")
+    aim: np.ndarray = array("target to which the arm pulls the hand", 3, unit="m")
     velocity: np.ndarray = array("velocity of that", 3, unit="m/s")
     position: np.ndarray = array("position of the device", 3, unit="m")
     twist: np.ndarray = array("velocity of the device", 3, unit="m/s")
@@ -366,7 +366,7 @@ class Arm:
         self._take_hold()
 
     def _take_hold(self) -> None:
-        """In the next call."""
+        """Take hold of the device in the next call."""
         self._time = self._arrays.start[:] = self._arrays.hand[:] = math.nan
 
     def wrench(self, time: float, pose: np.ndarray, twist: np.ndarray, out: np.ndarray) -> None:

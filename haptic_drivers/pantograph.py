@@ -124,8 +124,8 @@ class PantographParameters(MotorEncoderParameters, SimulatedForceDeviceParameter
     )
     distribution: Literal["handle", "torque"] = quantity(
         "handle",
-        description="How four motors make three directions: handle: the force along the handle is smallest (THESIS "
-        "D.4, mapped through the pantographs' Jacobians); torque: the torques are smallest",
+        description="Distribution of three directions to four motors. handle: the force along the handle is smallest "
+        "(THESIS D.4, mapped through the pantographs' Jacobians); torque: the torques are smallest",
     )
     gravity: tuple[float, float] = quantity(
         (0.0, 0.0), unit="m/s^2", description="Gravity along x and y of the world; 0: the device is level"
@@ -145,12 +145,12 @@ class PantographParameters(MotorEncoderParameters, SimulatedForceDeviceParameter
         return []
 
     def completed(self, start: DeviceStart) -> DeviceParameters:
-        """The same with its place in the world, and shaped to the tool's inertia."""
+        """Copy with its mount in the world, and shaped to the tool's inertia."""
         mounted = self.mounted_at(np.array(start.hand.pose)).limited(start)
         return with_inertia_of_tool(mounted, start) if self.shaped else mounted
 
     def known(self) -> KnownDevice:
-        """What it says of itself to a controller, once it is completed."""
+        """Properties of the device that a controller may know, once the parameters are completed."""
         linkage = None if self.mount is None else self.linkage.numbers(self.mount)
         return KnownDevice(self.type, self.mass, self.inertia, self.shaped, linkage=linkage)
 
@@ -161,7 +161,7 @@ class PantographParameters(MotorEncoderParameters, SimulatedForceDeviceParameter
         return self.least_inertia(self.start_pose(start.hand, start.seed))
 
     def idealised(self, inertia: Callable[[], tuple[float, float] | None]) -> DeviceParameters:
-        """The same without motors, friction and encoders."""
+        """Copy without motors, friction and encoders."""
         keys = {name: getattr(self, name) for name in _OF_THE_IDEAL}
         if not self.shaped:
             keys["mass"], keys["inertia"] = inertia() or (None, None)
@@ -182,7 +182,7 @@ class PantographParameters(MotorEncoderParameters, SimulatedForceDeviceParameter
         return Pantograph(mounted, pose), mounted.least_inertia(pose)
 
     def encoders(self, context: DeviceContext, body: Body) -> Encoders:
-        """What measures the body's motion; None: it is measured exactly, but for the noise."""
+        """Encoders of the body's motion; None: it is measured exactly, but for the noise."""
         return MotorEncoders(self.mounted_at(np.array(context.hand.pose)), context.rate)
 
     def unused(self) -> Iterator[tuple[set[str], str]]:
@@ -199,7 +199,7 @@ class PantographParameters(MotorEncoderParameters, SimulatedForceDeviceParameter
         return self.model_copy(update={"mount": (float(pose[0]), float(pose[1]), 0.0)})
 
     def numbers_at(self, pose: Sequence[float]) -> tuple[float, ...]:
-        """As of `LinkageParameters.numbers`, of the device that stands as `mounted_at` says."""
+        """Numbers of the linkage (`LinkageParameters.numbers`) of the device that stands as `mounted_at` gives."""
         mount = self.mounted_at(np.asarray(pose, float)).mount
         assert mount is not None
         return self.linkage.numbers(mount)
@@ -227,7 +227,7 @@ class PantographParameters(MotorEncoderParameters, SimulatedForceDeviceParameter
 
 @record
 class PantographArrays(NamedTuple):
-    """What the kernels of a `Pantograph` work on; in the device's axes but for `drive`, pose and twist."""
+    """Arrays that the kernels of a `Pantograph` work on; in the device's axes but for `drive`, pose and twist."""
 
     linkage: Linkage = value("the linkage")
     mount: np.ndarray = shared("place and angle of the device in the world", 3, unit="m, rad")

@@ -24,7 +24,7 @@ ORIGIN = (0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 1.0)
 
 
 class HandParameters(Parameters):
-    """Where the virtual tool is held at the start: a simulated device starts there, and moves as the tool may."""
+    """Pose of the virtual tool's hand at the start: a simulated device starts there, and moves as the tool may."""
 
     pose: tuple[float, float, float, float, float, float, float] = quantity(
         ORIGIN, unit="m", description="Position, and quaternion x y z w"
@@ -71,7 +71,7 @@ class Device(Protocol):
 
 
 class Encoders(Protocol):
-    """What turns the true pose and twist of a state into the measured ones, once in each tick."""
+    """Encoders: turn the true pose and twist of a state into the measured ones, once in each tick."""
 
     def read(self, state: DeviceState) -> None:
         """Change pose and twist of a state."""
@@ -81,7 +81,7 @@ class Encoders(Protocol):
 
 
 class BuiltDevice(NamedTuple):
-    """What `DeviceParameters.build` returns.
+    """Result of `DeviceParameters.build`.
 
     Attributes:
         device: the core, which integrates its own dynamics, or is hardware.
@@ -96,7 +96,7 @@ class BuiltDevice(NamedTuple):
 
 
 class DeviceContext(NamedTuple):
-    """What a device is built in.
+    """Context that a device is built in.
 
     Attributes:
         rate: of the servo [Hz].
@@ -135,7 +135,7 @@ class DeviceStart(NamedTuple):
 
 
 class Tracking(NamedTuple):
-    """How a device follows its tool, for what a report says of its errors.
+    """Tracking of a device that follows its tool, for the errors that a report explains.
 
     Attributes:
         limit: of its drive, (6,) [N, N m].
@@ -150,12 +150,11 @@ class DeviceParameters(Part):
     """Parameters of a device."""
 
     COMMANDS: ClassVar[int] = FORCE
-    """What it is commanded: FORCE or MOTION, which the controller has to command."""
+    """Mode of its commands: FORCE or MOTION, which the controller has to command."""
     HARDWARE: ClassVar[bool] = False
-    """Whether its motion is measured, and it is held by whoever the user wants; it runs in real time only, but for a
-    node of the user's own."""
+    """Whether the motion is measured: hardware, in real time only, or a node of the user's own."""
     PLANAR: ClassVar[bool] = False
-    """Whether it moves in the plane of x and y only."""
+    """Whether the device moves in the plane of x and y only."""
     RANDOM: ClassVar[tuple[str, ...]] = ()
     """Names of keys whose values, where they are not 0, make a trial random by its seed."""
 
@@ -168,7 +167,7 @@ class DeviceParameters(Part):
 
     def build(self, context: DeviceContext) -> BuiltDevice:
         """The device, at rest."""
-        raise TypeError(f"{type(self).__name__}: is no device")
+        raise TypeError(f"{type(self).__name__}: is not a device")
 
     def connect(self, rate: float, notify: Callable[[str], None]) -> Link | None:
         """The open connection to hardware at a servo rate [Hz], for `DeviceContext.source`; None: it is simulated.
@@ -190,7 +189,7 @@ class DeviceParameters(Part):
         return []
 
     def completed(self, start: DeviceStart) -> DeviceParameters:
-        """The same with the keys that were left out and depend on the virtual world.
+        """Copy with the omitted keys that depend on the virtual world.
 
         Raises:
             ParameterError: the world does not say what is needed.
@@ -198,7 +197,7 @@ class DeviceParameters(Part):
         return self
 
     def known(self) -> KnownDevice:
-        """What it says of itself to a controller, once it is completed."""
+        """Properties of the device that a controller may know, once the parameters are completed."""
         return KnownDevice(self.type)
 
     def inertia_at_hand(self, start: DeviceStart) -> tuple[float, float] | None:
@@ -212,7 +211,7 @@ class DeviceParameters(Part):
 
     @property
     def limits(self) -> DeviceLimits | None:
-        """What it renders, and what is done about impulses beyond that; None: they are not limited for it."""
+        """Limits of the rendered wrench, and the rule for impulses beyond them; None: impulses are not limited."""
         return None
 
     @property
@@ -222,11 +221,11 @@ class DeviceParameters(Part):
 
     @property
     def tracking(self) -> Tracking | None:
-        """How it follows its tool; None: it is not moved as its tool moves."""
+        """Tracking of the tool by the device; None: the device is not moved as its tool moves."""
         return None
 
     def idealised(self, inertia: Callable[[], tuple[float, float] | None]) -> DeviceParameters | None:
-        """The same without motors, friction and encoders, beside which a report shows it; None: it has none of these.
+        """Copy without motors, friction and encoders, for comparison in a report; None: the device has none of these.
 
         Args:
             inertia: returns mass [kg] and inertia [kg m^2] at the hand; None: they are not known.
@@ -247,7 +246,7 @@ class DeviceParameters(Part):
 
     @property
     def label(self) -> str:
-        """What it is called in a report."""
+        """Name of the device in a report."""
         return self.type
 
     def unused(self) -> Iterator[tuple[set[str], str]]:
@@ -298,7 +297,7 @@ class CommandedDeviceParameters(DeviceParameters):
         return self.bound
 
     def completed(self, start: DeviceStart) -> DeviceParameters:
-        """The same with the keys that were left out and depend on the virtual world."""
+        """Copy with the omitted keys that depend on the virtual world."""
         return self.limited(start)
 
     def limited(self: C, start: DeviceStart) -> C:
@@ -310,7 +309,7 @@ class CommandedDeviceParameters(DeviceParameters):
         return self.model_copy(update={"bound": self.bound.model_copy(update=bound)})
 
     def facts(self) -> list[str]:
-        """What a report says of what it renders."""
+        """Text of a report about what the device renders."""
         bound = self.bound
         limits = [] if bound.wrench is None else [f"bounded at {_with_units(bound.wrench)}"]
         return limits if bound.rate is None else [*limits, f"changing by at most {_with_units(bound.rate, '/s')}"]
@@ -324,11 +323,11 @@ class ForceDeviceParameters(DeviceLimits, CommandedDeviceParameters):
 
     @property
     def limits(self) -> DeviceLimits:
-        """What it renders, and what is done about impulses beyond that; None: they are not limited for it."""
+        """Limits of the rendered wrench, and the rule for impulses beyond them; None: impulses are not limited."""
         return self
 
     def limited(self: F, start: DeviceStart) -> F:
-        """The same with limits said in full; where impulses are not limited where they arise, the device clips them."""
+        """Copy with limits given in full; where impulses are not limited where they arise, the device clips them."""
         update: dict[str, Any] = {}
         if "impulse_rendering" not in self.model_fields_set and not start.limits_impulses():
             update["impulse_rendering"] = "saturated"
@@ -337,7 +336,7 @@ class ForceDeviceParameters(DeviceLimits, CommandedDeviceParameters):
         return super().limited(start).model_copy(update=update)
 
     def facts(self) -> list[str]:
-        """What a report says of what it renders."""
+        """Text of a report about what the device renders."""
         if self.impulse_rendering == "full":
             return ["its limitations ignored (device.impulse_rendering: full)", *super().facts()]
         return [f"renders up to {_with_units(self.wrench_limit)}", *super().facts()]

@@ -182,11 +182,11 @@ class Pointer:
             assert self._observe_body is not None
             pose, twist, mobility = self._observe_body(events.body)
         if time >= self._release:
-            self._let_go()
+            self._release_hold()
         elif event is not None:
             self._follow(event, time, pose)
         elif self._holds and not time - self._sign <= self._patience:
-            self._let_go()
+            self._release_hold()
         elapsed, self._time = time - self._time, time
         _advance(self._packed, elapsed, pose, twist, mobility, out)
         if not self._holds and not self._arrays.wrench.any():
@@ -202,7 +202,7 @@ class Pointer:
         elif self._holds:
             self._arrays.target[:] = event.pose
 
-    def _let_go(self) -> None:
+    def _release_hold(self) -> None:
         self._arrays.held[0] = 0
         self._events.lose()
 

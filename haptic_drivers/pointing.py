@@ -1,4 +1,4 @@
-"""What sends the events of a pointer, and what a trial answers.
+"""Sender of a pointer's events, and the answers of a trial.
 
 A sender numbers the events, and repeats the last as long as somebody is there to hold. The trial publishes each event
 that took effect.
@@ -71,7 +71,7 @@ class Sender:
 
 
 class Answers:
-    """What a trial answers to a sender: whether its events are heard, and whether it holds."""
+    """Answers of a trial to a sender: whether its events are received, and whether it holds."""
 
     def __init__(self, sender: Sender):
         self._sender, self._event = sender, OperatorEvent()
@@ -82,14 +82,14 @@ class Answers:
         self._event.load(data)
 
     def text(self, listeners: Sequence[str]) -> str:
-        """What is the case, where some nodes listen to the events."""
+        """State of the pointer in words, where some nodes subscribe to the events."""
         if not listeners:
-            return "not heard: the trial has ended"
+            return "the events are not received: the trial has ended"
         received, held = f"received by {', '.join(listeners)}", self._event.phase != RELEASE
         if held and self._event.source == self._sender.source:
             return f"{received}: holds"
         if held:
-            return f"{received}: somebody else holds"
+            return f"{received}: another pointer holds the hand"
         if self._sender.holds:
             return f"{received}: does not hold; the trial is paused, or has let go: let go, too, and move again"
         return f"{received}: holds nothing"

@@ -1,4 +1,4 @@
-"""Which readings of a hardware device are believed: what a device cannot have measured is rejected.
+"""Checks of the readings of a hardware device: what a device cannot have measured is rejected.
 
 A reading is a pose and a twist of the hand point, in the axes of the device's base. It is rejected if
 
@@ -66,12 +66,12 @@ class Readings(NamedTuple):
 
     fastest: np.ndarray = shared("largest speed that is believed", 2, unit="m/s, rad/s")
     limit: np.ndarray = shared("limit of speed", 2, unit="m/s, rad/s")
-    period: float = value("of the servo", unit="s")
+    period: float = value("period of the servo", unit="s")
     pose: np.ndarray = array("pose of the hand point", 7, unit="m")
     twist: np.ndarray = array("twist of the hand point", 6, unit="m/s, rad/s")
     stamp: np.ndarray = array("time of the tick in which it was read", 1, dtype=np.int64, unit="ns")
-    age: np.ndarray = array("its age then", 1, unit="s")
-    known: np.ndarray = array("how many there are since the start, at most 2", 1, dtype=np.int64)
+    age: np.ndarray = array("age of the last reading then", 1, unit="s")
+    known: np.ndarray = array("number of readings since the start, at most 2", 1, dtype=np.int64)
     excess: np.ndarray = array("displacement by the velocities beyond that of the poses", 6, unit="m, rad")
     path: np.ndarray = array("length of the path", 2, unit="m, rad")
     speed: np.ndarray = array("largest speed of the poses", 2, unit="m/s, rad/s")
@@ -81,7 +81,7 @@ class Readings(NamedTuple):
 
     @classmethod
     def of(cls, bound: Bound, period: float) -> Readings:
-        """Of a device with limits of speed; none was believed yet."""
+        """Readings of a device with limits of speed; none was accepted yet."""
         return allocate(
             cls,
             fastest=JUMP * bound.velocity,
@@ -95,7 +95,7 @@ class Readings(NamedTuple):
         return 1e-9 * (time - int(self.stamp[0])) + float(self.age[0])
 
     def problem(self, wrong: int, pose: np.ndarray, twist: np.ndarray) -> str:
-        """What is wrong with the last reading, which `judge` rejected, in words."""
+        """Fault of the last reading, which `judge` rejected, in words."""
         if wrong == NOT_FINITE:
             return "not finite"
         if wrong == NO_ORIENTATION:
@@ -160,7 +160,7 @@ def judge(packed, pose, twist, stamp, age):
 
 @kernel
 def judge_reading(pose, twist, fastest):
-    """What is wrong with a reading by itself, as `judge`; `fastest` (2,) is the largest speed that is believed."""
+    """Fault of a reading by itself, as `judge`; `fastest` (2,) is the largest speed that is accepted."""
     finite = True
     for i in range(7):
         finite &= math.isfinite(pose[i])
@@ -179,7 +179,7 @@ def judge_reading(pose, twist, fastest):
 
 @kernel
 def _compare(r, pose, twist, elapsed):
-    """What is wrong with a reading after the last one that was believed, `elapsed` [s] before; else fill `r.ahead`."""
+    """Fault of a reading after the last one that was accepted, `elapsed` [s] before; else fill `r.ahead`."""
     for i in range(3):
         r.displacement[i] = pose[i] - r.pose[i]
     rotation_difference(pose[3:], r.pose[3:], r.displacement[3:])

@@ -1,4 +1,4 @@
-"""What people move a pointer with where they have no page: a terminal's keys, a gamepad, a SpaceMouse.
+"""Input devices that move a pointer without a page: a terminal's keys, a gamepad, a SpaceMouse.
 
 Each gives the motion since it was last read; the first motion takes hold of the hand, and a key or a button lets go.
 Axes are those of the world: x to the right, y away, z up.
@@ -26,14 +26,14 @@ DEAD = 0.12  # part of a stick's travel in which it is at rest
 
 
 class SourceError(HapticsError, RuntimeError):
-    """There is nothing to read from; the text says why, and what to do."""
+    """Error: there is no input device to read; the text names the reason and the remedy."""
 
 
 class Motion(NamedTuple):
-    """What a person did since the last time: displacement and rotation (6,) [m, rad]; whether they let go, or leave."""
+    """Motion of a person since the last call: displacement and rotation (6,) [m, rad]; whether they let go or leave."""
 
     displacement: np.ndarray
-    lets_go: bool = False
+    releases: bool = False
     leaves: bool = False
 
 
@@ -87,7 +87,7 @@ class Keyboard:
             return Motion(np.zeros(6))
         if not data:
             raise SourceError("the terminal is closed")
-        text, displacement, lets_go, leaves = self._rest + data.decode(errors="ignore"), np.zeros(6), False, False
+        text, displacement, releases, leaves = self._rest + data.decode(errors="ignore"), np.zeros(6), False, False
         self._rest = ""
         while text:
             key = next((key for key in KEYS if text.startswith(key)), text[0])
@@ -97,12 +97,12 @@ class Keyboard:
                 if len(text) > 1:
                     self._rest = text  # the rest of an arrow comes later
                     break
-                lets_go = True
+                releases = True
             elif key in " \x1b":
-                lets_go = True
+                releases = True
             leaves |= key in "q\x03\x04"
             text = text[len(key) :]
-        return Motion(displacement, lets_go, leaves)
+        return Motion(displacement, releases, leaves)
 
 
 @contextlib.contextmanager
@@ -113,7 +113,7 @@ def raw_terminal(descriptor: int) -> Iterator[None]:
         SourceError: it is no terminal.
     """
     if not os.isatty(descriptor):
-        raise SourceError("keyboard: the standard input is no terminal")
+        raise SourceError("keyboard: the standard input is not a terminal")
     before = termios.tcgetattr(descriptor)
     blocking = os.get_blocking(descriptor)
     try:
@@ -129,7 +129,7 @@ _EVENT = struct.Struct("@llHHi")  # struct input_event of <linux/input.h>: time,
 _KEY, _ABS = 1, 3
 _STICKS = {0: (0, 1.0), 1: (1, -1.0), 3: (5, -1.0), 4: (3, 1.0)}  # ABS_X, ABS_Y, ABS_RX, ABS_RY: component, sign
 _TRIGGERS = {2: -1.0, 5: 1.0}  # ABS_Z, ABS_RZ: down, up
-_LETS_GO = (305, 304)  # BTN_EAST, BTN_SOUTH
+_RELEASE_BUTTONS = (305, 304)  # BTN_EAST, BTN_SOUTH
 GAMEPAD_HELP = "left stick: move; triggers: down and up; right stick: turn; button A or B: let go; Ctrl-C: end"
 
 
@@ -158,7 +158,7 @@ class Gamepad:
 
     def read(self, elapsed: float) -> Motion:
         """The motion in the last `elapsed` [s]; never waits."""
-        lets_go = False
+        releases = False
         while True:
             try:
                 data = os.read(self._descriptor, 64 * _EVENT.size)
@@ -176,13 +176,13 @@ class Gamepad:
                     least, largest = self._ranges[code]
                     part = (value - least) / (largest - least)
                     self._values[code] = part if code in _TRIGGERS else 2.0 * part - 1.0
-                lets_go |= kind == _KEY and code in _LETS_GO and value == 1
+                releases |= kind == _KEY and code in _RELEASE_BUTTONS and value == 1
         displacement = np.zeros(6)
         for code, (i, sign) in _STICKS.items():
             displacement[i] += sign * bent(self._values[code])
         for code, sign in _TRIGGERS.items():
             displacement[2] += sign * bent(self._values[code])
-        return Motion(scaled(displacement, elapsed), lets_go)
+        return Motion(scaled(displacement, elapsed), releases)
 
 
 def find_gamepad(path: str = "") -> int:
@@ -206,13 +206,13 @@ def find_gamepad(path: str = "") -> int:
 
 
 def _no_gamepad(descriptor: int) -> str:
-    """Why an open file is no gamepad; empty if it is one: it has a left stick and one of the buttons that let go."""
+    """Why an open file is not a gamepad; empty if it is one: it has a left stick and one of the buttons that let go."""
     try:
         axes, keys = (_codes(descriptor, kind) for kind in (_ABS, _KEY))
     except OSError:
-        return "is no input device"
+        return "is not an input device"
     lacking = [] if {0, 1} <= axes else ["stick (ABS_X, ABS_Y)"]
-    lacking += [] if keys & set(_LETS_GO) else ["button A or B (BTN_SOUTH, BTN_EAST)"]
+    lacking += [] if keys & set(_RELEASE_BUTTONS) else ["button A or B (BTN_SOUTH, BTN_EAST)"]
     return f"is an input device without a {' and a '.join(lacking)}" if lacking else ""
 
 
@@ -259,7 +259,7 @@ class SpaceMouse:
 
 
 def bent(value: float) -> float:
-    """Part of a stick's travel beyond DEAD, from -1 to 1; 0 for what is no number."""
+    """Part of a stick's travel beyond DEAD, from -1 to 1; 0 for what is not a number."""
     if not abs(value) > DEAD:
         return 0.0
     size = min((abs(value) - DEAD) / (1.0 - DEAD), 1.0)

@@ -14,7 +14,7 @@ from haptic_sim.worlds.world_setup import WorldSetup
 
 
 def draggable(start: Start, *, standalone: bool = True) -> Bodies:
-    """What a pointer can drag beside the hand: the bodies of the world, where the tool is `standalone`."""
+    """Bodies that a pointer can drag beside the hand: those of the world, where the tool is `standalone`."""
     return start.moving if standalone and isinstance(start, WorldSetup) else {}
 
 

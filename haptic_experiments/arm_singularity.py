@@ -62,7 +62,7 @@ class ArmSingularity(LinkageAnalysis):
     PLANES = ((0, 2), (0, 1))
 
     def blocked(self, trial: Trial) -> tuple[int, int]:
-        """By the wrist six joints move the hand, by the elbow three, whose axes never line up here."""
+        """Numbers of blocked directions: six joints move the hand by the wrist, by the elbow three, never aligned."""
         return (0, 1) if scene_of(trial.experiment).hold == "wrist" else (3, 3)
 
     def variants(self, trial: Trial, samples: Samples) -> dict[str, Trial]:

@@ -137,7 +137,7 @@ def of_paper(parameters: Mapping[str, float], v: float) -> np.ndarray:
 
 
 def of_formulas(system: System, v: float) -> np.ndarray:
-    """The same from the formulas of the system, by central differences."""
+    """Rates of roll rate and steer rate, as `of_paper`, from the formulas of the system, by central differences."""
     columns = [
         (_lateral(system, v, STEP * unit) - _lateral(system, v, -STEP * unit)) / (2.0 * STEP) for unit in np.eye(4)
     ]
@@ -193,7 +193,7 @@ def _oscillation(J: np.ndarray) -> float:
 
 
 def _lean(J: np.ndarray) -> float:
-    """Its sign is that of a real eigenvalue near 0: less the product of all, which is the determinant of J[:, :2]."""
+    """Minus the product of all eigenvalues, det J[:, :2]: its sign is that of a real eigenvalue near 0."""
     return -float(np.linalg.det(J[:, :2]))
 
 

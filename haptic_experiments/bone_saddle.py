@@ -121,7 +121,7 @@ def nearest(points: np.ndarray, start: np.ndarray, length: float) -> tuple[np.nd
 
 
 def _gradient(p: np.ndarray, h: float = 1e-6) -> np.ndarray:
-    """Of the implicit function, by central differences (N, 3)."""
+    """Gradient of the implicit function, by central differences (N, 3)."""
     steps = h * np.eye(3)
     return np.stack([(bone_function(p + d) - bone_function(p - d)) / (2.0 * h) for d in steps], axis=-1)
 
@@ -142,7 +142,7 @@ class Sliding:
 
     @property
     def _placement(self) -> pin.SE3:
-        """Of the bone's mesh in the world."""
+        """Pose of the bone's mesh in the world."""
         body = scene_of(self.trial.experiment).bodies[BONE]
         assert isinstance(body, FixedBodyParameters)  # `lacking` has looked
         return body.pose * body.shapes[0].pose
@@ -164,28 +164,28 @@ class Sliding:
 
     @cached_property
     def _distance(self) -> np.ndarray:
-        """Of the centre from the implicit surface, negative inside [m] (rows,)."""
+        """Signed distance of the centre from the implicit surface, negative inside [m] (rows,)."""
         p, normal = self._nearest
         return np.asarray(np.sum((self._in_bone - p) * normal, axis=1))
 
     @property
     def separation(self) -> np.ndarray:
-        """Of the ball from the implicit surface, negative: depth [m] (rows,)."""
+        """Separation of the ball from the implicit surface, negative: depth [m] (rows,)."""
         return self._distance - self.radius
 
     @property
     def normals(self) -> np.ndarray:
-        """Of the implicit surface at the nearest point, in the world (rows, 3)."""
+        """Normals of the implicit surface at the nearest point, in the world (rows, 3)."""
         return np.asarray(self._nearest[1] @ self._placement.rotation.T)
 
     @property
     def force(self) -> np.ndarray:
-        """Of the bone on the ball [N] (rows, 3)."""
+        """Force of the bone on the ball [N] (rows, 3)."""
         return self.samples.wrench("env")[:, :3]
 
     @property
     def strength(self) -> np.ndarray:
-        """Of that [N] (rows,)."""
+        """Magnitude of the force of the bone on the ball [N] (rows,)."""
         return np.asarray(np.linalg.norm(self.force, axis=1))
 
     @property
@@ -195,7 +195,7 @@ class Sliding:
 
     @property
     def angles(self) -> np.ndarray:
-        """Of the force from the normal [rad] (rows,); 0 where it is not felt."""
+        """Angles of the force from the normal [rad] (rows,); 0 where it is not felt."""
         across = np.linalg.norm(np.cross(self.force, self.normals), axis=1)
         along = np.sum(self.force * self.normals, axis=1)
         return np.where(self.touching, np.arctan2(across, along), 0.0)
@@ -222,7 +222,7 @@ class Sliding:
 
     @property
     def accuracy(self) -> float:
-        """Of the field [m]."""
+        """Accuracy of the field [m]."""
         return float(next(one.taken.field.accuracy for one in self.trial.world.meshes if one.body == BONE))  # type: ignore[union-attr]
 
     @property

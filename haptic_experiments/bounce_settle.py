@@ -158,7 +158,7 @@ class Motion:
 
     @classmethod
     def of(cls, trial: Trial, samples: Samples) -> Motion:
-        """From the samples of a trial."""
+        """Motion from the samples of a trial."""
         experiment = trial.experiment
         scene, period = scene_of(experiment), 1.0 / experiment.rate
         q = np.stack([samples[f"q{i}"] for i in range(14)], axis=-1)
@@ -300,7 +300,7 @@ def _height_errors(trial: Trial, motion: Motion) -> tuple[np.ndarray, np.ndarray
 
 
 def _metrics(trial: Trial, motion: Motion) -> dict[str, float | None]:
-    """As of METRICS; times of a switch are not known before it."""
+    """Values of METRICS; times of a switch are not known before it."""
     errors_of_bounces, _ = _height_errors(trial, motion)
     errors = motion.rest_errors(trial.experiment)
     known = [error for error in errors.values() if error is not None]

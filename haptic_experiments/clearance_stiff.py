@@ -1,4 +1,4 @@
-"""As `tight_clearance`, with a larger force and contacts almost four times as stiff (THESIS 6.4.3, figure 6.22).
+"""Tight clearance with a larger force and contacts almost four times as stiff (THESIS 6.4.3, figure 6.22).
 
 The source's directly coupled intermediate representation is unstable on these contacts; what becomes of it here is
 found by the same run.

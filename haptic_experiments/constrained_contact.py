@@ -101,7 +101,7 @@ class Row:
 
     @property
     def label(self) -> str:
-        """As in figures."""
+        """Label of the row in figures."""
         return self.constraint.name
 
 

@@ -164,12 +164,12 @@ def _columns(prefix: str, suffixes: str, *values: np.ndarray) -> dict[str, np.nd
 
 
 def impact_times(reference: Samples) -> list[float]:
-    """When the ideal peg strikes a wall [s]."""
+    """Times at which the ideal peg strikes a wall [s]."""
     return reference["time"][reference["colliding"] > 0].tolist()
 
 
 def variant(experiment: Experiment) -> str | None:
-    """Which of the variants an experiment is; None for others, as penalties on a limited device, or direct coupling."""
+    """Name of the variant of an experiment; None for others, as penalties on a limited device, or direct coupling."""
     rendering = setup(experiment).device.rendering
     if not isinstance(experiment.controller, FourChannelParameters | UnilateralParameters):
         return None

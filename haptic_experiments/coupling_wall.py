@@ -80,7 +80,7 @@ def coupling_of(experiment: Experiment) -> tuple[float, float]:
 
 
 def required_damping(experiment: Experiment, world: str) -> float:
-    """Of the device, by BROWN (8) [N s/m]; infinite if the loop is not stable."""
+    """Damping of the device that passivity requires, by BROWN (8) [N s/m]; infinite if the loop is not stable."""
     K, B = coupling_of(experiment)
     return float(required_map(parameters_of(experiment, 1.0, world), np.array([K]), np.array([B]))[0, 0])
 

@@ -150,7 +150,7 @@ def displayed_stiffness(experiment: Experiment, samples: Samples) -> float | Non
 
 
 def line_compliance(experiment: Experiment) -> float:
-    """Of a line of wave variables, as a spring at rest [m/N]: its delay over b, with those of filter and hold."""
+    """Compliance of a line of wave variables as a spring at rest [m/N]: delay over b, with those of filter and hold."""
     relay, period = experiment.relay, 1.0 / experiment.rate
     assert relay.delay is not None
     cutoff = relay.wave.cutoff
@@ -159,7 +159,7 @@ def line_compliance(experiment: Experiment) -> float:
 
 
 def series_stiffness(trial: Trial) -> float:
-    """Of wall, coupling and line in series [N/m]; the wall touches the peg in two points."""
+    """Stiffness of wall, coupling and line in series [N/m]; the wall touches the peg in two points."""
     experiment = trial.experiment
     assert isinstance(experiment.controller, VirtualCouplingParameters)
     compliance = 1.0 / (2.0 * experiment.contact.stiffness) + 1.0 / experiment.controller.stiffness[0]

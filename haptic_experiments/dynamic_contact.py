@@ -27,8 +27,8 @@ from haptic_experiments.common.local_models import (
 
 SEVERAL = (2, 10)  # times that contact is lost
 SIMILAR = 1  # so many rebounds more or less are similar
-HELD = 0.5  # of the way in an environment at the servo rate: what held back means
-BEFORE = 0.6  # of that way, on which hands are compared: the link has not met the wall
+HELD = 0.5  # of the travel in an environment at the servo rate: what held back means
+BEFORE = 0.6  # of that travel, over which hands are compared: the link has not met the wall
 NEARER = 0.5  # of the distance with kinematic constraints
 
 
@@ -47,7 +47,7 @@ def largest_difference(samples: Samples, synchronous: Samples) -> float:
 
 
 def distances(case: Compared) -> dict[str, float | None]:
-    """These distances of the local models whose link moves, by run [m]."""
+    """Distances of the local models whose link moves from the ideal ones, by run [m]."""
     ideal = case.references.get("synchronous")
     return each(lambda run: None if ideal is None else largest_difference(run, ideal), "KC", "DC")(case)
 

@@ -210,7 +210,7 @@ class FourChannelStiffness(LocalModelAnalysis):
             yield "contact.stiffness > 0"
 
     def connection(self, trial: Trial) -> str | None:
-        """Which of CONNECTIONS a trial has, with gains of its own; None: another one."""
+        """Name in CONNECTIONS of the connection of a trial, with gains of its own; None: another one."""
         return next((name for name, one in CONNECTIONS.items() if one.of(trial.experiment) == trial.experiment), None)
 
     def label(self, trial: Trial) -> str | None:

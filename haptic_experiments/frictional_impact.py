@@ -115,7 +115,7 @@ class Path:
 
     @property
     def state(self) -> int:
-        """Of the slip after the impact; a slip that has stopped is exactly zero."""
+        """State of the slip after the impact; a slip that has stopped is exactly zero."""
         return slip_state(float(self.slip[0]), float(self.slip[-1]), 0.0)
 
 
@@ -163,7 +163,7 @@ def routh(A_nn: float, A_nt: float, A_tt: float, c_n: float, c_t: float, e: floa
 
 
 def slip_state(before: float, after: float, speed: float) -> int:
-    """Which of STICKS, SLIDES and REVERSED a slip is, after an impact at the contact velocity `speed`."""
+    """State of a slip after an impact at the contact velocity `speed`: STICKS, SLIDES or REVERSED."""
     if abs(after) <= NO_SLIP * speed:
         return STICKS
     return REVERSED if after * before < 0.0 else SLIDES
@@ -225,12 +225,12 @@ class Impact:
 
     @property
     def speed(self) -> float:
-        """Of the contact before [m/s]."""
+        """Speed of the contact before the impact [m/s]."""
         return math.hypot(*self.before)
 
     @property
     def state(self) -> int:
-        """Of the slip after."""
+        """State of the slip after the impact."""
         return slip_state(self.before[0], self.after[0], self.speed)
 
     @property
@@ -605,7 +605,7 @@ def _figure_over(
 
 
 def _ranges(experiment: Experiment, key: str, body: str, values: np.ndarray, states: Sequence[int]) -> str:
-    """In words, up to where which slip state is reached."""
+    """Text about the ranges in which each slip state is reached."""
     parts = []
     for i in range(1, len(states)):
         if states[i] != states[i - 1]:

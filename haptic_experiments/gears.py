@@ -87,12 +87,12 @@ class Mesh:
 
     @property
     def rows(self) -> slice:
-        """In steady motion."""
+        """Rows in steady motion."""
         return slice(int(SETTLED * len(self.samples)), len(self.samples))
 
     @property
     def angles(self) -> np.ndarray:
-        """Of both gears in steady motion [rad] (rows, 2)."""
+        """Angles of both gears in steady motion [rad] (rows, 2)."""
         return np.stack([self.samples["q0"][self.rows], self.samples["q1"][self.rows]], axis=-1)
 
     @property
@@ -108,7 +108,7 @@ class Mesh:
 
     @property
     def radius(self) -> float:
-        """Of the pitch circle of the second gear [m]."""
+        """Radius of the pitch circle of the second gear [m]."""
         return 0.5 * self.numbers[1]["module"] * self.numbers[1]["teeth"]
 
     @property

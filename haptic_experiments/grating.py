@@ -233,27 +233,27 @@ class Stroke:
 
     @property
     def period(self) -> float:
-        """Of the servo, T [s]."""
+        """Period of the servo, T [s]."""
         return 1.0 / self.trial.experiment.rate
 
     @property
     def stiffness(self) -> float:
-        """Of the contact, k [N/m]."""
+        """Stiffness of the contact, k [N/m]."""
         return self.trial.experiment.contact.stiffness
 
     @cached_property
     def position(self) -> np.ndarray:
-        """Of the hand at the ticks [m] (rows, 3)."""
+        """Position of the hand at the ticks [m] (rows, 3)."""
         return np.stack([self.samples[f"hand_p{axis}"] for axis in "xyz"], axis=-1)
 
     @cached_property
     def velocity(self) -> np.ndarray:
-        """Of the hand at the ticks [m/s] (rows, 3)."""
+        """Velocity of the hand at the ticks [m/s] (rows, 3)."""
         return np.stack([self.samples[f"hand_v{axis}"] for axis in "xyz"], axis=-1)
 
     @property
     def force(self) -> np.ndarray:
-        """That the device renders from each tick to the next one [N] (rows, 3)."""
+        """Force that the device renders from each tick to the next one [N] (rows, 3)."""
         return self.samples.wrench("rendered")[:, :3]
 
     @property

@@ -131,12 +131,12 @@ class Law:
 
     @property
     def acceleration(self) -> float:
-        """Of the block from rest [m/s^2]."""
+        """Acceleration of the block from rest [m/s^2]."""
         return self.sliding if self.slides else 0.0
 
     @property
     def sliding(self) -> float:
-        """Of a block that slides down [m/s^2]."""
+        """Acceleration of a block that slides down [m/s^2]."""
         return self.gravity * (math.sin(self.angle) - self.kinetic * math.cos(self.angle))
 
 
@@ -144,7 +144,7 @@ def _scene(trial: Trial) -> SlopeParameters:
     """The slope; of trials that have one."""
     scene = trial.experiment.scene
     if not isinstance(scene, SlopeParameters):
-        raise TypeError(f"a scene {scene.type} is no slope")
+        raise TypeError(f"scene.type = {scene.type}: is not a slope")
     return scene
 
 
@@ -232,7 +232,7 @@ def _variant(trial: Trial, resolution: Resolution, angle: float, duration: float
 
 
 def _resolutions(experiment: Experiment) -> list[Resolution]:
-    """Those that are compared, that of the experiment first."""
+    """Resolutions that are compared, that of the experiment first."""
     return list(dict.fromkeys((Resolution.of(experiment), *RESOLUTIONS)))
 
 

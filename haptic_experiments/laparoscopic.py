@@ -55,7 +55,7 @@ def across_velocities(
 
 
 def ratio_errors(scene: LaparoscopicParameters, samples: Samples, body: str = "tool") -> np.ndarray:
-    """Of the tip's velocity across the shaft, by that of the handle: -(length below) / (length above) (m,)."""
+    """Errors of the tip's velocity across the shaft over the handle's, from -(length below) / (length above) (m,)."""
     handle, end = across_velocities(scene, samples, body)
     above = outside(samples.pose(body))
     moves = (np.linalg.norm(handle, axis=1) > MOVES) & (above > MOVES)

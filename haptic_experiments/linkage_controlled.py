@@ -1,4 +1,4 @@
-"""As `linkage_topology`, from a common start with stiffer penalties and an asynchronous environment (THESIS 5.4.2).
+"""Linkage topology from a common start with stiffer penalties and an asynchronous environment (THESIS 5.4.2).
 
 With `local_model.dynamics: surveyed` the local model holds the inertia and the directions of the last update, as in the
 source (5.25, 5.26; 6.15 to 6.22). Nothing is near the arm: updates report nothing else. The source's hand is at the

@@ -336,7 +336,7 @@ def _left(samples: Samples, restitution: float) -> float | None:
 
 
 def _part_left(samples: Samples, restitution: float) -> float | None:
-    """The same as a part of that before; None for an arm at rest."""
+    """Kinetic energy after the collision as a part of that before; None for an arm at rest."""
     left = _left(samples, restitution)
     before = float(samples["kinetic_energy_before"][0]) if len(samples) else 0.0
     return left / before if left is not None and before > 0.0 else None
@@ -398,7 +398,7 @@ def _claims(runs: Mapping[str, tuple[Trial, Samples]]) -> list[Claim]:
 
 
 def _all(measured: Mapping[str, float | None], holds: Callable[[float], bool]) -> bool | None:
-    """Whether it holds for everything measured; None if something was not."""
+    """Whether `holds` is true of every measured value; None if a value is missing."""
     values = [value for value in measured.values() if value is not None]
     return all(map(holds, values)) if len(values) == len(measured) else None
 

@@ -246,7 +246,7 @@ class LinkageTopology(Analysis):
         )
 
     def _paths(self, trial: Trial, runs: Mapping[Variant, Samples], hold: Hold, own: Variant) -> Figure:
-        """As figures 5.7, 5.8, 5.10, 5.11: trajectories of the hand on the device and in the simulation."""
+        """Trajectories of the hand on the device and in the simulation, as figures 5.7, 5.8, 5.10, 5.11."""
         panels = []
         shown = [Variant(hold, *control) for control in CONTROLS if Variant(hold, *control) in runs]
         for letter, variant in zip("abcd", shown, strict=False):
@@ -354,7 +354,7 @@ class LinkageTopology(Analysis):
 
 
 def _grey(part: float) -> str:
-    """From light to dark."""
+    """Grey for `part` from 0, light, to 1, dark."""
     return "#" + f"{round(205 - 85 * part):02x}" * 3
 
 

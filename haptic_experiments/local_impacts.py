@@ -20,7 +20,7 @@ from haptic_experiments.common.local_models import Compared, LocalModelAnalysis,
 from haptic_view.figures import BLUE, VERMILION, Axis, Figure, Line, Style, draw, thin
 
 GAIN = 1e-3  # of the kinetic energy before a collision: less is none
-ELASTIC = 0.02  # of it: what constant means, with the operator's force in the tick of the collision
+ELASTIC = 0.02  # of that energy: what constant means, with the operator's force in the tick of the collision
 ORDERS = 2.0  # orders of magnitude: what much larger means
 TOUCHES = 1e-9  # [N] less force than this is none
 
@@ -162,7 +162,7 @@ class LocalImpacts(LocalModelAnalysis):
     }
 
     def figures(self, trial: Trial, samples: Samples, findings: Findings) -> list[Figure]:
-        """As figures 6.15 to 6.17."""
+        """Figures of the trial as 6.15 to 6.17."""
         own = self.own(trial)
         runs = {own or "this run": samples, **findings.references}
         styles = {name: Style(colour) for name, colour in zip(runs, (BLUE, VERMILION, "#444444"), strict=False)}

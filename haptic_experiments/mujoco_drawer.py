@@ -94,7 +94,7 @@ def mean_resistance(case: Case) -> float | None:
 
 
 def resistance(trial: Trial, samples: Samples) -> np.ndarray:
-    """Of a drawer that moves as the hand [N] (rows,)."""
+    """Resistance of a drawer that moves as the hand [N] (rows,)."""
     friction, damping = law(trial.experiment)
     force: np.ndarray = friction + damping * samples["hand_vx"]
     return force

@@ -123,7 +123,7 @@ def downward_travel(samples: Samples) -> np.ndarray:
 
 
 def yielding(trial: Trial, samples: Samples, axis: str, rows: np.ndarray, lever: float) -> float:
-    """By how much contacts and the tilt of the peg let the hand move farther than the walls [m].
+    """Distance by which contacts and the tilt of the peg let the hand move farther than the walls [m].
 
     A force F at one end of the peg's part in the hole presses it in by F / K, and tilts the peg about the hand, by an
     angle that is known.

@@ -129,12 +129,12 @@ class Screwing:
 
     @property
     def pitch(self) -> float:
-        """Of the thread [m]."""
+        """Pitch of the thread [m]."""
         return self.numbers[0]["pitch"]
 
     @property
     def angle(self) -> np.ndarray:
-        """Of the nut about the axis [rad] (rows,)."""
+        """Angle of the nut about the axis [rad] (rows,)."""
         found: np.ndarray = np.unwrap(2.0 * np.arctan2(self.samples["tool_qz"], self.samples["tool_qw"]))
         return found - found[0]
 
@@ -174,13 +174,13 @@ class Screwing:
 
     @property
     def turns(self) -> float:
-        """By which it is turned."""
+        """Number of turns of the nut."""
         angle = self.angle[self.turned]
         return float(np.ptp(angle) / (2.0 * np.pi)) if angle.size else 0.0
 
     @property
     def advance(self) -> float | None:
-        """In a turn [m]: the slope of the regression of place on angle."""
+        """Advance in a turn [m]: the slope of the regression of position on angle."""
         rows = self.turned
         if self.turns < TURNS:
             return None
@@ -195,12 +195,12 @@ class Screwing:
 
     @property
     def derived_play(self) -> float:
-        """By the clearances of both threads [m]."""
+        """Axial play that follows from the clearances of both threads [m]."""
         return float(2.0 * self.play_across * np.tan(FLANK))
 
     @property
     def depths(self) -> float:
-        """Of the contacts on both flanks along the axis [m]: 2 U / F of springs that hold the force F."""
+        """Depths of the contacts on both flanks along the axis [m]: 2 U / F of springs that hold the force F."""
         found = 0.0
         for rows in (self.pulled, self.pushed):
             force = np.abs(self.samples["env_fz"][rows])
@@ -246,7 +246,7 @@ class Screwing:
 
     @property
     def early(self) -> float | None:
-        """By how much smooth minima make the play smaller [m]: the mean over the points that touch."""
+        """Reduction of the play by smooth minima [m]: the mean over the points that touch."""
         if len(self.shells) != 2 or not (self.pulled.any() and self.pushed.any()):
             return None
         found = 0.0

@@ -265,7 +265,7 @@ class Slot:
 
 
 def variant(experiment: Experiment) -> str | None:
-    """Which of the variants an experiment is."""
+    """Name of the variant that an experiment is."""
     friction = experiment.contact.friction
     damping = friction.damping if friction.model.type == "reset_integrator" else 0.0
     own = (friction.model.type, damping, friction.form)

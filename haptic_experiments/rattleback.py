@@ -51,7 +51,7 @@ class Rattleback(FormulaAnalysis):
     PARAMETERS = ("spin",)
 
     def variants(self, trial: Trial, samples: Samples) -> dict[str, Trial]:
-        """The same one, spun the other way."""
+        """Trial of the stone spun the other way."""
         return {OTHER: with_parameters(trial, spin=-scene_as(trial.experiment, FormulasParameters).parameters["spin"])}
 
     def own(self, motion: Motion, references: Mapping[str, Samples]) -> tuple[dict[str, float | None], list[Claim]]:

@@ -93,7 +93,7 @@ def followed(experiment: Experiment, samples: Samples) -> np.ndarray | None:
 
 
 def arm_response(robot: RobotParameters, rate: float) -> tuple[np.ndarray, np.ndarray]:
-    """At LINES: motion of the arm along the normal for that of its command, and its force on a wall [N/m]."""
+    """Response of the arm at LINES: motion along the normal for that of its command, and its force on a wall [N/m]."""
     T, z = 1.0 / rate, np.exp(2j * np.pi * LINES / rate)
     arm, wall = SimulatedArm(robot.arm, robot.adapter, rate).arm, robot.arm.wall
     n = np.concatenate([normal_of(robot), np.zeros(3)])
@@ -290,7 +290,7 @@ class RobotFree(Analysis):
         return {f"arm_p{axis}": np.ascontiguousarray(places[:, i]) for i, axis in enumerate("xyz")}
 
     def variants(self, trial: Trial, samples: Samples) -> dict[str, Trial]:
-        """On a wall, and without force channels."""
+        """Trials on a wall, and without force channels."""
         return {PRESSED: pressed(trial), POSITION: without_forces(trial)}
 
     def figures(self, trial: Trial, samples: Samples, findings: Any) -> list[Figure]:

@@ -84,13 +84,13 @@ class Geometry:
 
 
 def compliance(experiment: Experiment) -> np.ndarray:
-    """Of the operator's arm and the robot's in series (3, 3) [m/N]."""
+    """Compliance of the operator's arm and the robot's in series (3, 3) [m/N]."""
     assert isinstance(experiment.operator, ArmParameters)
     return arm_compliance(experiment) + np.eye(3) / experiment.operator.stiffness
 
 
 def arm_compliance(experiment: Experiment) -> np.ndarray:
-    """Of the robot arm at its tool (3, 3) [m/N]."""
+    """Compliance of the robot arm at its tool (3, 3) [m/N]."""
     return np.asarray(np.linalg.inv(matrix_of(robot_of(experiment).arm.impedance.stiffness))[:3, :3])
 
 
@@ -104,7 +104,7 @@ def at_rest(experiment: Experiment, samples: Samples, name: str) -> np.ndarray |
 
 
 def peg_depth(experiment: Experiment, samples: Samples) -> float | None:
-    """Of the peg's end below the face, along the hole, at rest [m].
+    """Depth of the peg's end below the face, along the hole, at rest [m].
 
     The arm's tool is where its spring says: at its command, the leading body, displaced by the measured force.
     """
@@ -137,13 +137,13 @@ def lateral_force(experiment: Experiment) -> float:
 
 
 def axial_stiffness(experiment: Experiment) -> float:
-    """Of hand and arm in series along the hole [N/m]."""
+    """Stiffness of hand and arm in series along the hole [N/m]."""
     axis = Geometry(experiment).axis
     return float(1.0 / (axis @ compliance(experiment) @ axis))
 
 
 def ring_forces(hole: HoleParameters, overlap: float) -> tuple[float, float]:
-    """Of a contact of the ring [N]: along the contact, and the sum of the sizes; see the module."""
+    """Forces of a contact of the ring [N]: along the contact, and the sum of the sizes; see the module."""
     c = hole.radius - hole.peg_radius
     sizes = hole.stiffness * np.maximum(0.0, (c + overlap) * np.cos(ANGLES) - c)
     return float(sizes @ np.cos(ANGLES)), float(sizes.sum())
@@ -215,7 +215,7 @@ def tilted(trial: Trial, turning: float) -> Trial:
 
 
 def own_stiffness(experiment: Experiment) -> float:
-    """Of the arm along x [N/m]."""
+    """Stiffness of the arm along x [N/m]."""
     return float(matrix_of(robot_of(experiment).arm.impedance.stiffness)[0, 0])
 
 

@@ -70,7 +70,7 @@ def normal_of(robot: RobotParameters) -> np.ndarray:
 
 
 def series_stiffness(robot: RobotParameters) -> float:
-    """Of arm and wall along the normal of the wall [N/m]."""
+    """Stiffness of arm and wall in series along the normal of the wall [N/m]."""
     compliance = np.linalg.inv(matrix_of(robot.arm.impedance.stiffness))[:3, :3]
     n = normal_of(robot)
     return float(1.0 / (n @ compliance @ n + 1.0 / robot.arm.wall.stiffness))

@@ -80,12 +80,12 @@ class Ball:
 
     @property
     def deceleration(self) -> float:
-        """Of a ball that rolls [m/s^2]."""
+        """Deceleration of a ball that rolls [m/s^2]."""
         return self.rolling * self.gravity / (self.radius * (1.0 + self.inertia / (self.mass * self.radius**2)))
 
     @property
     def slowing(self) -> float:
-        """Of a ball that spins on its point [rad/s^2]."""
+        """Angular deceleration of a ball that spins on its point [rad/s^2]."""
         return self.torsional * self.mass * self.gravity / self.inertia
 
     @property
@@ -96,7 +96,7 @@ class Ball:
 
     @property
     def speed(self) -> np.ndarray:
-        """Of its surface if it stood, and its own, as one number that is 0 at rest alone [m/s], (rows,)."""
+        """Speed of the centre plus that of the surface about it: 0 only at rest [m/s], (rows,)."""
         found: np.ndarray = np.linalg.norm(self.velocity, axis=1) + self.radius * np.linalg.norm(self.spin, axis=1)
         return found
 

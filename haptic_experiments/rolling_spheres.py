@@ -222,7 +222,7 @@ class Contact:
 
     @classmethod
     def of(cls, trial: Trial, samples: Samples, body: str = "tool") -> Contact:
-        """From the samples of a trial, of the small sphere or of a device that renders it."""
+        """Contact from the samples of a trial, of the small sphere or of a device that renders it."""
         experiment = trial.experiment
         scene, constraint = scene_of(experiment), experiment.constraint
         tick = round(scene.disturbance_time * experiment.rate)  # displaced at its beginning; the next row shows it
@@ -307,7 +307,7 @@ class RollingSpheres(Analysis):
         }
 
     def variants(self, trial: Trial, samples: Samples) -> dict[str, Trial]:
-        """Without stabilisation, from contact; and the rolling that the trial does not use."""
+        """Trials without stabilisation, from contact; and with the rolling that the trial does not use."""
         return _variants(trial, samples)
 
     def judge(self, trial: Trial, samples: Samples, references: Mapping[str, Samples]) -> Findings:

@@ -90,7 +90,7 @@ class Drift:
 
     @classmethod
     def of(cls, trial: Trial, samples: Samples) -> Drift:
-        """From the samples of a trial."""
+        """Drift from the samples of a trial."""
         scene = scene_of(trial.experiment)
         boxes, weight = scene.boxes, scene.mass * GRAVITY
         q = np.stack([samples[f"q{i}"] for i in range(7 * boxes)], axis=-1).reshape(-1, boxes, 7)
@@ -120,7 +120,7 @@ class Drift:
 
     @property
     def largest(self) -> float:
-        """Of all boxes and rows [m]."""
+        """Largest drift of all boxes and rows [m]."""
         return float(self.total.max())
 
     @property

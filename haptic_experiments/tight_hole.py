@@ -30,7 +30,7 @@ from haptic_experiments.common.local_models import (
 
 AT_MOST = 0.5  # of the clearance with active geometry: what narrower means
 SIGNIFICANT = 2.0  # times the motion that the stiffness of the walls allows: what significant drift means
-EXACT = 0.01  # of that motion: what no drift means
+EXACT = 0.01  # of the motion that the stiffness of the walls allows: what no drift means
 
 PRINTED = 0.1  # [Hz] of the printed force, if only the time is missing
 
@@ -108,7 +108,7 @@ class TightHole(LocalModelAnalysis):
     PATH = False
 
     def runs(self, trial: Trial, samples: Samples, compare: bool = True) -> dict[str, Samples]:
-        """Also the variants under the force as printed, over one of its periods."""
+        """Samples of the runs, with the variants under the force as printed, over one of its periods."""
         found = super().runs(trial, samples, compare)
         operator = trial.experiment.operator
         if compare and isinstance(operator, SineParameters):

@@ -89,7 +89,7 @@ class Carried:
 
     @property
     def steady(self) -> np.ndarray:
-        """Of these the rows in which it is held still (rows,) bool."""
+        """Mask of the rows in which the carried body is held still in the air (rows,) bool."""
         found: np.ndarray = self.aloft & (np.linalg.norm(self.velocity, axis=1) < STEADY)
         return found
 

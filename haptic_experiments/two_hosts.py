@@ -190,7 +190,7 @@ class TwoHosts(Analysis):
             yield f"local_model.type = {', '.join(KINDS)}, not {given}"
 
     def samples(self, trial: Trial, messages: Mapping[str, Sequence[bytes]]) -> Samples:
-        """With the force that the environment found for a tick, or between those of two that it surveyed."""
+        """Samples with the force that the environment found for a tick, or between those of two that it surveyed."""
         samples = super().samples(trial, messages)
         surveys = messages.get("local_geometry", ())
         if not surveys or not len(samples) or trial.experiment.local_model.type not in ("held", "extrapolated"):

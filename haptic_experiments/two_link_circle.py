@@ -126,7 +126,7 @@ class Links:
 
     @classmethod
     def of(cls, trial: Trial, samples: Samples, body: str) -> Links:
-        """From position and velocity of the end point, with the elbow on the tool's side; NaN where it is straight."""
+        """Energies and rates of the links from the end point's motion; elbow on the tool's side; NaN where straight."""
         scene = _scene(trial)
         p = samples.group(body, "px", "py") - np.array(scene.base)
         v = samples.group(body, "vx", "vy")

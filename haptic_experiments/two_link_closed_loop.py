@@ -156,7 +156,7 @@ class Motion:
 
     @classmethod
     def of(cls, trial: Trial, samples: Samples, body: str = "tool") -> Motion:
-        """From the samples of a trial, of the `tool` or of the `hand` of a device that renders link 2."""
+        """Motion from the samples of a trial, of the `tool` or of the `hand` of a device that renders link 2."""
         experiment = trial.experiment
         scene, constraint = scene_of(experiment), experiment.constraint
         gamma = constraint.gamma if constraint.solver == "stabilised" else None

@@ -42,7 +42,7 @@ def _length(values: np.ndarray) -> float:
 
 
 class Quantity(Enum):
-    """What a message holds; the value is its type: geometry_msgs, or of joints sensor_msgs or trajectory_msgs."""
+    """Quantity of a message; the value is its type: geometry_msgs, or of joints sensor_msgs or trajectory_msgs."""
 
     POSE = "PoseStamped"
     TWIST = "TwistStamped"
@@ -55,7 +55,7 @@ _KNOWN = {one: (one,) for one in Quantity}
 
 
 class Place(Enum):
-    """In which axes, and for a wrench about which point, a message is."""
+    """Reference of a message: its axes, and for a wrench its point."""
 
     BASE = "base"  # axes of the arm's base, point: the tool's origin
     ORIGIN = "origin"  # axes of the arm's base, point: the base's origin
@@ -107,7 +107,7 @@ class Sent(NamedTuple):
 
 
 class ArmState:
-    """What an arm has said of itself, in the axes of its base, at the tool's origin.
+    """State of an arm from its messages, in the axes of its base, at the tool's origin.
 
     Attributes:
         pose: (7,) [m, quat_xyzw]. twist: (6,) [m/s, rad/s]. wrench: of the surroundings on the tool (6,) [N, N m].
@@ -160,7 +160,7 @@ class AdapterParameters(Part):
     )
 
     wrench: Literal["sensor", "observer"] = quantity(
-        "sensor", description="Where the measured wrench is from: the arm's force sensor, or its joints (`observer`)"
+        "sensor", description="Source of the measured wrench: the arm's force sensor, or its joints (`observer`)"
     )
     observer: JointObserverParameters = quantity(
         JointObserverParameters(),
@@ -191,7 +191,7 @@ class AdapterParameters(Part):
         return bool(self.reaction)
 
     def build(self) -> Adapter:
-        """What converts messages of the topics."""
+        """Adapter that converts messages of the topics."""
         return Adapter(self)
 
 
@@ -233,7 +233,7 @@ class FziParameters(AdapterParameters):
     type: Literal["fzi"] = "fzi"
     namespace: str = quantity("cartesian_compliance_controller", description="Name of the controller")
     hand_frame_control: bool = quantity(
-        True, description="As the controller's parameter: whether target_wrench is in the axes of the tool, or the base"
+        True, description="Parameter of the controller: target_wrench is in the axes of the tool, or else of the base"
     )
 
     def commands(self) -> tuple[Topic, ...]:
@@ -256,7 +256,7 @@ class CrispParameters(AdapterParameters):
 
     type: Literal["crisp"] = "crisp"
     use_local_jacobian: bool = quantity(
-        False, description="As the controller's parameter: whether target_wrench is that of the tool's frame"
+        False, description="Parameter of the controller: target_wrench is that of the tool's frame"
     )
 
     def commands(self) -> tuple[Topic, ...]:
@@ -301,8 +301,8 @@ class CrtkArmParameters(AdapterParameters):
     type: Literal["crtk"] = "crtk"
     wrenches: Literal["", "body", "spatial"] = quantity(
         "",
-        description="Where the arm has measured_cf: below body (axes and origin of the tool), below spatial (those of "
-        "the base), or empty: below neither",
+        description="Namespace of the arm's measured_cf: below body (axes and origin of the tool), below spatial "
+        "(those of the base), or empty: below neither",
     )
 
     def feedback(self) -> tuple[Topic, ...]:
@@ -332,11 +332,11 @@ class AdmittanceControllerParameters(AdapterParameters):
     stiffness: tuple[float, float, float, float, float, float] = quantity(
         (3000.0, 3000.0, 3000.0, 100.0, 100.0, 100.0),
         unit="N/m, N m/rad",
-        description="As the controller's parameter admittance.stiffness, with control.frame.id the arm's base",
+        description="Parameter admittance.stiffness of the controller, with control.frame.id the arm's base",
     )
 
     def build(self) -> Adapter:
-        """What converts messages of the topics."""
+        """Adapter that converts messages of the topics."""
         return AdmittanceAdapter(self)
 
 
@@ -464,7 +464,7 @@ class Adapter:
         return _KNOWN[Quantity.WRENCH]
 
     def _observe(self, values: np.ndarray) -> np.ndarray:
-        """That wrench (6,)."""
+        """External wrench that the observer finds from a sample of the joints (6,) [N, N m]."""
         observer, time = self._observer, float(values[0])
         assert observer is not None
         period, self._time = time - self._time, time
@@ -491,7 +491,7 @@ class Adapter:
         return found
 
     def _lacking(self, topic: Topic, values: np.ndarray) -> str:
-        """Which joints a message says nothing of."""
+        """Names of the joints for which a message has no values."""
         n = len(topic.joints)
         rows = np.isfinite(values[1 : 1 + topic.needed * n].reshape(topic.needed, n)).all(axis=0) if n else ()
         names = [name for name, whole in zip(topic.joints, rows, strict=False) if not whole]
@@ -563,7 +563,7 @@ class Adapter:
 
 
 class AdmittanceAdapter(Adapter):
-    """Of an arm that is a spring between where it was when its controller was started, and what pushes it.
+    """Adapter of an arm that is a spring between its pose when the controller was started, and what pushes it.
 
     The controller moves its sensor's frame, which is displaced by x from that of its joints' reference, by
 

@@ -86,10 +86,10 @@ class Joints(NamedTuple):
     highest: np.ndarray = shared("largest coordinate of each joint", "n", unit="rad, m")
     dry: np.ndarray = shared("impulse of dry friction in a step", "n", unit="N m s, N s")
     viscous: float = value("period times viscous friction", unit="N m s^2/rad")
-    period: float = value("of a step", unit="s")
-    torque: np.ndarray = array("of the motors in the last step", "n", unit="N m, N")
+    period: float = value("duration of a step", unit="s")
+    torque: np.ndarray = array("torque of the motors in the last step", "n", unit="N m, N")
     A: np.ndarray = array("M + T B", "n", "n")
-    L: np.ndarray = array("its Cholesky factor", "n", "n")
+    L: np.ndarray = array("Cholesky factor of the inertia", "n", "n")
     free: np.ndarray = array("velocities without dry friction and limits", "n")
     lower: np.ndarray = array("least velocities", "n")
     upper: np.ndarray = array("largest velocities", "n")
@@ -161,9 +161,9 @@ class Arm:
         self.chain, self._joints = Packed(chain), Packed(joints)
         self.q[:] = q
         self._step = bind(step_chain, self.chain, self._joints, self.torque, self.twist)
-        self._look()
+        self._evaluate()
 
-    def _look(self) -> None:
+    def _evaluate(self) -> None:
         """Compute everything that follows from q and v."""
         evaluate_chain(self.chain)
 
@@ -174,7 +174,7 @@ class Arm:
 
     @property
     def potential_energy(self) -> float:
-        """Of gravity [J]."""
+        """Potential energy of gravity [J]."""
         return float(pin.computePotentialEnergy(self.model, self.model.createData(), self.q))
 
     def mobility(self) -> np.ndarray:
@@ -189,4 +189,4 @@ class Arm:
             wrench: of the surroundings on the tool (6,) [N, N m], held over the step.
         """
         if not self._step(self.chain, self._joints, torque, wrench):
-            raise ValueError("arm: its inertia is not positive definite: must be; check the masses of its model")
+            raise ValueError("arm: the inertia is not positive definite; check the masses of its model")

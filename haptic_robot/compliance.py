@@ -70,7 +70,7 @@ class ImpedanceParameters(Parameters):
 
 
 class AdmittanceParameters(Parameters):
-    """How the target of a stiff arm yields to the measured wrench."""
+    """Compliance of the target of a stiff arm under the measured wrench."""
 
     mass: float = quantity(5.0, unit="kg", description="Mass that the tool shows", gt=0.0)
     inertia: float = quantity(0.1, unit="kg m^2", description="Inertia that the tool shows, about every axis", gt=0.0)
@@ -179,7 +179,7 @@ class _Spring:
         K: np.ndarray,
         D: np.ndarray,
     ) -> np.ndarray:
-        """On the tool (6,) [N, N m]; the array is used again."""
+        """Wrench of the spring on the tool (6,) [N, N m]; the array is used again."""
         couple(target, speed, pose, twist, K, D, self._parts, self._on_target, self._on_tool)
         return self._on_tool
 

@@ -71,12 +71,12 @@ class Led(NamedTuple):
     p_WB: np.ndarray = shared("origin of the base", 3, unit="m")
     to_base: np.ndarray = shared("quaternion that turns world axes into those of the base", 4)
     scale: np.ndarray = shared("factors of the wrench that is felt", 6)
-    period: float = value("of a tick", unit="s")
+    period: float = value("duration of a tick", unit="s")
     pose: np.ndarray = array("pose: position, quaternion x y z w", 7, unit="m")
     twist: np.ndarray = array("twist", 6, unit="m/s, rad/s")
     in_base: np.ndarray = array("pose in the axes of the base", 7, unit="m")
-    felt: np.ndarray = array("what the hand feels of the arm's wrench", 6, unit="N, N m")
-    impulse: np.ndarray = array("its impulse since the start", 6, unit="N s, N m s")
+    felt: np.ndarray = array("wrench of the arm that the hand feels", 6, unit="N, N m")
+    impulse: np.ndarray = array("impulse of that wrench since the start", 6, unit="N s, N m s")
     energy: np.ndarray = array("account of `haptic_sim.dynamics.energy`", 8, unit="J")
     q: np.ndarray = array("coordinates of the free joint", 7, unit="m")
     v: np.ndarray = array("its velocity, in axes of the body", 6, unit="m/s, rad/s")
@@ -169,7 +169,9 @@ class _RobotParameters(EngineParameters):
     adapter: AnyAdapterParameters = quantity(
         FziParameters(), description="Controller of the arm; its type alone, or a mapping with its keys"
     )
-    following: FollowingParameters = quantity(FollowingParameters(), description="How the arm may follow the hand")
+    following: FollowingParameters = quantity(
+        FollowingParameters(), description="Limits within which the arm follows the hand"
+    )
     position: tuple[float, float, float] = quantity(
         (0.0, 0.0, 0.0), unit="m", description="Origin of the arm's base in the world"
     )
@@ -336,7 +338,7 @@ class RobotSide:
 
     @property
     def following(self) -> Following:
-        """What the arm did with the hand in the last tick."""
+        """Status of the arm's motion with the hand in the last tick."""
         return self._follower.state
 
     @property
@@ -357,7 +359,7 @@ class RobotSide:
         """The arm's surroundings have a material of their own."""
 
     def set_levels(self, strengths: Mapping[str, float]) -> None:
-        """There are no fields."""
+        """Ignore the strengths: there are no force fields."""
 
     def prepare(self) -> None:
         """Nothing can be computed ahead."""

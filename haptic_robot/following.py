@@ -46,7 +46,7 @@ from haptic_sim.spatial import advance_pose, rotation_difference
 
 
 class Following(IntEnum):
-    """What an arm does with a hand; see the module."""
+    """Response of an arm to a hand; see the module."""
 
     WAITING = 0
     STALE = 1
@@ -57,7 +57,7 @@ class Following(IntEnum):
 
 
 class FollowingParameters(Parameters):
-    """How an arm may follow a hand."""
+    """Limits within which an arm may follow a hand."""
 
     scale: PositivePair = quantity(
         (1.0, 1.0), description="Displacement, and rotation, of the arm for that of the hand: translation, rotation"
@@ -79,7 +79,7 @@ class FollowingParameters(Parameters):
     start: tuple[float, float, float] | None = quantity(
         None,
         unit="m",
-        description="Where the tool has to be at first, in the arm's base, to `deviation`; null: anywhere",
+        description="Position that the tool must have at first, in the arm's base, to `deviation`; null: anywhere",
     )
     feedback_watchdog: float = quantity(
         0.04, unit="s", description="Age beyond which nothing that the arm has sent counts", gt=0.0, le=1.0
@@ -238,7 +238,7 @@ def lead(hand, before, origin, start, scale, box, command, turn, wanted):
 
 
 class Follower:
-    """What an arm is commanded, from a hand and from what the arm says of itself.
+    """Command of an arm, from a hand and from the state that the arm reports.
 
     Args:
         parameters: validated.

@@ -187,7 +187,7 @@ def hole_array(parameters: HoleParameters) -> np.ndarray:
 
 
 class Hole:
-    """What a hole exerts on the peg at a tool.
+    """Wrench of a hole on the peg at a tool.
 
     Args:
         parameters: validated, with a stiffness > 0.

@@ -61,7 +61,7 @@ class Reach(NamedTuple):
     least: float = value("singular value below which a direction is damped")
     begun: np.ndarray = array("joints at the beginning of the step", "n", unit="rad, m")
     tried: np.ndarray = array("joints at the beginning of an iteration", "n", unit="rad, m")
-    goal: np.ndarray = array("where it leads the joints", "n", unit="rad, m")
+    goal: np.ndarray = array("goal of the joints", "n", unit="rad, m")
     held: np.ndarray = array("whether a joint has come to its limit in this step", "n", dtype=np.bool_)
     left: np.ndarray = array("distance and angle to the pose after the step", 2, unit="m, rad")
     error: np.ndarray = array("error of the pose, lengths in `length`", 6)

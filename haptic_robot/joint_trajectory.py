@@ -56,12 +56,12 @@ class JointTrajectoryParameters(AdapterParameters):
         return (one._replace(name=f"{self.controller}/{one.name}"),)
 
     def build(self) -> Adapter:
-        """What converts messages of the topics."""
+        """Adapter that converts messages of the topics."""
         return JointTrajectoryAdapter(self)
 
 
 class JointTrajectoryAdapter(Adapter):
-    """Of an arm that is commanded joints.
+    """Adapter of an arm that is commanded by joint trajectories.
 
     Args:
         parameters: validated.

@@ -173,7 +173,7 @@ def arm_from_trees(trees: list[FileTree], tool: str, home: tuple[float, ...] = (
     tool = tool or links[-1]
     if not model.existFrame(tool):
         known = did_you_mean(tool, frames, 40)
-        raise ParameterError([f"arm.file.tool = {shown(tool)}: is no frame of this arm{known}"])
+        raise ParameterError([f"arm.file.tool = {shown(tool)}: is not a frame of this arm{known}"])
     for law in tree.laws:
         if law.position >= 0:
             i, j = law.position, law.velocity

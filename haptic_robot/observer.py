@@ -60,7 +60,7 @@ class ObserverParameters(Parameters):
 
 @record
 class Observation(NamedTuple):
-    """What an observer remembers, what it found, and what it works with."""
+    """State of an observer, its result, and its memory."""
 
     gain: float = value("K", unit="1/s")
     length: float = value("by which lengths are divided", unit="m")

@@ -1,4 +1,4 @@
-"""What touches the tool of a simulated arm, and the force/torque sensor that measures it."""
+"""Contact of the tool of a simulated arm, and the force/torque sensor that measures it."""
 
 from __future__ import annotations
 
@@ -63,8 +63,8 @@ class SensorParameters(Parameters):
     noise: NotNegativePair = quantity(
         (0.0, 0.0), unit="N, N m", description="Standard deviation of a sample: forces, torques"
     )
-    bias: Wrench = quantity((0.0,) * 6, unit="N, N m", description="What it measures without a load")
-    delay: float = quantity(0.0, unit="s", description="Age of what it measures", ge=0.0, le=1.0)
+    bias: Wrench = quantity((0.0,) * 6, unit="N, N m", description="Wrench that the sensor measures without a load")
+    delay: float = quantity(0.0, unit="s", description="Age of the measured wrench", ge=0.0, le=1.0)
 
 
 @kernel

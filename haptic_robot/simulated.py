@@ -35,12 +35,14 @@ class SimulatedArmParameters(Parameters):
     file: ArmFileParameters = quantity(ArmFileParameters(), description="Arm of a file, in place of `model`")
     control: Literal["impedance", "admittance"] = quantity(
         "impedance",
-        description="How its tool is compliant: by the torques of its motors, or by what its sensor measures",
+        description="Control of the tool's compliance: by the torques of the motors, or by the measured wrench",
     )
     impedance: ImpedanceParameters = quantity(
         ImpedanceParameters(), description="Spring and damper of the arm; of admittance control, how stiffly it follows"
     )
-    admittance: AdmittanceParameters = quantity(AdmittanceParameters(), description="What admittance control shows")
+    admittance: AdmittanceParameters = quantity(
+        AdmittanceParameters(), description="Impedance that admittance control shows"
+    )
     friction: FrictionParameters = quantity(FrictionParameters(), description="Friction of its joints")
     sensor: SensorParameters = quantity(SensorParameters(), description="Force sensor of the simulated arm")
     wall: WallParameters = quantity(WallParameters(), description="Wall in front of the simulated arm")

@@ -14,7 +14,7 @@ from rclpy.executors import Executor, ShutdownException, SingleThreadedExecutor
 from rclpy.node import Node
 from rclpy.task import Task
 
-from haptic_ros.middleware.context import taken_away
+from haptic_ros.middleware.context import is_destroyed_handle
 
 CLOSING = 1.0  # [s] for a callback that is running to return
 
@@ -38,7 +38,7 @@ class CallbackThread:
             while not self._closing.is_set():
                 callback, _, node = self._executor.wait_for_ready_callbacks()
                 callback()
-                if node is not None and not (self._closing.is_set() and taken_away(callback.exception())):
+                if node is not None and not (self._closing.is_set() and is_destroyed_handle(callback.exception())):
                     _report(callback, node)
         except Exception as error:  # rclpy's shutdown takes a guard condition away on which this thread may wait
             if not self._closing.is_set():
@@ -51,7 +51,7 @@ def _report(callback: Task, node: Node) -> None:
     error = callback.exception()
     if error is not None:
         text = "".join(traceback.format_exception(error))
-        node.get_logger().error(f"a callback failed, and was not answered:\n{text}", throttle_duration_sec=1.0)
+        node.get_logger().error(f"a callback failed without a response:\n{text}", throttle_duration_sec=1.0)
 
 
 class OwnThread(CallbackGroup):

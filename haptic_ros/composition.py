@@ -44,7 +44,7 @@ class Composition:
         self._outgoing: list[tuple[Callable[[bytes], None], bytes]] = []
 
     def open(self) -> None:
-        """To be called when all nodes are configured."""
+        """Open the connections, when all nodes are configured."""
         for node in self.nodes:
             for topic in node.transport.taken():
                 self._takers.setdefault(topic, []).append(node.take)
@@ -57,7 +57,7 @@ class Composition:
         return {topic for node in self.nodes for topic in graph.published(graph.role(node.get_name()))}
 
     def takers(self, topic: str) -> Sequence[Taker]:
-        """What takes a topic's messages in the nodes of this process."""
+        """Receivers of a topic's messages in the nodes of this process."""
         return self._takers.get(topic, ())
 
     def send(self, publish: Callable[[bytes], None], topic: str, data: bytes, message: bytes | Message) -> None:

@@ -1,4 +1,4 @@
-"""What a node says of itself on /diagnostics, once a second while somebody subscribes to it."""
+"""Status of a node on /diagnostics, once a second while somebody subscribes to it."""
 
 from __future__ import annotations
 
@@ -49,12 +49,12 @@ class Diagnosis:
             try:
                 self._node.monitor()
                 if self._publisher.get_subscription_count():
-                    self._say()
+                    self._publish_status()
             except Exception:
                 if not self._closing.is_set():
-                    self._node.get_logger().error(f"nothing is said on /diagnostics:\n{traceback.format_exc()}")
+                    self._node.get_logger().error(f"no status is published on /diagnostics:\n{traceback.format_exc()}")
 
-    def _say(self) -> None:
+    def _publish_status(self) -> None:
         pause()
         trouble, values = self._node.health()
         pause()

@@ -28,7 +28,7 @@ OF_HAND = ("device_state", "tool_command", "tool_state", "device_command")
 
 @dataclass(frozen=True)
 class Role:
-    """What a node is in a trial.
+    """Role of a node in a trial.
 
     Attributes:
         node: MODULE:CLASS of the node, whose module's main() is an executable of the package.
@@ -194,11 +194,11 @@ class Graph:
         return ROLES.get(kind, Role())
 
     def published(self, role: Role) -> tuple[str, ...]:
-        """What a node publishes in a role."""
+        """Topics that a node publishes in a role."""
         return self._of_hands(role, role.publishes)
 
     def taken(self, role: Role) -> tuple[str, ...]:
-        """What it takes."""
+        """Topics that a node takes in a role."""
         if EVERYTHING in role.takes:
             published = {topic for topics in self._published.values() for topic in topics}
             return (*(topic for topic in self.topics if topic in published), EVENTS)
@@ -225,12 +225,12 @@ class Graph:
 
     @property
     def row(self) -> tuple[str, ...]:
-        """Those that each tick has."""
+        """Topics that have a message in each tick."""
         optional = {topic for role in ROLES.values() for topic in role.optional} | {SURVEYS}
         return tuple(topic for topic in self.topics if split_topic(topic)[1] not in optional and self.publishers(topic))
 
     def loop_of(self, role: Role) -> int:
-        """Which servo loop a node works in: 0, or 1 behind a relay."""
+        """Index of the servo loop that a node works in: 0, or 1 behind a relay."""
         return int(self.relayed and role.beyond)
 
     def publishers(self, topic: str) -> tuple[str, ...]:
@@ -240,7 +240,7 @@ class Graph:
         return tuple(name for name in self.nodes if topic in self._published[name])
 
     def listeners(self, topic: str) -> int:
-        """How many nodes take a topic of the trial."""
+        """Number of nodes that take a topic of the trial."""
         return sum(topic in taken for taken in self._taken.values())
 
 

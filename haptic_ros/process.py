@@ -33,7 +33,7 @@ from haptic_ros.signal_event import SignalEvent, wait_for_any
 
 GRACE = 10  # [s] for a process to end after a signal
 TEARDOWN = 2  # [s] of that for the middleware
-LOOK = 0.2  # [s] between two looks whether it is to end, where nothing wakes it
+POLL_PERIOD = 0.2  # [s] between two checks whether it is to end, where nothing wakes it
 STARTING = 1.0  # [s] for the start to be over first; kernels may be compiled in it for minutes
 
 
@@ -46,7 +46,7 @@ usage: {} --ros-args -r __ns:=/NAMESPACE --params-file DIRECTORY/parameters.yaml
 
 
 def answer_help(usage: str, about: str | None) -> None:
-    """If the arguments before those of ROS 2 ask for help, print what a program is, and end it."""
+    """Print the help of a program, if the arguments before those of ROS 2 ask for it, and end the program."""
     if {"-h", "--help"}.intersection(itertools.takewhile(lambda one: one != "--ros-args", sys.argv[1:])):
         print(HELP.format(usage, textwrap.dedent(about or "")), end="")
         sys.exit(0)
@@ -76,7 +76,7 @@ def run(*kinds: type[ServoNode]) -> NoReturn:
         if first.get_parameter("autostart").value:
             starter.start()
         # The kernel may give a signal to another thread; Python handles it in this one, when this one wakes.
-        while not wait_for_any(received, first.finished, timeout=LOOK):
+        while not wait_for_any(received, first.finished, timeout=POLL_PERIOD):
             pass
     except BaseException as error:
         _report(first, error)
@@ -122,7 +122,7 @@ def _report(first: ServoNode, error: BaseException | None, thread: str = "main")
     """Say that a thread has failed, and end the process."""
     try:
         text = "".join(traceback.format_exception(error))
-        first.get_logger().fatal(f"the thread {thread!r} has failed, and ends this node without force:\n{text}")
+        first.get_logger().fatal(f"the thread {thread!r} has failed; this node ends with zero force:\n{text}")
     finally:
         first.end(1)
 

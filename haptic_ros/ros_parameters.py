@@ -23,9 +23,9 @@ Config = TypeVar("Config", bound=Parameters)
 NULL = "null"
 """Value of a ROS parameter that is not set although its key has another default: ROS has no value for it."""
 GIVEN = "given"
-"""In a section that may be left out: whether it is there; a section of ROS parameters has no value of its own."""
+"""Name of the flag of an optional section: it is given; a section of ROS parameters has no value of its own."""
 TRIAL = "trial"
-"""Below it are the parameters of a node that are of no section: what it has to know of its trial, which is no gain."""
+"""Prefix of the parameters of a node that are of no section: what it has to know of its trial, which is no gain."""
 
 _TYPES = {
     bool: Parameter.Type.BOOL,
@@ -241,7 +241,7 @@ def _collect(node: Node, model: type[BaseModel], prefix: str, changed: dict[str,
 
 
 def _parsed(key: str, value: str) -> Any:
-    """What a parameter holds as JSON, see `encode`."""
+    """Value of a parameter that holds JSON, see `encode`."""
     try:
         return inputs.read_json(value)
     except inputs.InputError as error:

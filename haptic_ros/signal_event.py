@@ -28,7 +28,7 @@ class SignalEvent(threading.Event):
         weakref.finalize(self, os.close, self._counter)
 
     def is_set(self) -> bool:
-        """Whether it is set."""
+        """Whether the event is set."""
         return self._is_set
 
     def set(self) -> None:

@@ -38,7 +38,7 @@ MOST_CONTACTS = 1024
 
 
 class StandardTopics:
-    """What the topics of all nodes have in common.
+    """Common part of the standard topics of all nodes.
 
     Args:
         node: which publishes them.

@@ -74,7 +74,7 @@ class Transport:
             self.open_inbox(self.subscriptions)
 
     def _qos(self, depth: int) -> tuple[QoSProfile, QoSProfile]:
-        """Of what the node publishes in each tick, and of what it takes, with a queue of this depth.
+        """Quality of service of what the node publishes in each tick, and of what it takes, with a queue of this depth.
 
         In lockstep a tick is repeated until it is answered, but who only listens would lack what a network lost on its
         way: there the recorder asks for it again. Within a host nothing is lost, and ticks would take twice as long.
@@ -171,7 +171,7 @@ class Transport:
 
 
 class Barrier:
-    """What a node waits for before a trial: each of its publishers has found all its subscriptions, and vice versa.
+    """Barrier before a trial: each publisher of a node has found all its subscriptions, and vice versa.
 
     Args:
         node: a ServoNode.
@@ -201,7 +201,7 @@ class Barrier:
         return missing
 
     def _listeners(self, topic: str) -> int:
-        """How many subscriptions of other processes a topic must find."""
+        """Number of subscriptions of other processes that a topic must find."""
         config, composition = self._node.config, self._transport.composition
         inside = 0 if composition is None else len(composition.takers(topic))
         return int(config.graph.listeners(in_trial(config.of_hand, topic))) - inside

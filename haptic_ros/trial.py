@@ -1,4 +1,4 @@
-"""What all nodes of a trial know of it: its graph and its parameters."""
+"""Common parameters of all nodes of a trial: its graph and its parameters."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class StandardTopicParameters(Parameters):
 
 
 class TrialParameters(Parameters):
-    """What every node of a trial knows of it."""
+    """Parameters of a trial that every node of it needs."""
 
     rate: float = quantity(unit="Hz", description="Servo rate", gt=0.0)
     last_tick: int = quantity(description="Ticks 0 to this one are executed", ge=0)
@@ -79,7 +79,7 @@ class TrialParameters(Parameters):
 
     @property
     def graph(self) -> Graph:
-        """What the nodes of the trial publish and take."""
+        """Graph of the topics that the nodes of the trial publish and take."""
         return graph_of(self.nodes)
 
 

@@ -21,7 +21,7 @@ from haptic_sim.errors import HapticsError
 DOCUMENT = 1 << 20  # [bytes] of an experiment, a summary, a setting
 MODEL = 1 << 24  # [bytes] of a URDF or MJCF file
 DATA = 1 << 28  # [bytes] of a table or a mesh
-DEPTH = 32  # of lists and mappings in each other; an experiment has 8
+DEPTH = 32  # of nested lists and mappings; an experiment has 8
 NODES = 200_000  # of a document, its aliases expanded
 PATH = 4000  # [bytes]; Linux takes 4095
 NAME = 255  # [bytes] of each part of a path, as of Linux's file systems
@@ -252,7 +252,7 @@ def read_json(text: str) -> Any:
     for mark in re.finditer(r'"(?:[^"\\]|\\.)*"|[][{}]', text):
         depth += {"[": 1, "{": 1, "]": -1, "}": -1}.get(mark[0], 0)
         if depth > DEPTH:
-            raise InputError(f"not JSON: more than {DEPTH} lists in each other")
+            raise InputError(f"not JSON: more than {DEPTH} nested lists")
     try:
         value = json.loads(
             text, parse_int=_whole, parse_float=_real, parse_constant=_no_number, object_pairs_hook=_unique
@@ -262,12 +262,12 @@ def read_json(text: str) -> Any:
     except ValueError as error:
         raise InputError(f"not JSON: {shown(str(error))}") from error
     if "\\ud" in text.lower() and any("\ud800" <= c < "\ue000" for c in json.dumps(value, ensure_ascii=False)):
-        raise InputError("not JSON: half of a surrogate pair is no character")
+        raise InputError("not JSON: half of a surrogate pair is not a character")
     return value
 
 
 def _no_number(name: str) -> float:
-    raise InputError(f"{name} is no number")
+    raise InputError(f"{name} is not a number")
 
 
 def _whole(digits: str) -> int:
@@ -374,14 +374,14 @@ class _YamlReader:
                 raise InputError(f"the alias *{name} has no anchor before it")
             found = self._anchors[event.anchor]
             if found is None:
-                raise InputError(f"the alias *{name} is within what it stands for")
+                raise InputError(f"the alias *{name} refers to a node that contains it")
             self._complete(*found, None, found[0] if isinstance(found[0], str) else None)
 
     def _begin(self, mapping: bool, event: Any) -> None:
         if event.tag not in (None, "!", f"tag:yaml.org,2002:{'map' if mapping else 'seq'}"):
             raise InputError(f"the tag {shown(event.tag)} is not known")
         if len(self._open) == DEPTH:
-            raise InputError(f"more than {DEPTH} lists and mappings in each other")
+            raise InputError(f"more than {DEPTH} nested lists and mappings")
         if self._open and self._open[-1].wants_key:
             raise InputError("a key is a list or a mapping: must be a text")
         if event.anchor is not None:
@@ -465,7 +465,7 @@ def _scalar(event: Any) -> Any:
     value: Any = _plain(text)
     kinds: Any = {"int": (int,), "float": (int, float), "bool": (bool,), "null": (type(None),)}[tag]
     if not isinstance(value, kinds) or (isinstance(value, bool) and tag != "bool"):
-        raise InputError(f"{shown(text)} is not what its tag !!{tag} says")
+        raise InputError(f"{shown(text)} does not fit its tag !!{tag}")
     return float(value) if tag == "float" else value
 
 

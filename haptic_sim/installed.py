@@ -1,4 +1,4 @@
-"""What is installed, and where the files beside the packages are: in the checkout, or in share/haptics.
+"""Installed packages, and the folder of the files beside them: the checkout, or share/haptics.
 
 Standard library only: setup.py reads it before anything is installed.
 """

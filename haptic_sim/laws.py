@@ -18,7 +18,7 @@ from haptic_sim.packed import Packed
 
 
 def address_of(law: Any, place: Packed, answer: Packed) -> int:
-    """Where the law is that is compiled for these records."""
+    """Address of the law that is compiled for these records."""
     keys = types.Array(types.float64, 1, "C")
     return kernels.address_of(law, (numba.typeof(place.arrays), keys, numba.typeof(answer.arrays)))
 

@@ -24,7 +24,7 @@ def cholesky(A, n, L):
 
 @kernel(inline="always")
 def _factor(A, n, L):
-    """As `cholesky`."""
+    """Cholesky factor L of A (n, n); see `cholesky`."""
     for i in range(n):
         for j in range(i + 1):
             s = A[i, j]
@@ -66,7 +66,7 @@ def backward(L, n, x):
 
 @kernel
 def cholesky_within(L, envelope, n):
-    """As `cholesky`, in place and bit by bit, of a matrix whose row i begins with zeros, up to column envelope[i]."""
+    """Cholesky factor in place, bits as of `cholesky`, of a matrix whose row i is zero up to column envelope[i]."""
     for i in range(n):
         for j in range(envelope[i], i + 1):
             s = L[i, j]
@@ -83,7 +83,7 @@ def cholesky_within(L, envelope, n):
 
 @kernel
 def solve_within(L, envelope, n, x):
-    """As `cholesky_solve`, with a factor of `cholesky_within`."""
+    """Solve L L^T y = x in place, with a factor of `cholesky_within`."""
     for i in range(n):
         s = x[i]
         for k in range(envelope[i], i):
@@ -109,7 +109,7 @@ def to_velocity(L, start, size, u, v):
 
 @kernel(inline="always")
 def _solve_transposed(L, first, end, u, v):
-    """As `to_velocity`, of the coordinates of one tree."""
+    """Solve with the transposed factor for the coordinates of one tree; see `to_velocity`."""
     for j in range(end - 1, first - 1, -1):
         s = u[j]
         for k in range(j + 1, end):

@@ -80,7 +80,7 @@ REASONS: dict[int, str] = {
     Reason.SATURATED: "a limit of the device suppresses the force",
     Reason.NOT_HOMED: "the device does not know its position",
 }
-"""What is said of each reason for zero force."""
+"""Text for each reason of zero force."""
 
 _HANDS = np.full(len(Reason), ABSENT, np.uint8)
 """The hand on an enabled device, by the reason why it renders nothing: HELD where it follows what is commanded."""
@@ -111,7 +111,7 @@ def stamp_of(data: bytes) -> int:
 
 
 def tick_place(frame: str = "world") -> int:
-    """Where a serialised message has its tick [B]: it comes first in all of them, behind a header with this frame."""
+    """Offset of the tick in a serialised message [B]: it is first in all of them, after a header with this frame."""
     return 4 + -(-(8 + 4 + len(frame.encode()) + 1) // 8) * 8
 
 
@@ -277,7 +277,7 @@ class Message:
                     raise ValueError
             return cls(frame, **lengths)
         except (ValueError, struct.error) as error:
-            raise MessageError(f"{cls.TYPE}: {len(data)} bytes: are no such message in little-endian CDR") from error
+            raise MessageError(f"{cls.TYPE}: {len(data)} bytes: not a valid message in little-endian CDR") from error
 
     @property
     def nanoseconds(self) -> int:
@@ -289,12 +289,12 @@ class Message:
         return self._views[name]
 
     def arrays(self) -> Any:
-        """What kernels read and fill, a NamedTuple: see haptic_sim/definitions.py."""
+        """Arrays that kernels read and fill, a NamedTuple: see haptic_sim/definitions.py."""
         return type(self).Arrays(*map(self.view, type(self).Arrays._fields))
 
     @cached_property
     def packed(self) -> Packed:
-        """The same as one argument."""
+        """Arrays of the message, packed as one argument of kernels."""
         return Packed(self.arrays())
 
     def stamp(self, tick: int, time: int) -> None:
@@ -389,7 +389,7 @@ def _all_finite(packed):
 
 
 def _marks(frame: int, places: Sequence[tuple[int, str]]) -> struct.Struct:
-    """What reads byte order, frame id (`frame` bytes) and values of a format at some places from serialised bytes."""
+    """Reader of byte order, frame id (`frame` bytes) and values of a format at some offsets in serialised bytes."""
     end, layout = 12 + frame, f"<2s10x{frame}s"
     for at, kind in places:
         layout += f"{at - end}x{kind}"

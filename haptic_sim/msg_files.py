@@ -52,12 +52,12 @@ class Field:
 
     @property
     def is_text(self) -> bool:
-        """Whether its values are strings."""
+        """Whether the values are strings."""
         return isinstance(self.dtype, str) and self.dtype == TEXT
 
     @property
     def is_scalar(self) -> bool:
-        """Whether it is a single number."""
+        """Whether the field is a single number."""
         return self.count == 1 and not self.sequence
 
 
@@ -73,7 +73,7 @@ class _Member(NamedTuple):
 
 @dataclass(frozen=True)
 class Definition:
-    """What a file of the name NAME.msg defines.
+    """Definition in a file of the name NAME.msg.
 
     Attributes:
         meaning: the comment at the beginning of the file.
@@ -171,13 +171,13 @@ def names() -> list[str]:
 
 @cache
 def definition(name: str) -> Definition:
-    """What is defined of a message.
+    """Definition of a message.
 
     Raises:
         DefinitionError: nothing, or it cannot be read.
     """
     if name not in texts():
-        raise DefinitionError(f"{name}: is no message: must be one of {', '.join(texts())}, a number or string")
+        raise DefinitionError(f"{name}: is not a message: must be one of {', '.join(texts())}, a number or string")
     return parse(name, texts()[name])
 
 

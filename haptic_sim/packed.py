@@ -90,7 +90,7 @@ class _Reference(int):
 
 
 def _shape(value: Any) -> Any:
-    """What decides the kind of a value, hashable."""
+    """Key that determines the kind of a value, hashable."""
     if isinstance(value, np.ndarray):
         return value.dtype, value.ndim, value.flags.num
     if isinstance(value, Packed):
@@ -106,7 +106,7 @@ _known: dict[Any, tuple[_PackedType, struct.Struct]] = {}
 
 
 def _layout(kind: Any) -> str:
-    """How compiled code has a value of a kind in memory, as a format of `struct`: as C has structures."""
+    """Memory layout of a value of a kind in compiled code, as a format of `struct`: as C has structures."""
     if isinstance(kind, types.BaseTuple):
         members = "".join(map(_layout, kind.types))  # type: ignore[attr-defined]
         widest = max(members.replace("0", ""), key=struct.calcsize)
@@ -130,7 +130,7 @@ def _content(value: Any) -> Iterator[Any]:
 
 
 class _PackedType(types.Type):
-    """What kernels know a Packed as: the address of a tuple of this kind."""
+    """Numba type of a Packed: the address of a tuple of this kind."""
 
     def __init__(self, kind: Any):
         self.kind = kind

@@ -46,7 +46,7 @@ class Parameters(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False, defer_build=True)
 
     def __repr_args__(self) -> Iterator[tuple[str | None, Any]]:
-        """What a repr shows: the values that are not the defaults."""
+        """Values for a repr: those that are not the defaults."""
         for name, field in type(self).model_fields.items():
             value = getattr(self, name)
             if field.is_required() or value != field.get_default(call_default_factory=True):
@@ -98,7 +98,7 @@ def _sizes(schema: Any, unit: str) -> tuple[float, float]:
 
 
 def _number(read: Callable[[str], float], value: Any) -> Any:
-    """What is given for a number, read if it is a text."""
+    """Value given for a number, read if it is a text."""
     if isinstance(value, bool):
         raise ValueError("must not be true or false")
     return read(value) if isinstance(value, str) else value
@@ -282,7 +282,7 @@ def _locate(loc: tuple[Any, ...], model: Any) -> tuple[str, Any, Any]:
 
 
 def _entry(field: Any) -> tuple[Any, Any]:
-    """What a field takes, or each entry of its list or mapping, and what says which of several types that is."""
+    """Type of a field, or of each entry of its list or mapping, and the key that selects one of several types."""
     annotation, choice = field.annotation, field if field.discriminator else _choice(field.metadata)
     while (origin := get_origin(annotation)) in (Annotated, dict, tuple, list):
         if origin is Annotated:
@@ -292,7 +292,7 @@ def _entry(field: Any) -> tuple[Any, Any]:
 
 
 def _choice(notes: Iterable[Any]) -> Any:
-    """What among the notes of a type has a discriminator: a field of pydantic, or a kind of parts."""
+    """Discriminator among the notes of a type: a field of pydantic, or a kind of parts."""
     return next((note for note in notes if getattr(note, "discriminator", None)), None)
 
 

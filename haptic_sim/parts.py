@@ -41,11 +41,11 @@ class Part(Parameters):
     """Parameters of a part; `type` is its name."""
 
     ABSENT: ClassVar[bool] = False
-    """Whether there is nothing, as its type `none` says."""
+    """Whether the part stands for nothing, as its type `none` says."""
     OFFLINE: ClassVar[bool] = True
-    """Whether it can take part in a trial offline: it is neither hardware nor a node of the user's."""
+    """Whether the part can take part in a trial offline: it is neither hardware nor a node of the user's."""
     EXTERNAL: ClassVar[bool] = False
-    """Whether it is a node of the graph that the user starts."""
+    """Whether the part is a node of the graph that the user starts."""
 
     type: str = ""
 
@@ -58,7 +58,7 @@ class Part(Parameters):
         return ()
 
     def facts(self) -> list[str]:
-        """What a report says of it beside its type."""
+        """Facts about the part for a report, beside its type."""
         return []
 
     def entries(self) -> tuple[Entry, ...]:
@@ -109,7 +109,7 @@ class Group:
         return f"{type(self).__name__}({self.name})"
 
     def entries(self) -> dict[str, Entry]:
-        """What is registered, by name; that of this package first.
+        """Registered parts by name; those of this package first.
 
         Raises:
             PartError: two packages register something else under one name.
@@ -127,7 +127,7 @@ class Group:
         return entries
 
     def load(self, name: str) -> Any:
-        """What is registered under a name, or what MODULE:NAME names.
+        """Load the part that is registered under a name, or that MODULE:NAME names.
 
         Raises:
             PartError: it cannot be imported, or is nothing of this group.
@@ -148,7 +148,7 @@ class Group:
         return self._loaded[name]
 
     def find_or_none(self, name: Any) -> Any:
-        """As `load`; None where there is no such thing, or it cannot be used."""
+        """Load a part, as `load`; None where there is no such part, or it cannot be used."""
         try:
             return self.load(name)
         except (KeyError, TypeError, PartError):
@@ -198,7 +198,7 @@ class Kind(Group, Generic[P]):
         """Make sure that what was imported is of this group."""
         if not (isinstance(found, type) and issubclass(found, self.base)):
             base = f"{self.base.__module__}.{self.base.__name__}"
-            raise PartError([f"{value} is none of the {self.name}; must be derived from {base}"])
+            raise PartError([f"{value} is not one of the {self.name}; must be derived from {base}"])
         if ":" not in name and _tag(found) != name:
             raise PartError([f"{value} has type = {_tag(found)}; must be {name}, the name by which it is registered"])
 
@@ -214,7 +214,7 @@ class Kind(Group, Generic[P]):
             return self.find(str(given))()
         except KeyError:
             known = ", ".join(self.entries())
-            raise PartError([f"{inputs.shown(given)} is none of the {self.name}; must be one of {known}"]) from None
+            raise PartError([f"{inputs.shown(given)} is not one of the {self.name}; must be one of {known}"]) from None
 
     def changed(self, part: P, keys: Mapping[str, Any]) -> P:
         """A part with other keys; one of another type keeps those of its keys that the other has, too."""
@@ -376,7 +376,7 @@ def packages_of(parameters: BaseModel) -> dict[str, str]:
 
 
 def missing(packages: Any) -> list[str]:
-    """Which of some packages are not there, one line each; `packages` as of `packages_of`."""
+    """List the packages that are not installed, one line each; `packages` as of `packages_of`."""
     if not isinstance(packages, dict):
         return []
     add_users_folders()
@@ -388,7 +388,7 @@ def missing(packages: Any) -> list[str]:
 
 
 def changed(packages: Any) -> list[str]:
-    """Which of some packages are there in another version, one line each; `packages` as of `packages_of`."""
+    """List the packages that are installed in another version, one line each; `packages` as of `packages_of`."""
     if not isinstance(packages, dict):
         return []
     add_users_folders()

@@ -16,7 +16,7 @@ class SceneTool(Protocol):
     def type(self) -> str: ...
 
     def parts(self) -> dict[str, Any]:
-        """What it adds to a planar world: bodies, and which is held and how; of the type none, nothing."""
+        """Parts that the tool adds to a planar world: bodies, and which is held and how; of the type none, nothing."""
 
     def bounds(self) -> tuple[float, float, float, float]:
         """Left, lower, right and upper end at the start [m]."""
@@ -58,7 +58,7 @@ class SceneMethod(Protocol):
 
 
 class SceneContext(NamedTuple):
-    """What the world of a scene is described in.
+    """Context that the world of a scene is described in.
 
     Attributes:
         tool: of the type none, but in scenes that are around one (`TOOLS`).
@@ -91,7 +91,7 @@ class SceneParameters(Part):
     ENGINE: ClassVar[str] = ""
     """The engine that alone simulates it; empty: any that simulates worlds."""
     CONSTRAINED: ClassVar[bool] = False
-    """Whether it is a tool under exact constraints alone, without a world."""
+    """Whether the scene is a tool under exact constraints alone, without a world."""
     ROLLING: ClassVar[bool] = False
     """Whether `constraint.rolling` has a meaning in it."""
 

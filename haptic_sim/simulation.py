@@ -58,15 +58,17 @@ IGNORED_SECTIONS = (
 
 
 class WorldDocument(Parameters):
-    """What describes a world in the file of an experiment."""
+    """Description of a world in the file of an experiment."""
 
     rate: float = quantity(1000.0, unit="Hz", description="Steps a second", gt=0.0, le=20000.0)
     seed: int = quantity(0, description="Seed of where bodies are that have jitter", ge=0)
     tool: AnyToolParameters = quantity(NoToolParameters(), description="The virtual tool, if the scene has none")
     scene: AnySceneParameters = quantity(description="The virtual world")
     contact: ContactParameters = quantity(ContactParameters(), description="Material of the contacts")
-    environment: EnvironmentParameters = quantity(EnvironmentParameters(), description="How the world is simulated")
-    constraint: ConstraintParameters = quantity(ConstraintParameters(), description="How exact constraints are kept")
+    environment: EnvironmentParameters = quantity(EnvironmentParameters(), description="Simulation of the world")
+    constraint: ConstraintParameters = quantity(
+        ConstraintParameters(), description="Method that keeps exact constraints"
+    )
 
     @property
     def hands(self) -> tuple[HoldParameters, ...]:
@@ -76,7 +78,7 @@ class WorldDocument(Parameters):
 
 @dataclass(frozen=True)
 class Body:
-    """Where a body is and how it moves, in the axes of the world.
+    """Pose and motion of a body, in the axes of the world.
 
     Attributes:
         name: as in the file; bodies of a model file have its name and a slash in front.
@@ -92,7 +94,7 @@ class Body:
 
 
 class Model:
-    """What a file or data say of a world: bodies, joints, shapes, material, method and rate. It does not change.
+    """Model of a world from a file or data: bodies, joints, shapes, material, method and rate. It does not change.
 
         model = haptic_sim.load("arm.urdf", tool="hand")
         world, other = World(model), World(model)
@@ -192,12 +194,12 @@ class Model:
 
     @property
     def start(self) -> WorldSetup:
-        """Its bodies and shapes at the start, to make an `Environment` of."""
+        """Bodies and shapes of the model at the start, to make an `Environment` of."""
         return self._start
 
     @property
     def sections(self) -> WorldDocument:
-        """What it was made from, each section as parameters, with the defaults and with absolute paths of files."""
+        """Sections that the model was made from, as parameters, with the defaults and with absolute paths of files."""
         return self._sections
 
     @property
@@ -316,14 +318,14 @@ def load(
     if file.suffix in (".yaml", ".yml"):
         given = {"tool": tool is not None, "base": base is not None, "engine": engine != "haptics"}
         if names := ", ".join([name for name, is_given in given.items() if is_given] + list(keys)):
-            raise ParameterError([f"{names}: not for an experiment, whose file says them"])
+            raise ParameterError([f"{names}: must be left out for an experiment, whose file gives them"])
         return Model.from_yaml(file)
     if file.suffix not in ROOTS:
         raise ParameterError([f"path = {file}: must end in .yaml (experiment), {SUFFIXES}"])
     if engine not in ("haptics", "mujoco"):
         raise ParameterError([f"engine = {engine}: must be haptics or mujoco"])
     if engine == "mujoco" and base is not None:
-        raise ParameterError([f"base = {base}: not with engine = mujoco, whose file says what is fixed"])
+        raise ParameterError([f"base = {base}: must be left out with engine = mujoco: its file fixes the bodies"])
     of_scene: type[Parameters] = MujocoParameters if engine == "mujoco" else FileParameters
     known = [name for name in of_scene.model_fields if name not in ("type", "file", "path", "base", "tool")]
     for name in keys:
@@ -510,7 +512,7 @@ class World:
             self.state = self._initial
 
     def jacobian(self, body: str, point: ArrayLike = (0.0, 0.0, 0.0)) -> np.ndarray:
-        """Of the twist of a body at a point of it, by the velocities, (6, nv): linear, then angular, in world axes.
+        """Jacobian of the twist at a point of a body, by the velocities, (6, nv): linear, then angular, in world axes.
 
         Args:
             body: that moves.
@@ -537,7 +539,7 @@ class World:
         return mobility
 
     def _moved(self, body: str, point: ArrayLike) -> np.ndarray:
-        """What takes a twist at the origin of a body's axes to one at a point of the body, (6, 6)."""
+        """Matrix (6, 6) that takes a twist at the origin of a body's axes to one at a point of the body."""
         p_B = _finite("point", point, (3,), "three finite numbers [m]")
         R = matrices(self.bodies[body].quaternion[None])[0]
         x, y, z = R @ p_B
@@ -552,7 +554,7 @@ class World:
 
     @property
     def start(self) -> WorldSetup:
-        """Its bodies and shapes at the start, to make an `Environment` of."""
+        """Bodies and shapes of the world at the start, to make an `Environment` of."""
         return self.model.start
 
     @property
@@ -571,7 +573,7 @@ class World:
 
     @property
     def fields(self) -> dict[str, dict[str, float]]:
-        """What each field stores, and what it dissipated, supplied and was switched by since the start [J], by name."""
+        """Energy that each field stores, and that it dissipated, supplied and got by switching since the start [J]."""
         return self._core.fields
 
     def switch(self, strengths: Mapping[str, float]) -> None:
@@ -584,22 +586,22 @@ class World:
 
     @property
     def contacts(self) -> list[Contact]:
-        """What touched in the last step; empty before the first."""
+        """Contacts in the last step; empty before the first."""
         return self._core.contacts
 
     @property
     def wrench(self) -> np.ndarray:
-        """Of the world on the tool in the last step, where it is held [N, N m], (6,)."""
+        """Wrench of the world on the tool in the last step, at the hand point [N, N m], (6,)."""
         return self._tool.wrench.copy()
 
     @property
     def pose(self) -> np.ndarray:
-        """Of the tool where it is held: position [m], quaternion x y z w, (7,)."""
+        """Pose of the tool at the hand point: position [m], quaternion x y z w, (7,)."""
         return self._tool.pose.copy()
 
     @property
     def twist(self) -> np.ndarray:
-        """Of the tool where it is held [m/s, rad/s], (6,)."""
+        """Twist of the tool at the hand point [m/s, rad/s], (6,)."""
         return self._tool.twist.copy()
 
     @property
@@ -616,7 +618,7 @@ class World:
 
     @property
     def energy(self) -> dict[str, float]:
-        """Where the energy is at the beginning of the last step, and where it went since the start [J].
+        """Energy of the world at the beginning of the last step, and its balance since the start [J].
 
         kinetic + potential + elastic = their sum at the start + injected - damping - friction - impact + numerical
 

@@ -19,7 +19,7 @@ from pydantic import BaseModel
 from haptic_sim.packed import Packed
 
 _ATOMS = (bool, int, float, str, bytes, type(None), BaseModel, np.generic)
-"""What does not change: an attribute gets another one."""
+"""Types whose objects do not change: an attribute gets another one."""
 
 _OWN_PREFIX = "haptic_"
 """Objects are looked into whose classes are of modules that begin so."""
@@ -48,7 +48,7 @@ class Snapshot:
 
 
 class Memory:
-    """Where the state of an object is; the object must not get other arrays.
+    """Memory that holds the state of an object; the object must not get other arrays.
 
     Args:
         root: the object.

@@ -1,4 +1,4 @@
-"""What a study has measured: thresholds and their intervals for each participant, and means over all.
+"""Results of a study: thresholds and their intervals for each participant, and means over all.
 
 Of a task with answers of two kinds a psychometric function is fitted (`psychophysics.fitting`):
 
@@ -80,7 +80,7 @@ class Data:
 
 @dataclass(frozen=True)
 class Estimate:
-    """What was measured of one participant, in one task and one condition.
+    """Measured value of one participant, in one task and one condition.
 
     Attributes:
         participant, session, task, condition: where.
@@ -126,7 +126,7 @@ OF_STIMULUS = ("pse", "jnd", "threshold", "set")
 
 
 def name_of(measure: str) -> str:
-    """What a measure is called; a metric by its own name."""
+    """Name of a measure; a metric has its own name."""
     return NAMES.get(measure, measure)
 
 
@@ -146,7 +146,7 @@ def data_of(task: AnyTask, rows: Sequence[Row]) -> Data:
 
 
 def estimate(session: Session, *, intervals: bool = True) -> list[Estimate]:
-    """What a session, replayed from its journal, has measured for each task and condition.
+    """Estimates of a session, replayed from its journal, for each task and condition.
 
     Without `intervals` fits have none, which take most of the time.
     """
@@ -259,7 +259,7 @@ def _of_detection(task: StimulusTask, data: Data) -> dict[str, Measure]:
 
 
 def _of_method(method: AdaptiveMethod) -> dict[str, Measure]:
-    """What an adaptive method has found itself, in the unit of its levels."""
+    """Estimate of an adaptive method itself, in the unit of its levels."""
     if isinstance(method, ConstantStimuli):
         return {}
     found = method.estimate
@@ -422,7 +422,7 @@ def mean_of_rates(rates: np.ndarray, trials: int) -> Measure:
 
 @dataclass(frozen=True)
 class Recovery:
-    """What the estimates of simulated observers have to do with what these are.
+    """Comparison of the estimates of simulated observers with the true values.
 
     Attributes:
         task, condition, name: of what.
@@ -452,7 +452,7 @@ def true_jnd(observer: ObserverParameters, reference: float) -> float:
 
 
 def true_threshold(observer: ObserverParameters, reference: float) -> float:
-    """How much a value is above the reference that an observer without lapses judges larger in 75 % of trials."""
+    """Difference from the reference at which an observer without lapses answers "larger" in 75 % of trials."""
     return _true_value(observer, reference, 0.75) - reference
 
 
@@ -469,7 +469,7 @@ def _true_value(observer: ObserverParameters, reference: float, p: float) -> flo
 
 
 def recoveries(dataset: Dataset, estimates: Sequence[Estimate]) -> list[Recovery]:
-    """How well just noticeable differences and Weber fractions of simulated observers are found again."""
+    """Accuracy of the recovered just noticeable differences and Weber fractions of simulated observers."""
     truths: dict[tuple[str, int], ObserverParameters] = {}
     for participant, number in dataset.sessions():
         by = dataset.answerer(participant, number)
@@ -560,6 +560,6 @@ def detectable_effect(count: int, power: float = 0.8) -> float:
 
 
 def estimates_of(dataset: Dataset) -> list[Estimate]:
-    """What all sessions of a study have measured; sessions are shared out among the cores."""
+    """Estimates of all sessions of a study; sessions are shared out among the cores."""
     found = forks.on_cores(lambda pair: estimate(dataset.replayed(*pair)[0]), dataset.sessions())
     return [one for some in found for one in some]

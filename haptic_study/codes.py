@@ -64,7 +64,7 @@ def code_of(codes: Mapping[str, int], event: str, labels: Sequence[str] = ()) ->
 
 
 def problems(codes: Mapping[str, int], labels: Mapping[str, Collection[str]]) -> Iterator[str]:
-    """What is wrong with the codes of a file.
+    """Errors of the codes of a file, as lines.
 
     Args:
         codes: see `code_of`.
@@ -76,6 +76,6 @@ def problems(codes: Mapping[str, int], labels: Mapping[str, Collection[str]]) ->
             yield f"codes.{key}: unknown event{did_you_mean(event, DEFAULTS)}"
         elif label and label not in labels.get(event, ()):
             hint = did_you_mean(label, labels.get(event, ()))
-            yield f"codes.{key}: {inputs.shown(label)} is no label of {event}{hint}"
+            yield f"codes.{key}: {inputs.shown(label)} is not a label of {event}{hint}"
         if not 0 <= code <= LARGEST:
             yield f"codes.{key} = {code}: must be from 0 (not sent) to {LARGEST}, a byte"

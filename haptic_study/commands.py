@@ -34,7 +34,7 @@ from haptic_study.session import End
 from haptic_study.simulation import observer_of_session, run_session
 
 SIMULATION = "simulation.json"
-"""In `sourcedata`: which simulated participants there are to be."""
+"""File in `sourcedata` with the simulated participants."""
 
 
 def _in_words(command: Callable[[argparse.Namespace], int]) -> Callable[[argparse.Namespace], int]:
@@ -109,7 +109,7 @@ def simulate(options: argparse.Namespace) -> int:
 
 
 def _workers(options: argparse.Namespace) -> int:
-    """How many processes are asked for; 0: as many as cores, by forks.
+    """Number of processes that are asked for; 0: as many as cores, by forks.
 
     Raises:
         ParameterError: the options do not fit, or there is no Dask for them.
@@ -230,7 +230,7 @@ def resume(options: argparse.Namespace) -> int:
     with dataset.held():
         if (found := _open_session(dataset, options)) is not None:
             with dataset.resume(*found) as recording:
-                _say_where(recording)
+                _print_progress(recording)
                 return _conduct(dataset, recording, options, plan(dataset.study).trials[1])
         path = dataset.directory / SOURCE / SIMULATION
         if not path.is_file():
@@ -239,11 +239,11 @@ def resume(options: argparse.Namespace) -> int:
         for participant, number in dataset.sessions():
             with dataset.resume(participant, number) as recording:
                 if not recording.ended:
-                    _say_where(recording)
+                    _print_progress(recording)
         return _simulate(dataset, wanted)
 
 
-def _say_where(recording: Recording) -> None:
+def _print_progress(recording: Recording) -> None:
     """Say how far a session has come that is resumed."""
     session = recording.session
     answered = sum(row.status == "answered" for row in session.rows)
@@ -274,7 +274,7 @@ def _simulate(dataset: Dataset, wanted: dict[str, Any], jobs: int = 0, scheduler
     else:
 
         def simulate(participant: str) -> None:
-            """In a fork, where there are several cores."""
+            """Run the session of a participant, in a fork where there are several cores."""
             run_session(dataset, participant, by, wanted["record"], lambda: False)
             notify(participant)
 

@@ -35,7 +35,7 @@ from haptic_study.tasks import FreeParameters
 NOTES = 6  # that the experimenter's page keeps
 CLOSED = "the participant's page was closed"
 CONTROLS = ("pause", "resume", "repeat", "drop", "stop")
-"""What an experimenter can do; `repeat` and `drop` are of the trial that is presented."""
+"""Commands of an experimenter; `repeat` and `drop` are of the trial that is presented."""
 
 Subscriber = Callable[[Step, Mapping[str, Any]], object]
 """Called with the step at which an event of the session is applied, and the event, which has its time [s]; also with
@@ -44,7 +44,7 @@ An answer is told when it is given, before it is recorded. After an OutletError 
 
 
 class Presenter(Protocol):
-    """What presents intervals: `Intervals`, or a stand-in of it."""
+    """Presenter of intervals: `Intervals`, or a stand-in of it."""
 
     @property
     def number(self) -> int: ...
@@ -68,7 +68,7 @@ class Presenter(Protocol):
 
 @dataclass
 class _Course:
-    """How far the trial is that is presented."""
+    """Progress of the trial that is presented."""
 
     directories: list[str] = field(default_factory=list)
     is_ready: bool = False
@@ -151,7 +151,7 @@ class Conductor:
 
     @property
     def text(self) -> str:
-        """What the experimenter's page says, in Markdown."""
+        """Text of the experimenter's page, in Markdown."""
         last = self._last
         state = State(
             doing=self.problem or self._doing(),
@@ -371,7 +371,7 @@ class Conductor:
         course = self._course
         if isinstance(self.step, Trial) and len(course.ended) == self.step.intervals and course.answer is None:
             course.answer, course.answered, course.by = answer, clock, by
-            self._tell_answer(self.step)
+            self._publish_answer(self.step)
             self._show(showing.storing(self.step))
             self._conclude()
 
@@ -496,9 +496,9 @@ class Conductor:
         if isinstance(task, FreeParameters) and course.stored is not None:
             course.answer = task.answer_to(course.stored.metrics)
             course.answered = course.ended[-1].time
-            self._tell_answer(trial)
+            self._publish_answer(trial)
 
-    def _tell_answer(self, trial: Trial) -> None:
+    def _publish_answer(self, trial: Trial) -> None:
         given = {"trial": trial.number, "answer": self._course.answer, "time": self._time(self._course.answered)}
         self._publish(trial, {"event": "answer"} | given)
 

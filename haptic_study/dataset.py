@@ -177,7 +177,7 @@ class Dataset:
         )
 
     def answerer(self, participant: str, session: int) -> dict[str, Any]:
-        """Who answers in a session, as `begin` was told, without replaying it."""
+        """Entry of `begin` about who answers in a session, without a replay of the session."""
         entries = journal.read(self.folder(participant, session) / "journal.jsonl")[0]
         return dict(entries[0].get("by") or {}) if entries else {}
 

@@ -27,7 +27,7 @@ from haptic_study.psychophysics.methods import method_of
 from haptic_study.tasks import AnyTask
 
 SESSION = "session"
-"""What stands in the place of a task's name in the name of the table of all events of a session."""
+"""Name in place of a task's in the name of the table of all events of a session."""
 NAME = r"^[A-Za-z][A-Za-z0-9_-]*$"
 
 
@@ -92,7 +92,7 @@ class ItemParameters(Parameters):
     unit: str = quantity("", description="Unit of a number")
     choices: tuple[str, ...] = quantity((), description="Answers of a choice; labels of both ends of a scale")
     points: int = quantity(7, description="Number of points of a scale, from 1 on", ge=2, le=101)
-    optional: bool = quantity(False, description="Whether it may be left without an answer")
+    optional: bool = quantity(False, description="Whether the question may be left without an answer")
 
     @model_validator(mode="after")
     def _has_choices(self) -> ItemParameters:
@@ -129,7 +129,9 @@ class ItemParameters(Parameters):
 class QuestionnaireParameters(Parameters):
     """A questionnaire."""
 
-    when: Literal["before", "after_block", "after"] = quantity("after", description="When it is answered")
+    when: Literal["before", "after_block", "after"] = quantity(
+        "after", description="Time at which the questionnaire is answered"
+    )
     text: str = quantity("", description="Text above the questions, in Markdown")
     items: dict[Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]*$")], ItemParameters] = quantity(
         description="Questions by the names of their columns", min_length=1
@@ -155,7 +157,7 @@ class TimeParameters(Parameters):
 
 
 class PersonParameters(Parameters):
-    """How the study is presented to a person; a simulated observer needs none of it."""
+    """Presentation of the study to a person; a simulated observer needs none of it."""
 
     settings: dict[str, Any] = quantity(
         {},
@@ -182,7 +184,7 @@ class StudyParameters(Parameters):
     name: str = quantity(description="Name of the study, which is that of its file", pattern=NAME)
     title: str = quantity("", description="Title of the study, one line")
     source: str = quantity("", description="Publication that the study follows")
-    description: str = quantity("", description="What is studied")
+    description: str = quantity("", description="Summary of the study")
     experiment: str | dict[str, Any] = quantity(
         description="Experiment of every interval: its name, a .yaml file beside the study's, or its content"
     )
@@ -205,7 +207,7 @@ class StudyParameters(Parameters):
     )
     rest: RestParameters = quantity(RestParameters(), description="Rests")
     times: TimeParameters = quantity(TimeParameters(), description="Expected times")
-    person: PersonParameters = quantity(PersonParameters(), description="How the study is presented to a person")
+    person: PersonParameters = quantity(PersonParameters(), description="Presentation of the study to a person")
     seed: int = quantity(0, description="Seed of orders and of the methods", ge=0)
     codes: dict[str, int] = quantity(
         {}, description="Codes of events for other recorders, by EVENT or EVENT LABEL, from 1 to 255; 0: not sent"
@@ -228,7 +230,7 @@ class StudyParameters(Parameters):
             task = self.tasks.get(one.task or next(iter(self.tasks)))
             if task is None:
                 raise ValueError(
-                    f".comparisons.{name}.task = {one.task}: is no task{did_you_mean(one.task, self.tasks)}"
+                    f".comparisons.{name}.task = {one.task}: is not a task{did_you_mean(one.task, self.tasks)}"
                 )
             if one.measure not in task.measures:
                 known_ones = f"{', '.join(task.measures)}{did_you_mean(one.measure, task.measures)}"
@@ -236,7 +238,7 @@ class StudyParameters(Parameters):
             for label in one.conditions:
                 if label not in known:
                     hint = did_you_mean(label, known) or f"; they are {listed(known, 4)}"
-                    raise ValueError(f".comparisons.{name}.conditions: {inputs.shown(label)}: is no condition{hint}")
+                    raise ValueError(f".comparisons.{name}.conditions: {inputs.shown(label)}: is not a condition{hint}")
         return self
 
     @property

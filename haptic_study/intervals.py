@@ -107,7 +107,7 @@ class Pressed:
 
 @dataclass(frozen=True)
 class Noted:
-    """What people shall know of the device."""
+    """Notes for people about the device."""
 
     text: str
 
@@ -150,7 +150,7 @@ class Intervals:
         for end in (self._socket, other):
             end.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, LARGEST)
         self._process = multiprocessing.get_context("fork").Process(
-            target=_become, args=(study, trial, other, self._socket), name="intervals", daemon=True
+            target=_present_intervals, args=(study, trial, other, self._socket), name="intervals", daemon=True
         )
         gc.freeze()  # what the child inherits is nothing that its collector need look at
         try:
@@ -238,8 +238,8 @@ def _received(end: socket.socket) -> bytes:
         return b""
 
 
-def _become(study: Study, first: Trial, end: socket.socket, others: socket.socket) -> None:
-    """In the fork: present intervals until the other end is closed."""
+def _present_intervals(study: Study, first: Trial, end: socket.socket, others: socket.socket) -> None:
+    """Present intervals in the fork, until the other end is closed."""
     others.close()
     os.environ["HAPTICS_PARENT"] = str(os.getppid())
     for number in (signal.SIGINT, signal.SIGHUP, signal.SIGTERM):
@@ -297,7 +297,7 @@ class _Presenter:
                 self._closed = True
 
     def _messages(self, timeout: float | None) -> list[Any]:
-        """What has come, or comes within a time [s]; None: what has come, without waiting."""
+        """Messages that have come, or come within a time [s]; None: those that have come, without waiting."""
         found: list[Any] = []
         while not self._closed:
             try:
@@ -387,7 +387,7 @@ class _Presenter:
 
 
 class _Attention:
-    """What is done after each tick of an interval, in what is left of its period."""
+    """Work after each tick of an interval, in the rest of its period."""
 
     def __init__(self, presenter: _Presenter, paced: PacedTrial, order: _Prepare, interval: int):
         self._presenter, self._paced, self._order, self._interval = presenter, paced, order, interval

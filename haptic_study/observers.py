@@ -44,7 +44,7 @@ CHANGING = ("weber", "noise", "lapse", "force_noise", "criterion", "exponent")
 
 
 class MotorParameters(Parameters):
-    """How a simulated observer explores: its hand goes along a displacement and back, again and again."""
+    """Exploration of a simulated observer: its hand goes along a displacement and back, again and again."""
 
     displacement: tuple[float, float, float] = quantity(
         (0.0, 0.0, -0.02), unit="m", description="Displacement of the aim of the observer's hand, x, y, z"
@@ -54,7 +54,7 @@ class MotorParameters(Parameters):
         unit="m",
         description="Displacement that follows, with the first one held, as a stroke along a surface",
     )
-    time: float = quantity(0.4, unit="s", description="Time of each displacement, and of the way back", gt=0.0, le=60.0)
+    time: float = quantity(0.4, unit="s", description="Time of each displacement, and of its return", gt=0.0, le=60.0)
     variation: float = quantity(
         0.1,
         description="Standard deviation of displacement and time among intervals, as part of them",
@@ -80,7 +80,7 @@ class MotorParameters(Parameters):
 
 
 class ResponseParameters(Parameters):
-    """How long a simulated observer takes to answer.
+    """Response time of a simulated observer.
 
     The time is exponentially modified normal (ex-Gaussian, Luce 1986): a normal part, for all that is no decision, and
     an exponential part with the mean time of a decision of a drift-diffusion model (Palmer, Huk and Shadlen 2005),
@@ -109,7 +109,7 @@ class ResponseParameters(Parameters):
 class ObserverParameters(Parameters):
     """A simulated observer."""
 
-    percept: str = quantity("stiffness", description="What is felt: stiffness, force, friction, delay, or metric:NAME")
+    percept: str = quantity("stiffness", description="Percept: stiffness, force, friction, delay, or metric:NAME")
     weber: float = quantity(
         0.1,
         description="Weber fraction: difference that is felt in 75 % of comparisons, over the stimulus",
@@ -135,9 +135,9 @@ class ObserverParameters(Parameters):
         0.0, description="Standard deviation of the logarithm of the Weber fraction among observers", ge=0.0, le=2.0
     )
     motor: MotorParameters | None = quantity(
-        None, description="How it explores; null: as the operator of the experiment"
+        None, description="Exploration by the observer; null: as the operator of the experiment"
     )
-    response: ResponseParameters = quantity(ResponseParameters(), description="How long it takes to answer")
+    response: ResponseParameters = quantity(ResponseParameters(), description="Response time of the observer")
     conditions: dict[str, dict[str, float]] = quantity(
         {}, description="Keys of the observer that differ at a level of a factor, by FACTOR=LEVEL"
     )
@@ -207,7 +207,7 @@ def observer_of(text: str, base: ObserverParameters) -> ObserverParameters:
 
 
 def _held(samples: Samples) -> str:
-    """What the observer holds: the hand of a device, or the tool itself."""
+    """Body that the observer holds: the hand of a device, or the tool itself."""
     return "hand" if "hand_px" in samples.names else "tool"
 
 
@@ -299,7 +299,7 @@ PERCEPTS: dict[str, Callable[[Samples, np.ndarray], float]] = {
     "friction": friction,
     "delay": delay,
 }
-"""What is felt of samples, with the noise (n, 3) [N] of the forces of each tick."""
+"""Percepts of samples, with the noise (n, 3) [N] of the forces of each tick."""
 
 
 def check_percept(percept: str) -> None:

@@ -299,7 +299,7 @@ def _rows_of(model: MixedModel) -> Iterator[list[str]]:
 
 
 def _recovered(found: Sequence[Recovery]) -> Figure:
-    """What estimates of simulated observers have to do with what these are."""
+    """Comparison of the estimates of simulated observers with the true values."""
     head = [
         "Task",
         "Measure",

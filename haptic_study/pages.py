@@ -62,7 +62,7 @@ class Stage:
 
     def begin(self, trial: Trial) -> None:
         """An interval begins; its scene is drawn anew where it is another one."""
-        self.let_go()
+        self.release()
         if (key := _shape_of(trial)) != self._key:
             self._key = key
             self.page.change(build_scene(trial, visual=True))
@@ -84,20 +84,20 @@ class Stage:
         if self._pointer is not None:
             self._pointer.repeat()
 
-    def let_go(self) -> None:
+    def release(self) -> None:
         """Let go of what the pointer holds."""
         if self._pointer is not None:
-            self._pointer.let_go()
+            self._pointer.release()
 
 
 def _shape_of(trial: Trial) -> tuple[Any, ...]:
-    """What the drawing of a trial's scene depends on."""
+    """Key of everything that the drawing of a trial's scene depends on."""
     experiment = trial.experiment
     return experiment.scene, experiment.tool, experiment.hands, experiment.device.type
 
 
 class ParticipantPage:
-    """What the participant sees, and does.
+    """Page of the participant.
 
     Args:
         title: of the page.
@@ -213,7 +213,7 @@ class ParticipantPage:
 
 
 class ExperimenterPage:
-    """What the experimenter sees, and does.
+    """Page of the experimenter.
 
     Args:
         title: of the page.

@@ -1,4 +1,4 @@
-"""What a study comes to before anyone takes part: that its experiment accepts every level, its trials, its duration."""
+"""Plan of a study before anyone takes part: that its experiment accepts every level, its trials, its duration."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ CHECKED = 400
 
 @dataclass(frozen=True)
 class Plan:
-    """What a session comes to.
+    """Plan of a session.
 
     Attributes:
         trials: least and greatest number of trials among some simulated sessions, practice included.
@@ -92,7 +92,7 @@ def _check_conditions(study: Study) -> None:
     levels = [f"{name}={level}" for name, one in study.parameters.factors.items() for level in one.settings]
     for label in study.parameters.observer.conditions:
         if label not in levels:
-            raise ParameterError([f"observer.conditions: {label}: is no level{did_you_mean(label, levels)}"])
+            raise ParameterError([f"observer.conditions: {label}: is not a level{did_you_mean(label, levels)}"])
 
 
 def check_felt(study: Study) -> None:
@@ -165,7 +165,7 @@ def _metric_problems(study: Study) -> Iterator[str]:
             for key, metric in named:
                 if metric and metric not in metrics:
                     hint = did_you_mean(metric, metrics)
-                    yield f"tasks.{name}.{key} = {metric}: is no metric of the experiment's analysis{hint}"
+                    yield f"tasks.{name}.{key} = {metric}: is not a metric of the analysis{hint}"
     percept = study.parameters.observer.percept
     if percept.startswith("metric:") and (metric := percept.removeprefix("metric:")) not in metrics:
-        yield f"observer.percept = {percept}: is no metric of the experiment's analysis{did_you_mean(metric, metrics)}"
+        yield f"observer.percept = {percept}: is not a metric of the analysis{did_you_mean(metric, metrics)}"

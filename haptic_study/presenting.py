@@ -20,7 +20,7 @@ class PresentationError(HapticsError):
 
 
 class Presented(NamedTuple):
-    """What came out of an interval.
+    """Result of an interval.
 
     Attributes:
         samples: of the trial.

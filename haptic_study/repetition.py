@@ -36,7 +36,7 @@ ALPHA = 0.05
 
 @dataclass(frozen=True)
 class Power:
-    """How often a comparison is found.
+    """Power of a comparison: how often it is found.
 
     Attributes:
         task, name, first, second: of what; see `Comparison`.
@@ -124,7 +124,7 @@ def repeat(
 
 
 def powers(runs: Sequence[Sequence[Comparison]]) -> list[Power]:
-    """How often each comparison was found."""
+    """Power of each comparison."""
     by: dict[tuple[str, str, str, str], list[Comparison]] = {}
     for run in runs:
         for one in run:

@@ -45,7 +45,7 @@ def device_settings(study: Study, device: str | None) -> dict[str, Any]:
     is_hardware = bool(experiment.hardware_hands)
     if not is_hardware and not experiment.operator.EVENTS:
         kind = experiment.operator.type
-        raise ParameterError([f"operator.type = {kind}: is no person; add --device pointer, or the name of a device"])
+        raise ParameterError([f"operator.type = {kind}: is not a person; add --device pointer, or a device's name"])
     if not is_hardware and not study.parameters.person.view:
         raise ParameterError(["person.view = false: a pointer moves the hand in the view; add --device NAME"])
     return settings
@@ -118,7 +118,7 @@ class _Front:
         if isinstance(report, Begun) and (settings := conductor.settings):
             self._stage.begin(self._trial(settings[report.interval]))
         elif isinstance(report, Ended):
-            self._stage.let_go()
+            self._stage.release()
 
     def _trial(self, settings: Mapping[str, Any]) -> Trial:
         key = repr(sorted(settings.items()))
@@ -132,10 +132,10 @@ class _Front:
         if word == "close":
             self._closing.set()
         elif word:
-            self._inbox.put(lambda conductor: _say(conductor.control(word, reason)))
+            self._inbox.put(lambda conductor: _notify(conductor.control(word, reason)))
 
 
-def _say(problem: str) -> None:
+def _notify(problem: str) -> None:
     if problem:
         print(f"haptics: {problem}; {HELP}", file=sys.stderr)
 

@@ -120,7 +120,7 @@ class Trial:
 
     @property
     def practice(self) -> bool:
-        """Whether it is for practice, after which the participant is told whether the answer was right."""
+        """Whether the trial is for practice, after which the participant is told whether the answer was right."""
         return self.block == 0
 
     @property
@@ -254,7 +254,7 @@ class Session:
                 chosen.method.answer(level, int(row.outcome or 0) if task.BINARY else 1)
 
     def _next_course(self, courses: list[_Course], block: int, run: list[int]) -> int:
-        """Which condition of a mixed block comes next.
+        """Index of the next condition of a mixed block.
 
         It is drawn with probabilities in proportion to the trials that are left where a method says how many, so that
         all orders are equally probable; as long as another condition has trials, none comes more often in a row than

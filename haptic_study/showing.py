@@ -1,4 +1,4 @@
-"""What the two pages of a session show, as data: the participant's without the condition, and the experimenter's.
+"""Content of the two pages of a session, as data: the participant's without the condition, and the experimenter's.
 
 Nothing here knows a browser: a page draws a `Screen`, a test reads it.
 """
@@ -19,7 +19,7 @@ from haptic_study.tasks import (
 )
 
 CONTINUE, AGREE, DECLINE, START, ENOUGH, NUMBER = "continue", "agree", "decline", "start", "enough", "number"
-"""What is chosen on a page beside answers."""
+"""Choices on a page beside answers."""
 SHOWN = 12  # answers on the experimenter's page
 
 
@@ -34,7 +34,7 @@ class Choice:
 
 @dataclass(frozen=True)
 class Screen:
-    """What the participant sees and can do.
+    """Screen of the participant: its text and its choices.
 
     Attributes:
         text: in Markdown.
@@ -154,7 +154,7 @@ def _clock(seconds: float) -> str:
 
 @dataclass(frozen=True)
 class State:
-    """What the experimenter's page says beside the session itself.
+    """State on the experimenter's page beside the session itself.
 
     Attributes:
         doing: what goes on, in words.

@@ -57,7 +57,7 @@ class Unrecorded:
 
     @property
     def folder(self) -> Path:
-        """There is none."""
+        """Folder of the session: there is none."""
         raise NotADirectoryError("the session is not recorded")
 
     @property

@@ -21,7 +21,7 @@ Answer = float | str
 
 
 class Senses(Protocol):
-    """What a decision about percepts depends on: see `observers.ObserverParameters`."""
+    """Quantities that a decision about percepts depends on: see `observers.ObserverParameters`."""
 
     criterion: float
     exponent: float
@@ -35,7 +35,7 @@ def _keys(value: Any) -> Any:
 
 
 class TaskParameters(Parameters):
-    """What all tasks have."""
+    """Keys common to all tasks."""
 
     INTERVALS: ClassVar[int] = 1
     ANSWERS: ClassVar[tuple[str, ...]] = ()
@@ -43,7 +43,7 @@ class TaskParameters(Parameters):
     BINARY: ClassVar[bool] = True
     """Whether the outcome of an answer is 1 or 0; else it is a number."""
     MEASURES: ClassVar[tuple[str, ...]] = ()
-    """What the analysis makes of the answers."""
+    """Measures that the analysis makes of the answers."""
 
     question: str = quantity(description="Question that follows the intervals of a trial")
     instructions: str = quantity("", description="Instructions before the first trial of the task, in Markdown")
@@ -100,7 +100,7 @@ class TaskParameters(Parameters):
         return str(answer)
 
     def outcome(self, answer: Answer, comparison: int) -> float:
-        """What an answer counts as."""
+        """Outcome that an answer counts as."""
         raise NotImplementedError
 
     def decide(self, percepts: Sequence[float], senses: Senses) -> Answer:
@@ -108,7 +108,7 @@ class TaskParameters(Parameters):
         raise NotImplementedError
 
     def margin(self, percepts: Sequence[float], senses: Senses) -> float:
-        """How far percepts are from those with another answer, in the standard deviation of what is decided on."""
+        """Distance of percepts from those with another answer, in the standard deviation of the decision variable."""
         return 0.0
 
 
@@ -123,8 +123,8 @@ class StimulusTask(TaskParameters):
     reference: float = quantity(description="Value of the stimulus in the reference interval")
     level: Literal["value", "difference", "ratio"] = quantity(
         "value",
-        description="What the levels of the method are: the value of the stimulus, its difference from the reference, "
-        "or its ratio to the reference",
+        description="Meaning of the levels of the method: the value of the stimulus, its difference from the "
+        "reference, or its ratio to the reference",
     )
 
     @model_validator(mode="after")
@@ -164,7 +164,7 @@ class ForcedChoiceParameters(StimulusTask):
 
     type: Literal["forced_choice"] = "forced_choice"
     alternatives: Literal[2, 3] = quantity(2, description="Number of intervals")
-    ask: Literal["larger", "smaller", "odd"] = quantity("larger", description="Which interval is asked for")
+    ask: Literal["larger", "smaller", "odd"] = quantity("larger", description="Interval that the question asks for")
 
     @model_validator(mode="after")
     def _has_an_odd_one(self) -> ForcedChoiceParameters:
@@ -197,13 +197,13 @@ class ForcedChoiceParameters(StimulusTask):
         return self.answers[ranked.index(max(ranked))]
 
     def margin(self, percepts: Sequence[float], senses: Senses) -> float:
-        """How much the interval that is chosen has more of what is asked for than the next one."""
+        """Margin of the chosen interval over the next one, in the quantity that is asked for."""
         ranked = self._ranked(percepts)
         first, second = sorted(range(len(ranked)), key=lambda i: -ranked[i])[:2]
         return _over(ranked[first] - ranked[second], math.hypot(*(senses.sigma(percepts[i]) for i in (first, second))))
 
     def _ranked(self, percepts: Sequence[float]) -> list[float]:
-        """How much each interval has of what is asked for."""
+        """Score of each interval in the quantity that is asked for."""
         middle = sorted(percepts)[len(percepts) // 2]
         asked = {
             "larger": percepts,
@@ -238,7 +238,7 @@ class YesNoParameters(StimulusTask):
         return "yes" if self._beyond(percepts, senses) > 0.0 else "no"
 
     def margin(self, percepts: Sequence[float], senses: Senses) -> float:
-        """How far the percept is from the criterion."""
+        """Distance of the percept from the criterion."""
         return _over(abs(self._beyond(percepts, senses)), senses.sigma(percepts[0]))
 
     def _beyond(self, percepts: Sequence[float], senses: Senses) -> float:
@@ -271,7 +271,7 @@ class SameDifferentParameters(StimulusTask):
         return "different" if abs(second - first) > senses.criterion * spread else "same"
 
     def margin(self, percepts: Sequence[float], senses: Senses) -> float:
-        """How far the size of the difference is from the criterion."""
+        """Distance of the magnitude of the difference from the criterion."""
         first, second = percepts
         spread = math.hypot(senses.sigma(first), senses.sigma(second))
         return _over(abs(abs(second - first) - senses.criterion * spread), spread)
@@ -347,7 +347,7 @@ class AdjustmentParameters(StimulusTask):
 
 
 class SuccessParameters(Parameters):
-    """When a free manipulation has succeeded: where a metric of the trial is within bounds."""
+    """Criterion of the success of a free manipulation: a metric of the trial is within bounds."""
 
     metric: str = quantity(description="Metric of the experiment's analysis that decides")
     at_least: float | None = quantity(None, description="Least value of a success; null: there is none")
@@ -376,7 +376,7 @@ class FreeParameters(TaskParameters):
     )
     unit: str = quantity("", description="Unit of the stimulus")
     success: SuccessParameters | None = quantity(
-        None, description="When the manipulation has succeeded; null: metrics are measured, and none decides"
+        None, description="Criterion of a successful manipulation; null: metrics are measured, and none decides"
     )
     metrics: tuple[str, ...] = quantity((), description="Metrics of the experiment's analysis that are measured")
     seeds: bool = quantity(False, description="Whether the experiment has another seed in each trial")

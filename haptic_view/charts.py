@@ -1,4 +1,4 @@
-"""How strip charts show their values: ranges with a least span, readable units, numbers, and which curves coincide."""
+"""Display of values in strip charts: ranges with a least span, readable units, numbers, coinciding curves."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def _round_above(value: float) -> float:
 
 
 def covered(curves: Sequence[np.ndarray], span: tuple[float, float]) -> list[int | None]:
-    """For each curve (N,) the first other one that looks the same in the chart, None if there is none."""
+    """Index, for each curve (N,), of the first other one that looks the same in the chart, None if there is none."""
     near = SAME * (span[1] - span[0])
     found: list[int | None] = []
     for i, curve in enumerate(curves):
@@ -61,7 +61,7 @@ def covered(curves: Sequence[np.ndarray], span: tuple[float, float]) -> list[int
 
 
 def numbers(chart: Chart, curves: Sequence[np.ndarray], span: tuple[float, float], unit: str) -> list[str]:
-    """What each curve is now, in words; of one that another hides also which one."""
+    """Present value of each curve, in words; of a curve that another hides also the name of that."""
     found = []
     for name, curve, other in zip(chart.curves, curves, covered(curves, span), strict=True):
         now = curve[-1] if len(curve) else math.nan

@@ -1,4 +1,4 @@
-"""What a page is controlled by: the play head of a recorded trial, or the course and the gains of a running one."""
+"""Controls of a page: the play head of a recorded trial, or the course and the gains of a running one."""
 
 from __future__ import annotations
 
@@ -112,7 +112,7 @@ class Player:
 
 
 class State(Enum):
-    """What a running trial does; the text on the button that starts and pauses it."""
+    """State of a running trial; the text on the button that starts and pauses it."""
 
     LOADING = "Loading …"
     READY = "Start"

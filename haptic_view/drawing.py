@@ -40,7 +40,7 @@ NOTHING = "M0 0"  # a path of which nothing is seen
 POINTS = 9000  # of an animation; one with more has fewer pictures
 LOOP = 4.0  # [s] for a repetition of an animation
 ARROW = 70.0  # [px] length of the greatest force in a picture
-SHORTENED = 0.3  # of that, where the picture has no room for more
+SHORTENED = 0.3  # of ARROW: length of the greatest force where the picture has no room for more
 BORDER = 3.0  # [px] between an arrow and the border of the picture
 SHORTEST = 6.0  # [px] of an arrow
 WEAK = 1e-4  # of the greatest force of the trial: a picture of weaker ones has short arrows
@@ -188,7 +188,7 @@ def animation(frames: Frames, what: str = "the whole trial") -> str:
 
 
 def _chosen(frames: Frames, count: int) -> list[Frame]:
-    """So many frames, at equal intervals of time."""
+    """Frames in the number `count`, at equal intervals of time."""
     wanted = np.linspace(frames.times[0], frames.times[-1], count)
     return [frames.frame(int(i)) for i in np.clip(np.searchsorted(frames.times, wanted), 0, len(frames.times) - 1)]
 
@@ -264,7 +264,7 @@ def _animated(style: str, paths: Sequence[str], *, smooth: bool = True) -> str:
 
 
 class _Outline:
-    """How a shape is drawn with the same number of points wherever it is; a mesh that is not convex with any number.
+    """Outline of a shape with a constant number of points in all poses; a mesh that is not convex with any number.
 
     Attributes:
         corresponding: whether the points of two pictures belong together.
@@ -363,7 +363,7 @@ def _bodies_at(scene: Scene, frame: Frame, eye: _Eye) -> list[str]:
 
 
 class _Rendering:
-    """What is seen of a scene in space."""
+    """Rendered image of a scene in space."""
 
     def __init__(self, scene: Scene, eye: _Eye):
         self._scene, self._eye = scene, eye
@@ -388,7 +388,7 @@ class _Rendering:
         return image
 
     def regions(self, image: rendering.Image, shapes: Sequence[int]) -> dict[str, str]:
-        """What a picture shows of some shapes: paths by their style, in the order in which they are drawn."""
+        """Paths of a picture of some shapes, by their style, in the order in which they are drawn."""
         for joined in JOINED_STEPS:
             found = self._all_regions(image, shapes, joined)
             if sum(map(len, found.values())) <= LARGEST:
@@ -414,7 +414,7 @@ class _Rendering:
         return {style: path for style, paths in (fills | edges).items() if (path := "".join(paths))}
 
     def few_regions(self, image: rendering.Image, shapes: Sequence[int]) -> dict[str, str]:
-        """The same for a picture of an animation: outlines of shapes, and of a few steps of light on them."""
+        """Paths, as `regions`, for an animation: outlines of shapes, and of a few steps of light on them."""
         found: dict[str, str] = {}
         for seen, number in self._seen(image, shapes, MOVING_STEPS):
             shades, of = _shades(self._colour(number), MOVING_STEPS), f'data-shape="{number}"'
@@ -426,7 +426,7 @@ class _Rendering:
         return {style: path for style, path in found.items() if path}
 
     def _seen(self, image: rendering.Image, shapes: Iterable[int], joined: int) -> Iterator[tuple[_Seen, int]]:
-        """Those of the shapes that are seen, and their numbers."""
+        """Visible ones of the shapes, and their numbers."""
         from scipy.ndimage import find_objects  # takes long to import: only where a picture is drawn
 
         owner = np.searchsorted(self._first, image.patch, side="right")  # number of the shape + 1; 0: nothing
@@ -532,17 +532,17 @@ class _Solid:
             self._planes = ConvexHull(spread).equations
 
     def before(self, other: _Solid) -> float:
-        """How much nearer to the eye it is than another one [px], where one hides the other; 0 where none does."""
+        """Difference in the distance to the eye to another shape [px], where one hides the other, else 0."""
         low, high = np.maximum(self.low, other.low), np.minimum(self.high, other.high)
         if self._planes is None or other._planes is None or not (low < high).all():
             return 0.0
         part = (np.arange(RAYS) + 0.5) / RAYS
         rays = low + (high - low) * np.stack(np.meshgrid(part, part), axis=-1).reshape(-1, 2)
-        (hit, mine), (also_hit, others) = self._meet(rays), other._meet(rays)
+        (hit, mine), (also_hit, others) = self._intersect(rays), other._intersect(rays)
         both = hit & also_hit
         return float(np.mean(mine[both] - others[both])) if both.any() else 0.0
 
-    def _meet(self, rays: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def _intersect(self, rays: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Whether rays (N, 2) meet it, (N,), and the middle of what is within it [px], (N,)."""
         assert self._planes is not None
         across, along, offset = self._planes[:, :2], self._planes[:, 2], self._planes[:, 3]
@@ -700,7 +700,7 @@ def _closed(points: np.ndarray) -> str:
 
 
 def _short(points: np.ndarray) -> str:
-    """The same in fewer characters, from point to point."""
+    """Closed path through points, as `_closed`, in fewer characters: steps from point to point."""
     tenths = np.round(10.0 * points).astype(int)
     steps = np.diff(tenths, axis=0)
     numbers = [f"{value / 10.0:g}".replace("0.", ".", 1 if abs(value) < 10 else 0) for value in steps.ravel().tolist()]
@@ -713,7 +713,7 @@ def _time(time: float) -> str:
 
 
 def _describe(scene: Scene, frame: Frame, forces: np.ndarray, when: str = "") -> str:
-    """What a picture shows, in words, for who hears it."""
+    """Description of a picture in words, for screen readers."""
     texts = []
     for holding, hand in zip(scene.hands, frame.hands, strict=True):
         place = ", ".join(f"{axis} {_millimetres(value)}" for axis, value in zip("xyz", hand.tool[:3], strict=True))

@@ -161,7 +161,7 @@ class Panel:
 
     @property
     def moves(self) -> bool:
-        """Whether it is an animation."""
+        """Whether the panel is an animation."""
         return 'class="moving"' in self.svg
 
     def document(self, kind: str) -> bytes:
@@ -308,7 +308,7 @@ def _save(shown: _Shown, file: IO[Any], kind: str) -> None:
 
 @cache
 def _blank() -> Any:
-    """What every panel of this process is drawn on: new axes, with new ticks, would take a third of a panel's time."""
+    """Axes for every panel of this process: new axes, with new ticks, would take a third of a panel's time."""
     from matplotlib.figure import Figure as Drawing
 
     drawing = Drawing()

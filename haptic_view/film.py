@@ -60,7 +60,7 @@ class Film:
 
     @property
     def times(self) -> np.ndarray:
-        """Of the pictures [s], (S,)."""
+        """Times of the pictures [s], (S,)."""
         return np.array([frame.time for frame in self._frames])
 
     def save(self, path: str | os.PathLike[str], title: str, *, moves: bool = True) -> Path:
@@ -84,7 +84,7 @@ class Film:
 
 
 class _Taken:
-    """What was taken, as drawings want it."""
+    """Recorded frames in the form that drawings need."""
 
     def __init__(self, world: World, frames: list[Frame], title: str):
         path = np.array([frame.hands[0].tool[:3] for frame in frames])

@@ -1,4 +1,4 @@
-"""What is drawn of a scene at an instant: bodies and hands, contacts and forces, and the values of the charts.
+"""Frame of a scene at an instant: bodies and hands, contacts and forces, and the values of the charts.
 
 The latest messages of a trial (`live.py`), recorded ones, and a world that a program advances (`film.py`) give the same
 record.
@@ -28,7 +28,7 @@ class Chart(NamedTuple):
     title: str
     unit: str
     scale: float
-    """From SI to the unit."""
+    """Factor from SI to the unit of the chart."""
     curves: tuple[str, ...]
     """None: the title says why there is nothing to draw."""
     least: float = 1.0
@@ -51,7 +51,7 @@ AGE: CurveKey = ("latency", "of the surroundings")
 
 
 class Sources(NamedTuple):
-    """What a trial publishes beside the state of its tools."""
+    """Data that a trial publishes beside the state of its tools."""
 
     device: bool
     """States of devices; without them the tool moves under `tool_command`."""
@@ -148,7 +148,7 @@ class Mark(NamedTuple):
 
 
 def slides(contacts: np.ndarray, poses: np.ndarray, twists: np.ndarray) -> np.ndarray:
-    """Which contacts (C,) slide: their bodies move past each other faster than SLIDING.
+    """Mask of the contacts (C,) that slide: their bodies move past each other faster than SLIDING.
 
     Args:
         contacts: as in haptics/msg/ContactState, (C,).

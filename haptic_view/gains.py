@@ -57,7 +57,7 @@ class Gain:
 
     @property
     def several(self) -> bool:
-        """Whether it has several values."""
+        """Whether the gain has several values."""
         return self.parts != ("",)
 
     def read(self, value: Any) -> Any:

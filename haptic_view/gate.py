@@ -1,4 +1,4 @@
-"""Who may open a page and steer by it: whoever has its address, in which a random token is, and no other site's page.
+"""Access control of a page and of its pointer: the address has a random token, and no other site's page may connect.
 
 viser lets in whoever reaches its port. So its server (`guarded_server.py`) listens on a port of the loopback that
 nobody is told, and takes only the connections that this gate makes. The gate listens where the page is to be, and

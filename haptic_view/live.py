@@ -74,12 +74,12 @@ class LiveFrames:
 
     @property
     def charted(self) -> tuple[str, ...]:
-        """Those of which every message counts, as the charts have the extremes of their values."""
+        """Topics of which every message counts, as the charts have the extremes of their values."""
         return tuple(topic for topic in self.topics if "/" not in topic and topic != "local_geometry")
 
     @property
     def tick(self) -> int | None:
-        """Of the frame that can be made; None before the first."""
+        """Tick of the frame that can be made; None before the first."""
         return self._tools[""].tick if "tool_state" in self._taken else None
 
     @property

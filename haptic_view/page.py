@@ -287,7 +287,7 @@ class Page:
                 client.camera.position = self._eye(away, client.camera.aspect)
 
     def _eye(self, away: np.ndarray, aspect: float = 1.0) -> tuple[float, ...]:
-        """Where the camera is, in some direction from the scene, whose width fits into a browser of that aspect."""
+        """Position of the camera, in some direction from the scene, whose width fits into a browser of that aspect."""
         distance = (4.8 if self.scene.planar else 3.1) * self.scene.size / min(aspect, 1.0)
         return tuple(self.scene.centre + distance * away)
 

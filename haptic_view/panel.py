@@ -35,5 +35,5 @@ def panel_server(port: int, title: str) -> Any:
 
 
 def address_of(server: Any, port: int) -> str:
-    """What to open in a browser; whoever has it may do what the page offers."""
+    """Address to open in a browser; whoever has it may do what the page offers."""
     return f"http://{HOST}:{port}/{server.token}"

@@ -92,7 +92,7 @@ class Pointer:
                     mesh.on_drag("left", modifier=modifier)(self._drag_of(*places[place]))
 
     def _drag_of(self, handle: Any, body: int) -> Any:
-        """What follows a drag of a body, whose axes viser has under a handle."""
+        """Reaction to a drag of a body, whose axes viser has under a handle."""
 
         async def drag(event: Any) -> None:
             if event.phase == "start":
@@ -101,7 +101,7 @@ class Pointer:
                 if event.phase == "update":
                     self._follow(event)
                 else:
-                    self.let_go()
+                    self.release()
 
         return drag
 
@@ -163,13 +163,13 @@ class Pointer:
 
     async def _escape(self, event: Any) -> None:
         if event.client_id == self._client:
-            self.let_go()
+            self.release()
 
     async def _leave(self, client: Any) -> None:
         if client.client_id == self._client:
-            self.let_go()
+            self.release()
 
-    def let_go(self) -> None:
+    def release(self) -> None:
         """Let go, whoever holds."""
         self._client, self._key = -1, -math.inf
         self._line.visible = False
@@ -179,7 +179,7 @@ class Pointer:
         """A sign of whoever holds; to be called often."""
         now = time.monotonic()
         if self._key > -math.inf and now > self._key + KEYS_LEFT:
-            self.let_go()
+            self.release()
         elif now > self._sign + REPEATED:
             self._sign = now
             self._sender.repeat()

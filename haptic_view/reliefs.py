@@ -138,7 +138,7 @@ def drawn(shape: Shape, colour: Sequence[int]) -> trimesh.Trimesh:
 
 
 def _in_rows(pixels: np.ndarray) -> tuple[np.ndarray, tuple[int, int]]:
-    """Where rectangles (n, 2) are in a picture, (n, 2), the highest first, and its numbers of columns and rows."""
+    """Positions of rectangles (n, 2) in a picture, (n, 2), the highest first, and its numbers of columns and rows."""
     width = max(int(pixels[:, 0].max(initial=1)), math.ceil(math.sqrt(1.1 * pixels.prod(axis=1).sum())))
     first, x, y, high = np.zeros_like(pixels), 0, 0, 0
     for i in np.argsort(-pixels[:, 1], kind="stable"):

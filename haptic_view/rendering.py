@@ -1,4 +1,4 @@
-"""What is seen of shapes: of the triangles at a point of a drawing, the nearest one, whatever body it belongs to.
+"""Rendering of shapes: at a point of a drawing the nearest of the triangles, whatever body it belongs to.
 
 A surface consists of patches, between whose triangles there is no edge that is sharper than CREASE. Triangles are
 drawn into a depth buffer that is finer than the drawing, with the light that falls on their patch there in some steps.
@@ -44,7 +44,7 @@ class Surface(NamedTuple):
 
 
 class Image(NamedTuple):
-    """What is seen at each pixel of the buffer.
+    """Rendered image: content of each pixel of the buffer.
 
     Attributes:
         finer: pixels of the buffer along one of the drawing.
@@ -108,7 +108,7 @@ def empty(size: tuple[float, float], finer: int) -> Image:
 
 
 def silhouette(triangles: np.ndarray, size: tuple[float, float], finer: int) -> np.ndarray:
-    """Where triangles (N, 3, 2) are in a drawing of a size, all [px]: pixels of a finer buffer, a mask."""
+    """Silhouette of triangles (N, 3, 2) in a drawing of a size, all [px]: pixels of a finer buffer, a mask."""
     image, count = empty(size, finer), len(triangles)
     places = np.concatenate([finer * triangles, np.zeros((count, 3, 1))], axis=2)
     _fill(places, np.zeros((count, 3)), np.zeros(count, np.int32), 0, 1, np.zeros(4), 0.0, *image[1:])

@@ -1,4 +1,4 @@
-"""What there is to draw of a virtual world: its bodies with their shapes as triangles, and its hands.
+"""Scene of a virtual world for drawings: its bodies with their shapes as triangles, and its hands.
 
 A scene is made once, from the world at its start. Where the bodies are at an instant is a `Frame` (`frame.py`); a page
 (`page.py`) and the drawings of a report (`drawing.py`) show both.
@@ -49,7 +49,7 @@ from haptic_view.shapes import (
 from haptic_view.visuals import VisualError, load_visuals
 
 PLANE = {False: 2.0, True: 1.2}  # half the side of a plane that is drawn, in space and in the plane, per size
-SLAB = 0.05  # its thickness
+SLAB = 0.05  # thickness of a plane that is drawn, per size
 NOWHERE = np.zeros((0, 3))
 _X, _Z = np.array([1.0, 0.0, 0.0]), np.array([0.0, 0.0, 1.0])
 AT_REST = np.array([0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 1.0])
@@ -79,7 +79,7 @@ Place = Callable[[np.ndarray, np.ndarray], np.ndarray]
 
 @dataclass(frozen=True)
 class Scene:
-    """What there is to draw.
+    """Scene to draw.
 
     Attributes:
         title: of the experiment.
@@ -126,7 +126,7 @@ class Scene:
 
 
 class About(NamedTuple):
-    """What a scene has of its trial: title, rate of the servo [Hz], and the charts that there are values for."""
+    """Data of the trial in a scene: title, rate of the servo [Hz], and the charts that there are values for."""
 
     title: str
     rate: float
@@ -241,7 +241,7 @@ def _of_links(
 
 
 def _visuals(files: Mapping[str, ModelSource], names: tuple[str, ...]) -> tuple[list[Shape], tuple[str, ...]]:
-    """What links of files look like, and a line for each file of which that cannot be shown."""
+    """Visual shapes of links of files, and a line for each file of which they cannot be shown."""
     shapes: list[Shape] = []
     notes = []
     for name, source in files.items():
@@ -307,7 +307,7 @@ def _scene(
 
 
 def _shapes_of_field(field: Field, size: float) -> Iterator[Shape]:
-    """What is drawn of a field in a scene of a size [m], in world axes."""
+    """Shapes of a field in a scene of a size [m], in world axes."""
     for shape in field.drawn.shapes:
         found = solid(shape, Path())
         for geometry in found.geometry:
@@ -324,7 +324,7 @@ def _shapes_of_field(field: Field, size: float) -> Iterator[Shape]:
 def _points(
     shapes: list[Shape], poses: np.ndarray, moving: tuple[bool, ...], travelled: np.ndarray, held: int
 ) -> np.ndarray:
-    """What a scene has to show, in the world: what moves, and of what does not move the part that is near."""
+    """Points that a picture of the scene has to show, in the world: of moving bodies, and the near ones of others."""
     here = [at(poses[shape.body], shape.vertices) for shape in shapes]
     origins = poses[[i for i, one in enumerate(moving) if one], :3]
     for shape, vertices in zip(shapes, here, strict=True):

@@ -126,7 +126,7 @@ def _arc(first: float, last: float, count: int = 20) -> tuple[np.ndarray, np.nda
 
 
 def _turned_shape(body: int, r: np.ndarray, z: np.ndarray, sections: int = 32, **how: Any) -> Shape:
-    """What a line through points at distances r from the axis z and heights z (N,) encloses when it turns about it.
+    """Solid of revolution of a line with the distances r from the axis z at the heights z (N,).
 
     The line goes down where it is outside.
     """

@@ -26,7 +26,7 @@ LEAST = 0.02  # [N] of friction, below which there is no scrape
 
 
 class Sound:
-    """What is heard of the first hand's tool.
+    """Sound of the first hand's tool.
 
     Args:
         page: whose tab of what is shown gets a box to switch it on.

@@ -22,7 +22,7 @@ class Extremes:
             self._found[key] = min(low, value), max(high, value)
 
     def take(self) -> dict[CurveKey, tuple[float, float]]:
-        """What was found, which is then forgotten."""
+        """Return the result, and forget it."""
         found, self._found = self._found, {}
         return found
 

@@ -1,4 +1,4 @@
-"""From where a scene is seen: so that what moves does not move along the line of sight."""
+"""Viewpoint of a scene: chosen so that what moves does not move along the line of sight."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ PATH = 400  # points of the path of a hand
 
 
 class Frames(Protocol):
-    """What is drawn of a trial."""
+    """Frames of a trial that are drawn."""
 
     scene: Scene
     times: np.ndarray
@@ -47,7 +47,7 @@ class Frames(Protocol):
 
 
 def chosen_frames(frames: Frames, most: int) -> list[Frame]:
-    """At most so many frames, evenly over the trial."""
+    """Frames at equal intervals over the trial, at most `most`."""
     last = len(frames.times) - 1
     return [frames.frame(int(i)) for i in np.unique(np.linspace(0, last, min(last + 1, most)).astype(int))]
 
@@ -128,7 +128,7 @@ class _Boxes:
 
 
 class Contacts:
-    """Where bodies touch in a trial, the deepest contact at each of some times, and what may hide it then.
+    """Contact points in a trial, the deepest contact at each of some times, and the shapes that may hide it then.
 
     A box around a mug has the opening of its handle in it: here what hides is found by triangles.
 
@@ -224,7 +224,7 @@ def _around() -> list[np.ndarray]:
 
 
 class View(NamedTuple):
-    """From where a scene is seen, and whether it is cut open.
+    """Viewpoint of a scene, and whether it is cut open.
 
     Attributes:
         away: unit vector from the scene to the eye, (3,).
@@ -239,7 +239,7 @@ class View(NamedTuple):
 
 @lru_cache(maxsize=1)  # all drawings of a trial ask
 def of_trial(frames: Frames) -> View:
-    """How a recorded trial is seen: by the motion of its hands and of its bodies, and by where these touch.
+    """View of a recorded trial: from the motion of its hands and of its bodies, and from where these touch.
 
     Where bodies hide all contacts whatever the direction, an upright plane through the middle of the contacts cuts them
     open.

@@ -1,4 +1,4 @@
-"""What the links of URDF files look like, xacro or not: their visual meshes and shapes; nothing collides with them."""
+"""Visual meshes and shapes of the links of URDF files, xacro or not; nothing collides with them."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ OF_SYSTEM = ("restart", "out", "namespace", "set")
 
 
 def generate_launch_description() -> LaunchDescription:
-    """What `ros2 launch` asks for."""
+    """Description for `ros2 launch`."""
     system = PythonLaunchDescriptionSource(SYSTEM).get_launch_description(LaunchContext())
     further = [argument for argument in system.get_launch_arguments() if argument.name in OF_SYSTEM]
     return LaunchDescription([DEVICE, *further, OpaqueFunction(function=start)])

@@ -34,7 +34,7 @@ OF_SYSTEM = ("world", "composed", "restart", "out", "namespace", "set")
 
 
 def generate_launch_description() -> LaunchDescription:
-    """What `ros2 launch` asks for."""
+    """Description for `ros2 launch`."""
     system = PythonLaunchDescriptionSource(SYSTEM).get_launch_description(LaunchContext())
     further = [argument for argument in system.get_launch_arguments() if argument.name in OF_SYSTEM]
     return LaunchDescription([*OWN, *further, OpaqueFunction(function=start)])

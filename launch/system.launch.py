@@ -75,7 +75,7 @@ ARGUMENTS = [
 
 
 def generate_launch_description() -> LaunchDescription:
-    """What `ros2 launch` asks for."""
+    """Description for `ros2 launch`."""
     return LaunchDescription([*ARGUMENTS, OpaqueFunction(function=start)])
 
 

@@ -15,7 +15,7 @@ SYSTEM = str(Path(__file__).resolve().parent / "system.launch.py")
 
 
 def generate_launch_description() -> LaunchDescription:
-    """What `ros2 launch` asks for; arguments are those of system.launch.py."""
+    """Description for `ros2 launch`; arguments are those of system.launch.py."""
     side = DeclareLaunchArgument("side", choices=["haptics", "dynamics"], description="Which nodes run on this host")
     world = DeclareLaunchArgument("world", default_value="two_hosts", description="A world with a local model")
     given = {"world": LaunchConfiguration("world"), "side": LaunchConfiguration("side")}

@@ -64,7 +64,7 @@ class Service:
             options: dict[str, Any] = {"compression": None, "ping_interval": None}
             servers = [
                 await serve(self._simulate, "127.0.0.1", 0, **options),
-                await serve(self._tell_events, "127.0.0.1", 0, **options),
+                await serve(self._serve_events, "127.0.0.1", 0, **options),
             ]
             self.port, self.events_port = (server.sockets[0].getsockname()[1] for server in servers)
             return servers
@@ -154,7 +154,7 @@ class Service:
         """Answer with a text instead of the state, until it is empty."""
         self._garbled = text
 
-    def tell_event(self, text: str) -> None:
+    def send_event(self, text: str) -> None:
         """Send a text on the channel of events."""
         self._do(self._send_event(text))
 
@@ -204,7 +204,7 @@ class Service:
         for connection in list(self._listening):
             await connection.send(text)
 
-    async def _tell_events(self, connection: ServerConnection) -> None:
+    async def _serve_events(self, connection: ServerConnection) -> None:
         self._listening.add(connection)
         try:
             async for _ in connection:

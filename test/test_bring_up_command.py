@@ -190,8 +190,8 @@ def test_what_is_missing_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[
         ([file, "--out", "mine.txt"], "must end in .yaml"),
         ([file, "--out", "none/mine.yaml"], "the folder does not exist"),
         ([str(write_data(line, sensed=["x", "rz"]))], "sensed = x, rz: must contain x, y, z, or x and y"),
-        (["none"], "is no device of config/devices"),
-        ([file, "--out", str(tmp_path / "m.yaml")], "standard input: is no terminal, so nobody can answer"),
+        (["none"], "is not a device of config/devices"),
+        ([file, "--out", str(tmp_path / "m.yaml")], "standard input: not a terminal, so nobody can answer"),
     ):
         assert command_line.main(["bring-up", *arguments]) == 2
         assert words in capsys.readouterr().err

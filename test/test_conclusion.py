@@ -119,7 +119,7 @@ def test_another_exception_is_not_taken_for_leaving() -> None:
         raise OSError("full")
 
     with pytest.raises(OSError, match="full"), Interruption() as interruption:
-        interruption.do(fail, "")
+        interruption.run_interruptibly(fail, "")
 
 
 def test_what_was_left_may_have_raised_anything() -> None:
@@ -136,10 +136,10 @@ def test_what_was_left_may_have_raised_anything() -> None:
     trace = sys.gettrace()
     with Interruption(lambda text: None) as interruption:
         os.kill(os.getpid(), signal.SIGINT)
-        assert interruption.do(work, "") is None
+        assert interruption.run_interruptibly(work, "") is None
         assert sys.gettrace() is trace
         os.kill(os.getpid(), signal.SIGINT)  # is only counted again
-        assert interruption.do(lambda: len(experiment.load("corner_peg")), "") == 1
+        assert interruption.run_interruptibly(lambda: len(experiment.load("corner_peg")), "") == 1
     assert interruption.count == 3
 
 

@@ -169,7 +169,7 @@ def test_a_contact_keeps_its_memory_wherever_its_row_is() -> None:
         ({"method": "penalt"}, {}, "must be one of 'penalty'"),
         ({"method": {"type": "penalty", "turns": 3}}, {}, "turns"),
         ({"method": {"type": SOFT, "turns": 0}}, {}, "turns = 0: must be >= 1"),
-        ({"method": "os:getcwd"}, {}, "none of the contact_methods"),
+        ({"method": "os:getcwd"}, {}, "not one of the contact_methods"),
         ({"method": SOFT}, {"self_collision": "printed"}, "not soft_contact; use consistent"),
     ],
 )
@@ -179,5 +179,5 @@ def test_a_method_is_refused_as_ours_are(environment: Any, contact: Any, said: s
 
 
 def test_a_name_that_nobody_has_is_refused_with_those_that_there_are() -> None:
-    with pytest.raises(ParameterError, match="magic is none of the contact_methods; must be one of penalty, "):
+    with pytest.raises(ParameterError, match="magic is not one of the contact_methods; must be one of penalty, "):
         contact_method("magic")

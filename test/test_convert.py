@@ -119,7 +119,7 @@ def test_the_command_writes_an_experiment_that_can_be_run(tmp_path: Path, capsys
     assert trial.experiment.scene.bodies["one"].mass == 3.0
     assert trial.experiment.scene.tool == "tool" and trial.experiment.operator.type == "pointer"
     for arguments, said in (
-        ([str(path), "--out", str(out)], "is there already; name another, or add --force"),
+        ([str(path), "--out", str(out)], "the file exists; name another one, or add --force"),
         ([str(path), "--out", str(tmp_path / "x.txt")], "must end in .yaml"),
         ([str(path), "--out", str(tmp_path / "y.yaml"), "--arg", "mas=3"], "args.mas: unknown; did you mean mass"),
         ([str(path), "--out", str(tmp_path / "y.yaml"), "--arg", "mass"], "--arg mass: must be NAME=VALUE"),
@@ -142,7 +142,7 @@ def test_a_joint_that_no_body_of_a_world_has_is_refused_by_name(tmp_path: Path) 
 @pytest.mark.parametrize(
     ("body", "said"),
     [
-        ({"joint": "revolute", "axis": [0, 0, 1], "bare": True}, "bodies.x.bare: no body with mass hangs on it"),
+        ({"joint": "revolute", "axis": [0, 0, 1], "bare": True}, "bodies.x.bare: no body with mass is connected to it"),
         ({"joint": "revolute", "axis": [0, 0, 1], "bare": True, "mass": 1.0}, "mass: a bare body has none"),
         ({"joint": "fixed", "parent": "box", "shapes": [{"type": "plane"}]}, "a plane must be of a body that does not"),
         ({"joint": "fixed", "parent": "bux"}, "bodies.x.parent = bux: unknown body; did you mean box"),

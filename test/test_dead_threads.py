@@ -311,14 +311,14 @@ def test_a_driver_whose_device_cannot_be_opened_again_by_a_thread_that_fails_say
 
 def raise_in_drivers(folder: Path) -> None:
     """In a process that starts nodes: raise_in_threads in each driver that it starts."""
-    become = runner._become
+    become = runner._run_program
 
     def raising(module: str, *rest: Any) -> None:
         if module.endswith(".driver"):
             raise_in_threads(folder)
         become(module, *rest)
 
-    runner._become = raising  # type: ignore[assignment]
+    runner._run_program = raising  # type: ignore[assignment]
 
 
 @pytest.mark.exhaustive
@@ -349,7 +349,7 @@ def test_a_driver_one_of_whose_threads_has_ended_is_started_again_and_has_force_
         program.interrupt()
         assert program.wait() == 0
         assert not any(device.torques)
-    said = f"the thread '{name}' has failed, and ends this node without force"
+    said = f"the thread '{name}' has failed; this node ends with zero force"
     assert f"driver has ended (exit status 1): {said}; the device stays passive" in program.err
     assert program.err.count("is started again") == 1
     assert said in log_of(tmp_path / "o")
@@ -366,10 +366,10 @@ def test_what_a_failed_thread_leads_to_does_not_hide_it(monkeypatch: pytest.Monk
         os.write(writing, "\n".join(said).encode())
         os._exit(1)
 
-    monkeypatch.setattr(runner, "_become", fail)
+    monkeypatch.setattr(runner, "_run_program", fail)
     spec = runner.NodeSpec("driver", {"driver": {}})
     process = runner.Process(spec, (), tmp_path / "log", threading.Event(), lambda text: False)
-    process.watch()
+    process.start_reading()
     assert process.wait(time.monotonic() + 30.0)
     process.finish()
     assert process.describe(short=True) == "driver has ended (exit status 1): the thread 'x' has failed"
@@ -384,12 +384,12 @@ def test_a_process_has_its_status_when_its_end_is_noticed(monkeypatch: pytest.Mo
         time.sleep(0.2)
         os._exit(3)
 
-    monkeypatch.setattr(runner, "_become", fade)
+    monkeypatch.setattr(runner, "_run_program", fade)
     changed = threading.Event()
     process = runner.Process(
         runner.NodeSpec("driver", {"driver": {}}), (), tmp_path / "log", changed, lambda text: False
     )
-    process.watch()
+    process.start_reading()
     assert changed.wait(30.0)
     assert process.status == 3
     process.finish()
@@ -420,18 +420,18 @@ def test_a_thread_that_outlives_the_main_one_of_a_killed_process_is_moved(
         ctypes.CDLL(None).syscall(EXIT, 0)
         raise AssertionError("the thread goes on")
 
-    monkeypatch.setattr(runner, "_become", linger)
+    monkeypatch.setattr(runner, "_run_program", linger)
     process = runner.Process(
         runner.NodeSpec("driver", {"driver": {}}), (), tmp_path / "log", threading.Event(), lambda text: False
     )
-    process.look()  # of one that lives nothing is moved
+    process.poll()  # of one that lives nothing is moved
     wait_until((tmp_path / "thread").exists, "the thread")
     wait_until(lambda: (tmp_path / "thread").read_text(), "its number")
     thread = int((tmp_path / "thread").read_text())
     assert os.sched_getaffinity(thread) == {own}
 
     def is_moved() -> bool:
-        process.look()
+        process.poll()
         return os.sched_getaffinity(thread) == set(others)
 
     try:

@@ -69,7 +69,7 @@ def problem(name: str = "corner_peg", *settings: str, duration: object = None) -
         ),
         (
             "contact.stiffness[0]=2",
-            "--set contact.stiffness[0]: stiffness is no list in the experiment; set it as a whole",
+            "--set contact.stiffness[0]: stiffness is not a list in the experiment; set it as a whole",
         ),
         ("contact.stiffness=[1", "--set contact.stiffness=[1: invalid YAML: did not find expected ',' or ']'"),
         ("name=../evil", "name = ../evil: must match ^[A-Za-z][A-Za-z0-9_.-]*$"),
@@ -207,8 +207,8 @@ def test_entries_of_lists_and_of_mappings_are_set_and_swept(
     [
         ("scene.bodies.box.shapes[1].size", "[1] is not in the list, which has [0] alone"),
         ("scene.bodies.box.shapes.size", "shapes is a list; say which, as in shapes[0]"),
-        ("scene.bodies.box.mass[0]", "mass is no list in the experiment; set it as a whole"),
-        ("scene.bodies.box[0]", "box is no list in the experiment; set it as a whole"),
+        ("scene.bodies.box.mass[0]", "mass is not a list in the experiment; set it as a whole"),
+        ("scene.bodies.box[0]", "box is not a list in the experiment; set it as a whole"),
     ],
 )
 def test_an_entry_that_is_not_there_is_named(tmp_path: Path, key: str, said: str) -> None:

@@ -336,7 +336,7 @@ def test_each_gain_that_diverges_is_named_with_the_largest_that_would_do(bad: di
     names = [name for name in bad if name not in ("reference", "integral_limit", "contact_damping")]
     for name in names:
         assert f"controller.{name} = [" in problem, problem
-    would = problem.split("would do: ")[1].split(";")[0]
+    would = problem.split("stable gains: ")[1].split(";")[0]
     found = {
         part.split("=")[0].removeprefix("controller."): tuple(map(float, part.split("=")[1].strip("[]").split(",")))
         for part in would.split(" ")

@@ -101,7 +101,7 @@ def test_a_law_is_refused_as_ours_are() -> None:
         ({"model": {"type": "coulom"}}, "coulom"),
         ({"model": {"type": LAW, "part": 1.0}}, "Extra inputs"),
         ({"model": {"type": LAW}, "form": "printed"}, "one form only; leave it out"),
-        ({"model": {"type": "os:getcwd"}}, "none of the friction_models"),
+        ({"model": {"type": "os:getcwd"}}, "not one of the friction_models"),
     ):
         with pytest.raises(ValidationError, match=said):
             FrictionParameters.model_validate(given)

@@ -95,7 +95,7 @@ def observer() -> Iterator[graph.rclpy.node.Node]:
 
 def never_look() -> None:
     """In a process, and in its forks: a node ends because a signal wakes it, not because it looks now and then."""
-    process.LOOK = 3600.0
+    process.POLL_PERIOD = 3600.0
 
 
 def test_the_graph_shows_topics_states_and_parameters(

@@ -285,7 +285,7 @@ def test_what_is_no_number_in_a_message_is_a_reading_that_the_driver_rejects(num
 def test_an_event_of_any_shape_leaves_no_dead_thread(service: Service, event: str) -> None:
     """It is a fault with a name, or is ignored."""
     with opened(data(service)) as hardware:
-        service.tell_event(event)
+        service.send_event(event)
         reading, begun = Reading(), time.monotonic_ns()
         wait_until(lambda: hardware.read(reading) and (reading.fault or reading.time_ns > begun + 2e7), "its effect")
         assert not reading.fault or reading.fault.startswith("Haply Inverse service: a message that is not understood")

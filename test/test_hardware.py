@@ -219,7 +219,7 @@ def test_an_experiment_names_a_device_by_its_file(device_file: Path, tmp_path: P
 
 def test_a_device_that_is_not_there_is_named(device_file: Path) -> None:
     document = read_document(find("static_wall"))
-    with pytest.raises(ParameterError, match=r"device.name = nothing: is no device of config/devices"):
+    with pytest.raises(ParameterError, match=r"device.name = nothing: is not a device of config/devices"):
         load_document(document | {"device": {"type": "hardware", "name": "nothing"}}, device_file)
     device_file.write_text("module: fake_hardware\nsensd: [x]\n")
     with pytest.raises(ParameterError, match=r"device.sensd: unknown key; did you mean sensed"):

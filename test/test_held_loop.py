@@ -50,7 +50,7 @@ def test_with_a_coupling_it_is_stable_up_to_the_largest_eigenvalue_of_both() -> 
 def arm_limit(K: np.ndarray, B: np.ndarray) -> float:
     """The largest damping in rotation that is named [N m s/rad]."""
     text = arm_problem((0.0, 2.0), (0.0, 1.0), (K, B), inertias(), RATE)
-    found = re.search(r"largest that would do: operator\.turn_damping=(\S+);", text)
+    found = re.search(r"largest stable values: operator\.turn_damping=(\S+);", text)
     assert found is not None
     limit = float(found[1])
     assert not arm_problem((0.0, 2.0), (0.0, limit), (K, B), inertias(), RATE)

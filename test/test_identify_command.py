@@ -126,7 +126,7 @@ def test_what_is_refused(trials: tuple[Path, dict[str, Any]], tmp_path: Path) ->
         (("identify", own, "--held", held), "--held: the trial without a hand is needed, too"),
         (("identify", own, "--free", free, "--set", "rate=500"), "leave them out with --free"),
         (("identify", own, "--free", free, "--held", free), f"--held {free}: is the trial of --free"),
-        (("identify", "nothing"), "device nothing: is no device, experiment or .yaml file"),
+        (("identify", "nothing"), "device nothing: is not a device, experiment or .yaml file"),
         (("identify", "haply_2diy"), "device haply_2diy: is hardware: record two trials"),
         (("identify", "rolling_disk", "--trials", str(tmp_path / "a"), *QUICK[:4]), ""),
         (("identify", own, *QUICK, "--set", "duration=1", "--trials", str(tmp_path / "b")), "at least 3 s are needed"),

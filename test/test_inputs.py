@@ -57,14 +57,14 @@ BOMB = "a0: &a0 [x, x]\n" + "".join(f"a{i}: &a{i} [{', '.join([f'*a{i - 1}'] * 9
     [
         ("a: [1, 2\nb: 3", "line 2: not YAML: "),
         ("a: 1\na: 2", "line 2: not YAML: duplicate key a"),
-        ("a: &a [*a]", "line 1: not YAML: the alias *a is within what it stands for"),
+        ("a: &a [*a]", "line 1: not YAML: the alias *a refers to a node that contains it"),
         ("a: *b", "line 1: not YAML: the alias *b has no anchor before it"),
         (BOMB, "line 6: not YAML: more than 200000 values"),
-        ("a:\n" + "- " * 900, "line 2: not YAML: more than 32 lists and mappings in each other"),
+        ("a:\n" + "- " * 900, "line 2: not YAML: more than 32 nested lists and mappings"),
         ("{[a]: 1}", "line 1: not YAML: a key is a list or a mapping: must be a text"),
         ("x: &a [1]\n? *a\n: 2", "line 2: not YAML: a key is a list or a mapping: must be a text"),
-        ("!!int abc", "line 1: not YAML: abc is not what its tag !!int says"),
-        ("!!int true", "line 1: not YAML: true is not what its tag !!int says"),
+        ("!!int abc", "line 1: not YAML: abc does not fit its tag !!int"),
+        ("!!int true", "line 1: not YAML: true does not fit its tag !!int"),
         ("!!python/object/apply:os.abort []", "line 1: not YAML: the tag tag:yaml.org,2002:python/object/apply:os.abo"),
         ("!!set {a}", "line 1: not YAML: the tag tag:yaml.org,2002:set is not known"),
         ("!!binary aGVsbG8=", "line 1: not YAML: the tag tag:yaml.org,2002:binary is not known"),
@@ -90,7 +90,7 @@ VALUES = st.recursive(
 @settings(derandomize=True, deadline=None)
 @given(VALUES)
 def test_what_is_written_is_read(value: Any) -> None:
-    """As YAML by PyYAML, whose YAML 1.1 quotes all that is no text there, and as JSON; JSON is YAML."""
+    """As YAML by PyYAML, whose YAML 1.1 quotes all that is not a text there, and as JSON; JSON is YAML."""
     assert inputs.read_yaml(yaml.safe_dump(value, allow_unicode=True)) == value
     if not any(word in json.dumps(value) for word in ("Infinity", "NaN")):
         assert inputs.read_json(json.dumps(value)) == value
@@ -116,12 +116,12 @@ def test_any_text_is_read_or_refused(text: str) -> None:
     ("text", "said"),
     [
         ("{", "not JSON: Expecting property name"),
-        ("[" * 100_000, "not JSON: more than 32 lists in each other"),
+        ("[" * 100_000, "not JSON: more than 32 nested lists"),
         ('{"a": 1, "a": 2}', "not JSON: duplicate key a"),
-        ("[NaN]", "not JSON: NaN is no number"),
-        ("1e999", "not JSON: 1e999 is no number"),
-        ("7" * 5000, "not JSON: one of 5000 digits is no number"),
-        ('"\\ud800"', "not JSON: half of a surrogate pair is no character"),
+        ("[NaN]", "not JSON: NaN is not a number"),
+        ("1e999", "not JSON: 1e999 is not a number"),
+        ("7" * 5000, "not JSON: one of 5000 digits is not a number"),
+        ('"\\ud800"', "not JSON: half of a surrogate pair is not a character"),
     ],
 )
 def test_json_that_is_refused_is_named(text: str, said: str) -> None:

@@ -128,7 +128,7 @@ def test_without_a_device_the_operator_moves_the_tool() -> None:
     [
         ({}, "world: missing"),
         ({"settings": {}}, "settings: are of an experiment"),
-        ({"experiment": "corner_peg", "rate": 500.0}, "rate: the experiment says them"),
+        ({"experiment": "corner_peg", "rate": 500.0}, "rate: given by the experiment"),
         ({"world": BOX, "device": "inertail"}, "device.type = inertail"),
         ({"world": BOX, "device": DEVICE}, "controller.type = none: a device needs one"),
         ({"world": BOX, "device": DEVICE, "controller": "direct", "gaurd": {}}, "gaurd: unknown key"),

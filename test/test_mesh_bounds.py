@@ -58,7 +58,7 @@ def gltf(nodes: list[dict[str, object]]) -> str:
 
 
 BOMBS = {
-    "deep.dae": (dae("<node>" * 200 + TRIANGLE + "</node>" * 200), "has more than 100 elements in each other"),
+    "deep.dae": (dae("<node>" * 200 + TRIANGLE + "</node>" * 200), "has more than 100 nested elements"),
     "grown.dae": (dae(named("s", instance("n7")), GROWTH), "has 100000000 triangles: must have at most 2000000"),
     "loop.dae": (dae(named("s", instance("a")), named("a", instance("a"))), "node a: is an instance of itself"),
     "deep.gltf": (gltf([*({"children": [i + 1]} for i in range(150)), {"mesh": 0}]), "in more than 100 others"),

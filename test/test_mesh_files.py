@@ -107,7 +107,11 @@ def test_a_mirrored_mesh_is_still_turned_outwards(tmp_path: Path) -> None:
         ),
         ("m.stl", b"solid a\n" + b" " * 90 + b"endsolid a\n", "it is text STL without a facet; export it again"),
         ("m.stl", b"abc", "neither text nor binary STL"),
-        ("m.stl", bytes(80) + struct.pack("<I", 9) + bytes(100), "it says 9 triangles and has 2: it is cut off"),
+        (
+            "m.stl",
+            bytes(80) + struct.pack("<I", 9) + bytes(100),
+            "its header gives 9 triangles, it has 2: it is cut off",
+        ),
         ("m.obj", b"v 0 0 0\nv 1 0 0\nv 0 1 0\nf 1 2 9\n", ""),
         ("m.glb", b"glTF" + struct.pack("<II", 2, 900) + bytes(20), "it is cut off"),
         ("m.gltf", b"{}", "cannot be read as a mesh"),

@@ -696,7 +696,7 @@ def test_bad_input_is_one_sentence(tmp_path):
     fixed = {"grip": {"body": "tip", "grabs": [[0.0, 1.0]], "stiffness": 1.0}}
     assert (
         refused(line(0, 0, 0), pulls=fixed)
-        == "scene.pulls.grip.body = tip: hangs together with the tool; must be another body"
+        == "scene.pulls.grip.body = tip: is connected with the tool; must be another body"
     )
 
 

@@ -198,7 +198,7 @@ def test_changed_gains_with_which_the_loop_diverges_are_refused(bench: Bench) ->
         assert result.reason.startswith(f"controller.{name} = [")
     assert result.reason == (
         "controller.damping = [70, 70, 3]: the sampled coupling at rate = 512 Hz diverges in rotation about z, between "
-        "a device of 0.005 kg m^2 and a tool of 0.005 kg m^2 there; the largest gains that would do: "
+        "a device of 0.005 kg m^2 and a tool of 0.005 kg m^2 there; the largest stable gains: "
         "controller.damping=[70,70,2.55]; recommended, with half of what was lowered, for a margin: "
         "controller.damping=[70,70,1.27]; lower them, or raise the rate"
     )
@@ -304,7 +304,7 @@ def test_a_matrix_of_gains_is_changed_as_a_whole(bench: Bench) -> None:
     ((_, data),) = bench.sent
     assert np.frombuffer(data[-48:]) == pytest.approx([-0.5, 0, 0, 0, 0, -0.01], abs=1e-12)
     too_stiff = (1e5 * matrix).ravel().tolist()
-    assert "the largest that would do is " in change(node, "stiffness", too_stiff)
+    assert "the largest stable gains are " in change(node, "stiffness", too_stiff)
 
 
 def test_a_change_of_parameters_is_said_with_the_tick_from_which_it_acts(bench: Bench) -> None:

@@ -369,6 +369,6 @@ def test_what_is_no_part_is_said_for_each_kind() -> None:
         check._found("os:getcwd")
     said = [line.partition(";")[0] for line in error.value.problems]
     kinds = [kind for kind in check.SECTIONS if kind != "analyses"]
-    assert said == [*(f"os:getcwd is none of the {kind}" for kind in kinds), "os:getcwd is no analysis"]
+    assert said == [*(f"os:getcwd is not one of the {kind}" for kind in kinds), "os:getcwd is not an analysis"]
     with pytest.raises(ParameterError, match="part inertal: unknown; did you mean inertial"):
         check._found("inertal")

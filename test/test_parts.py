@@ -172,7 +172,7 @@ def test_a_class_needs_no_registration(installed: Path, monkeypatch: pytest.Monk
         ({"stiffness": 1e7}, "controller.stiffness = 1e+07 N/m, controller.damping = 20 N s/m: the sampled loop"),
         ({"type": "saturating_sprin"}, "controller.type = saturating_sprin: must be one of 'four_channel'"),
         ({"type": "nowhere:X"}, "controller.type = nowhere:X: nowhere:X cannot be imported: ModuleNotFoundError"),
-        ({"type": "os:getcwd"}, "is none of the controllers; must be derived from haptic_control.parameters"),
+        ({"type": "os:getcwd"}, "is not one of the controllers; must be derived from haptic_control.parameters"),
         ({"type": 3}, "controller.type = 3: must be one of"),
     ],
 )
@@ -277,7 +277,7 @@ def test_a_controller_that_builds_none_is_said() -> None:
     class NothingParameters(ControllerParameters):
         type: str = "nothing"
 
-    with pytest.raises(TypeError, match="is no controller"):
+    with pytest.raises(TypeError, match="is not a controller"):
         NothingParameters().build(1000.0)
 
 

@@ -62,7 +62,7 @@ def test_what_cannot_be_played_is_named(
 def test_names_that_are_none_of_topics_are_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     directory = trial_of(tmp_path, Topic("/a/no topic", "haptics/msg/ToolState"))
     assert command_line.main(["replay", str(directory), "--wait", "0"]) == 2
-    assert "is no name of a topic" in capsys.readouterr().err
+    assert "is not the name of a topic" in capsys.readouterr().err
 
 
 def test_of_a_sweep_a_run_has_to_be_chosen(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

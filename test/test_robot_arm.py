@@ -134,7 +134,7 @@ def test_a_compliant_arm_at_a_wall_loses_energy(name: str) -> None:
 def test_hidden_motion_is_damped_and_not_felt_at_the_tool() -> None:
     arm, rng = arm_of("seven_axes"), np.random.default_rng(7)
     arm.v[:] = rng.normal(size=7)
-    arm._look()
+    arm._evaluate()
     damped, free = (
         ImpedanceController(ImpedanceParameters(damping=(0,) * 6, joint_damping=d), arm).torque(arm.pose, NONE, NONE)
         for d in (4.0, 0.0)

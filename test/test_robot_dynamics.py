@@ -66,7 +66,7 @@ def test_torques_at_the_tool_are_those_of_the_formula() -> None:
         arm = Arm(serial_arm(ARMS["seven_axes"]), q, 1000.0)
         control = ImpedanceController(ImpedanceParameters(joint_damping=3.0), arm)
         arm.v[:] = rng.normal(size=7)
-        arm._look()
+        arm._evaluate()
         target, wrench = arm.pose.copy(), rng.normal(size=6)
         found = control.torque(target, arm.twist.copy(), wrench)  # the damper is at rest
         across = np.linalg.solve(arm.M, arm.J.T)

@@ -120,7 +120,7 @@ def refused(**given: object) -> str:
 def test_what_is_no_arm_is_refused_with_what_to_do(tmp_path: Path) -> None:
     six, home = ARMS["six_axes"], READY["six_axes"]
     path = write(tmp_path, urdf(six))
-    assert "tool = tol: is no frame of this arm; did you mean tool?" in refused(path=path, tool="tol")
+    assert "tool = tol: is not a frame of this arm; did you mean tool?" in refused(path=path, tool="tol")
     assert "is singular" in refused(path=path, tool="tool")
     assert "home: has 3 values: must have 6 finite ones" in refused(path=path, tool="tool", home=home[:3])
     far = (*home[:5], 3.0)

@@ -70,7 +70,7 @@ class Loop:
         arm = self.side._arm.arm
         arm.q[1] += angle
         arm.v[:] = 0.0
-        arm._look()
+        arm._evaluate()
 
     def step(self, ticks: int = 1) -> Following:
         """Advance, and make sure that no command jumps and that only what follows is felt."""

@@ -255,7 +255,7 @@ def test_what_cannot_sleep_is_refused() -> None:
     scene = {"bodies": {"a": ball([0, 0, 0]), "b": ball([1, 0, 0])}, "tool": "a"}
     with pytest.raises(ParameterError, match=r"environment\.sleep_speed = -1 m/s: must be >= 0"):
         World(scene, environment={"sleep_speed": -1.0})
-    with pytest.raises(ParameterError, match=r"environment\.sleep_speed = 0\.01 m/s: this contact method cannot keep"):
+    with pytest.raises(ParameterError, match=r"environment\.sleep_speed = 0\.01 m/s: this contact method cannot store"):
         World(scene, environment={"sleep_speed": 0.01}, contact={"self_collision": "printed"})
 
 

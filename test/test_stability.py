@@ -51,8 +51,8 @@ def free(mass: float, inertia: float, device: tuple[float, float] | None = None,
     return inertias(np.diag([*(3 * [1.0 / mass]), *(3 * [1.0 / inertia])]), device or (mass, inertia), **more)
 
 
-def suggestion(problem: str, after: str = "would do: ") -> dict[str, tuple[float, ...]]:
-    """The gains that a refusal says would do."""
+def suggestion(problem: str, after: str = "stable gains: ") -> dict[str, tuple[float, ...]]:
+    """The largest stable gains that an error names."""
     said = problem.split(after)[1].split(";")[0]
     return {
         key: tuple(float(one) for one in text.strip("[]").split(","))
@@ -175,7 +175,7 @@ def test_a_part_of_others_that_does_not_search_says_itself_what_is_stable(base: 
 def test_gains_for_which_no_others_would_do_are_refused_soon(loops: list[int]) -> None:
     """Damping that was left out is tried in 400 ways, each of which is one loop: a search in each took 20,000."""
     keys = ("controller.type=virtual_coupling", "controller.stiffness=[1e6,1e6,1e3]", "device.damping=[1,0.01]")
-    with pytest.raises(ParameterError, match="the largest gains that would do"):
+    with pytest.raises(ParameterError, match="the largest stable gains"):
         experiment.load("corner_peg", keys)
     assert len(loops) < 1000
 
@@ -185,8 +185,8 @@ def test_a_refusal_names_direction_inertias_and_the_gain() -> None:
     gains = FourChannelParameters(stiffness=(100,) * 3 + (0.5,) * 3, damping=(70,) * 3 + (0.1, 0.375, 0.1))
     assert coupling_problem(gains, free(0.5, 1.8e-4), RATE) == (
         "controller.damping = [70, 70, 70, 0.1, 0.375, 0.1]: the sampled coupling at rate = 1000 Hz diverges in "
-        "rotation about y, between a device of 0.00018 kg m^2 and a tool of 0.00018 kg m^2 there; the largest gains "
-        "that would do: controller.damping=[70,70,70,0.1,0.179,0.1]; recommended, with half of what was lowered, for a "
+        "rotation about y, between a device of 0.00018 kg m^2 and a tool of 0.00018 kg m^2 there; the largest stable "
+        "gains: controller.damping=[70,70,70,0.1,0.179,0.1]; recommended, with half of what was lowered, for a "
         "margin: controller.damping=[70,70,70,0.1,0.0898,0.1]; lower them, or raise the rate"
     )
     planar = CoupledInertias(tool=free(0.5, 1.8e-4).tool, device=(0.5, 1.8e-4))

@@ -64,18 +64,23 @@ def test_each_key_is_a_step(pipe: tuple[int, int], keys: str, way: Any) -> None:
     os.write(pipe[1], keys.encode())
     motion = keyboard.read(0.02)
     np.testing.assert_allclose(motion.displacement, way, atol=1e-15)
-    assert (motion.lets_go, motion.leaves) == (False, False)
+    assert (motion.releases, motion.leaves) == (False, False)
     assert not keyboard.read(0.02).displacement.any()
 
 
 def test_keys_let_go_and_leave_and_arrows_come_in_parts(pipe: tuple[int, int]) -> None:
     keyboard = Keyboard(pipe[0])
-    for keys, lets_go, leaves in ((" ", True, False), ("\x1b", True, False), ("q", False, True), ("\x03", False, True)):
+    for keys, releases, leaves in (
+        (" ", True, False),
+        ("\x1b", True, False),
+        ("q", False, True),
+        ("\x03", False, True),
+    ):
         os.write(pipe[1], keys.encode())
         motion = keyboard.read(0.02)
-        assert (motion.lets_go, motion.leaves, motion.displacement.any()) == (lets_go, leaves, False)
+        assert (motion.releases, motion.leaves, motion.displacement.any()) == (releases, leaves, False)
     os.write(pipe[1], b"\x1b[")
-    assert not keyboard.read(0.02).lets_go
+    assert not keyboard.read(0.02).releases
     os.write(pipe[1], b"C")
     assert keyboard.read(0.02).displacement[0] == STEP
     os.close(pipe[1])
@@ -98,7 +103,7 @@ def test_terminal_is_left_as_it_was() -> None:
     os.close(master)
     os.close(terminal)
     reading, writing = os.pipe()
-    with pytest.raises(SourceError, match="keyboard: the standard input is no terminal"), raw_terminal(reading):
+    with pytest.raises(SourceError, match="keyboard: the standard input is not a terminal"), raw_terminal(reading):
         pass
     os.close(reading)
     os.close(writing)
@@ -121,9 +126,9 @@ def test_sticks_move_with_a_speed_and_rest_in_their_middle(pipe: tuple[int, int]
     np.testing.assert_allclose(way, 0.02 * np.array([0.5 * SPEED, 0, 0, RATE, 0, -RATE]), rtol=1e-3, atol=1e-9)
     event = stick(305, 1, kind=1)
     os.write(pipe[1], event[:10])
-    assert not gamepad.read(0.02).lets_go
+    assert not gamepad.read(0.02).releases
     os.write(pipe[1], event[10:])
-    assert gamepad.read(0.02).lets_go and not gamepad.read(0.02).lets_go
+    assert gamepad.read(0.02).releases and not gamepad.read(0.02).releases
     os.close(pipe[1])
     with pytest.raises(SourceError, match="the gamepad is gone"):
         gamepad.read(0.02)
@@ -165,7 +170,7 @@ def test_what_is_no_gamepad_is_said(
 
 
 def test_a_file_that_is_no_input_device_is_said() -> None:
-    with pytest.raises(SourceError, match="gamepad /dev/null: is no input device; name the event file"):
+    with pytest.raises(SourceError, match="gamepad /dev/null: is not an input device; name the event file"):
         find_gamepad("/dev/null")
 
 
@@ -174,9 +179,9 @@ def test_spacemouse_is_read_by_its_library(monkeypatch: pytest.MonkeyPatch) -> N
     mouse = SpaceMouse(SimpleNamespace(read=lambda: state))
     motion = mouse.read(0.02)
     np.testing.assert_allclose(motion.displacement, 0.02 * np.array([SPEED, -SPEED, 0, -RATE, 0, -RATE]))
-    assert not motion.lets_go
+    assert not motion.releases
     state.buttons = [0, 1]
-    assert mouse.read(0.02).lets_go
+    assert mouse.read(0.02).releases
 
     def missing(name: str, *rest: Any) -> Any:
         if name == "pyspacemouse":
@@ -200,7 +205,7 @@ def test_motion_becomes_events_that_end_with_it() -> None:
             Motion(np.array([0.01, 0, 0, 0, 0, 0])),
             Motion(np.array([0.01, 0, 0, 0, 0, 0.2])),
             *(12 * [Motion(np.zeros(6))]),  # rests: signs
-            Motion(np.zeros(6), lets_go=True),
+            Motion(np.zeros(6), releases=True),
             Motion(np.array([0, 0.02, 0, 0, 0, 0])),
             Motion(np.zeros(6), leaves=True),
         ]
@@ -246,12 +251,12 @@ def test_whether_it_is_heard_and_holds_is_said() -> None:
     assert passes() == 2 * [heard + "holds nothing"]
     senders[0].grab()
     assert answers[0].text(("/wall/driver",)).startswith(heard + "does not hold; the trial is paused, or has let go")
-    assert passes() == [heard + "holds", heard + "somebody else holds"]
+    assert passes() == [heard + "holds", heard + "another pointer holds the hand"]
     senders[1].grab()
-    assert passes() == [heard + "holds", heard + "somebody else holds"]
+    assert passes() == [heard + "holds", heard + "another pointer holds the hand"]
     senders[0].release()
     assert passes()[0] == heard + "holds nothing"
-    assert passes(()) == 2 * ["not heard: the trial has ended"]
+    assert passes(()) == 2 * ["the events are not received: the trial has ended"]
 
 
 def test_what_lasts_is_said_once(capsys: pytest.CaptureFixture[str]) -> None:

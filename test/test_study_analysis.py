@@ -163,8 +163,8 @@ def test_declared_comparisons_alone_are_tested() -> None:
     assert (found.first, found.second) == ("mass=0.1", "mass=0.4") and found.corrected == found.p
     for change, said in (
         ({"measure": "jnt"}, "must be one of jnd, pse, weber"),
-        ({"conditions": ["mass=0.1", "mass=0.5"]}, "is no condition"),
-        ({"task": "t"}, "is no task"),
+        ({"conditions": ["mass=0.1", "mass=0.5"]}, "is not a condition"),
+        ({"task": "t"}, "is not a task"),
     ):
         with pytest.raises(ParameterError, match=said):
             small(factors=factors, comparisons={"heavy": {**asked, **change}})

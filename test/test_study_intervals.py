@@ -100,7 +100,7 @@ class Reports:
         self._queue.put(report)
 
     def next(self) -> Report:
-        """The next report that is no frame."""
+        """The next report that is not a frame."""
         while isinstance(found := self._queue.get(timeout=PATIENCE), Frame | Noted):
             if isinstance(found, Noted):
                 print(found.text)

@@ -48,8 +48,8 @@ def test_a_code_is_that_of_the_label_of_the_event_or_the_default() -> None:
     [
         ({"anser": 5}, "codes.anser: unknown event; did you mean answer?"),
         ({"begin": 256}, "codes.begin = 256: must be from 0 (not sent) to 255, a byte"),
-        ({"answer 3": 5}, "codes.answer 3: 3 is no label of answer"),
-        ({"interval 4": 5}, "codes.interval 4: 4 is no label of interval"),
+        ({"answer 3": 5}, "codes.answer 3: 3 is not a label of answer"),
+        ({"interval 4": 5}, "codes.interval 4: 4 is not a label of interval"),
     ],
 )
 def test_codes_that_cannot_be_are_refused(codes: dict[str, int], said: str) -> None:

@@ -117,7 +117,7 @@ def test_only_impulses_of_an_ideal_device_find_the_hole(tmp_path: Any) -> None:
 
 def test_a_time_that_is_no_metric_is_refused() -> None:
     with pytest.raises(
-        ParameterError, match=r"tasks\.insertion\.time = insertion_tim: is no metric .* insertion_time\?"
+        ParameterError, match=r"tasks\.insertion\.time = insertion_tim: is not a metric .* insertion_time\?"
     ):
         plan(changed("peg_insertion", time="insertion_tim"))
 

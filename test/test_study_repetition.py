@@ -71,7 +71,7 @@ def test_an_observer_may_differ_among_conditions() -> None:
         with pytest.raises(ValueError, match=said):
             ObserverParameters(conditions=conditions)
     wrong = document(observer__conditions={"mass=3": {"weber": 0.2}})
-    with pytest.raises(ParameterError, match=r"observer.conditions: mass=3: is no level"):
+    with pytest.raises(ParameterError, match=r"observer.conditions: mass=3: is not a level"):
         plan(study_of(wrong, Path()))
 
 

@@ -138,7 +138,7 @@ def test_a_trial_without_a_digest_is_said_to_have_none_and_its_ticks_are_counted
     assert "has no digest of the bag" in capsys.readouterr().err
     write_summary(copy, summary | {"ticks": 155})
     assert command_line.main(["replay", str(copy), "--verify"]) == 1
-    assert "it holds 103 ticks, summary.json says 155" in capsys.readouterr().out
+    assert "it holds 103 ticks, summary.json gives 155" in capsys.readouterr().out
 
 
 def test_the_report_says_what_is_damaged(copy: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -362,9 +362,9 @@ def test_bad_input_is_one_sentence(arguments: list[str], said: str, capsys: pyte
 
 def test_a_run_without_a_view_has_no_page(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     assert command_line.main(["run", "corner_peg", "--port", "8080", "--out", str(tmp_path)]) == 2
-    assert "--host, --port: are of the page; add --view" in capsys.readouterr().err
+    assert "--host, --port: belong to the page; add --view" in capsys.readouterr().err
     assert command_line.main(["run", "corner_peg", "--view", "--mode", "offline", "--out", str(tmp_path)]) == 2
-    assert "a view is of nodes" in capsys.readouterr().err
+    assert "has no nodes to view" in capsys.readouterr().err
 
 
 # The page

@@ -193,7 +193,7 @@ def test_the_loop_of_full_matrices_is_refused_with_a_part_that_does() -> None:
         refused.add(problem.split(":")[0])
         if not problem:
             continue
-        part = float(problem.split("would do is ")[1].split(" times")[0])
+        part = float(problem.split("stable gains are ")[1].split(" times")[0])
         stiff = part if "stiffness" in problem.split(":")[0] else 1.0
         assert not diverges(spring_loop(A @ (stiff * K), A @ (part * B), T))
         assert diverges(spring_loop(A @ (1.05 * stiff * K), A @ (1.05 * part * B), T)) or stiff == 1.0

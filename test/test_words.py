@@ -11,6 +11,14 @@ import pytest
 from conftest import ROOT
 
 STYLE = ROOT / "docs" / "style.md"
+ELIDED = {
+    "haptic_drivers/devices/exchange.py",
+    "haptic_drivers/devices/force_dimension.py",
+    "haptic_drivers/devices/haply_2diy.py",
+    "haptic_ros/realtime.py",
+    "haptic_sim/contact/response.py",
+}
+"""Files in which a docstring still begins with "Of"; a file that has none any more is to be taken out."""
 SUFFIXES = {".py", ".md", ".yaml", ".msg", ".html", ".js"}
 
 
@@ -54,6 +62,29 @@ def test_docstrings_are_sentences_and_not_references() -> None:
         if text.startswith("See ")
     ]
     assert not found
+
+
+def docstrings(tree: ast.AST) -> Iterator[tuple[int, str]]:
+    """Line and text of each docstring: of modules, classes, functions, and of the constants and fields before them."""
+    for node in ast.walk(tree):
+        if isinstance(node, (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)):
+            for one in node.body:
+                match one:
+                    case ast.Expr(value=ast.Constant(value=str(text))):
+                        yield one.lineno, text
+
+
+@pytest.mark.parametrize("folder", ("haptic_*", "benchmarks", "campaign", "launch"))
+def test_docstrings_name_what_they_describe(folder: str) -> None:
+    """A docstring is shown without the name of its class: "Velocity of the hand [m/s]", not "Of the hand [m/s]"."""
+    paths = [path for found in ROOT.glob(folder) for path in found.rglob("*.py")]
+    lines = [
+        f"{path.relative_to(ROOT)}:{line}: {text.splitlines()[0]}"
+        for path in paths
+        for line, text in docstrings(ast.parse(path.read_text(encoding="utf-8")))
+        if text.startswith("Of ") and path.relative_to(ROOT).as_posix() not in ELIDED
+    ]
+    assert paths and not lines, "begin with the quantity or the action: see docs/style.md"
 
 
 def words_of(name: str) -> set[str]:

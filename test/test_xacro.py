@@ -185,8 +185,11 @@ def test_robots_by_name_need_their_package(monkeypatch: pytest.MonkeyPatch, tmp_
         ('<xacro:macro name="m" params="a"/><xacro:m b="1"/>', "xacro:m: unknown parameter b"),
         ('<xacro:macro name="m" params="*a"/><xacro:m/>', "xacro:m: needs an element for its parameter *a"),
         ('<xacro:macro name="m"/><xacro:m><l/></xacro:m>', "xacro:m: has no parameter for the element <l>"),
-        ('<xacro:macro name="m"><xacro:m/></xacro:macro><xacro:m/>', "has more than 250 elements and macros"),
-        ('<xacro:macro name="m"><xacro:m/><xacro:m/></xacro:macro><xacro:m/>', "has more than 250 elements and macros"),
+        ('<xacro:macro name="m"><xacro:m/></xacro:macro><xacro:m/>', "has more than 250 nested elements and macros"),
+        (
+            '<xacro:macro name="m"><xacro:m/><xacro:m/></xacro:macro><xacro:m/>',
+            "has more than 250 nested elements and macros",
+        ),
         ('<xacro:include filename="x.xacro"/>', "xacro:include x.xacro: files include each other"),
         ('<xacro:include filename="y.xacro"/>', "y.xacro: there is no such file"),
         ('<xacro:property name="a" value="${b}"/><xacro:property name="b" value="${a}"/><l x="${a}"/>', "a -> b -> a"),
@@ -254,7 +257,7 @@ def test_what_cannot_be_is_refused_with_its_line(tmp_path: Path, content: str, s
 )
 def test_expressions_run_no_code_and_are_bounded(text: str, tmp_path: Path) -> None:
     if text == "max":  # a value that is no text
-        with pytest.raises(ModelFileError, match="a function is no text"):
+        with pytest.raises(ModelFileError, match="a function is not a text"):
             expanded(tmp_path, '<l x="${max}"/>')
         return
     with pytest.raises(ExpressionError):
@@ -332,7 +335,7 @@ def test_a_macro_that_uses_itself_is_named(tmp_path: Path) -> None:
         '<xacro:macro name="a"><xacro:b/></xacro:macro><xacro:macro name="b"><xacro:a/></xacro:macro>'
         '<xacro:macro name="c"><xacro:a/></xacro:macro><xacro:c/>'
     )
-    with pytest.raises(ModelFileError, match=r"macros in each other: the macro a uses itself, by way of b$"):
+    with pytest.raises(ModelFileError, match=r"nested elements and macros: the macro a uses itself, by way of b$"):
         expanded(tmp_path, content)
 
 

@@ -69,7 +69,7 @@ class Analysis:
     CLAIMS: ClassVar[Sequence[Statement]] = ()
     OFFLINE_ONLY: ClassVar[bool] = False
     TAKES_POINTER: ClassVar[bool] = False
-    """Whether its claims are about what a pointer does; else a trial with one is analysed as any trial."""
+    """Whether the claims are about what a pointer does; else a trial with one is analysed as any trial."""
     SCENES: ClassVar[tuple[str, ...]] = ()
     """Types of the scenes that it is about; empty: any."""
     NEEDS: ClassVar[Mapping[str, str]] = {}
@@ -91,7 +91,7 @@ class Analysis:
         return [f"analysis = {experiment.analysis}: needs {one}; set analysis=trial" for one in lacking]
 
     def lacking(self, experiment: Experiment) -> Iterable[str]:
-        """What else the analysis needs of an experiment that has its scene, and does not find there."""
+        """Conditions of the analysis that an experiment with its scene does not meet."""
         return ()
 
     def last_tick(self, experiment: Experiment) -> int:
@@ -160,7 +160,7 @@ class Analysis:
         return self.judge(trial, samples, {name: samples if name == own else simulated[name] for name in variants})
 
     def variants(self, trial: Trial, samples: Samples) -> Mapping[str, Trial]:
-        """What a trial is compared with, by label: trials that are simulated offline, but for its own (see `label`)."""
+        """Trials that a trial is compared with, by label: simulated offline, but for its own (see `label`)."""
         return {}
 
     def judge(self, trial: Trial, samples: Samples, references: Mapping[str, Samples]) -> Findings:
@@ -171,11 +171,11 @@ class Analysis:
         return Findings(metrics, claims, references)
 
     def case(self, trial: Trial, samples: Samples, references: Mapping[str, Samples]) -> Any:
-        """What metrics and claims are computed from (`Quantity.of`, `Statement.of`)."""
+        """Case that metrics and claims are computed from (`Quantity.of`, `Statement.of`)."""
         return Case(trial, samples, references)
 
     def label(self, trial: Trial) -> str | None:
-        """Which of the runs that are compared a trial is, by the name in `Analysis.references`; None: none of them."""
+        """Name in `Analysis.references` of the run that a trial is; None: it is none of those that are compared."""
         return None
 
     def figures(self, trial: Trial, samples: Samples, findings: Findings) -> list[Figure]:
@@ -211,7 +211,7 @@ def analysis_of(experiment: Experiment) -> Analysis:
 
 
 def analyse(trial: Trial, samples: Samples, *, compare: bool = True) -> Findings:
-    """What the analysis of a trial finds, and with `compare` what the trial's device changes: see `Analysis`."""
+    """Analyse a trial, and with `compare` the effect of the trial's device: see `Analysis`."""
     analysis = analysis_of(trial.experiment)
     findings = analysis.analyse(trial, samples, compare=compare)
     own = analysis.label(trial)

@@ -117,7 +117,7 @@ class Claim:
     reference: bool = False
 
     def summary(self) -> dict[str, Any]:
-        """As in summary.json, which has a reason where there is one."""
+        """Entry of the claim in summary.json, which has a reason where there is one."""
         left_out = {"decided_by", "of_instability", "reference", *(() if self.reason else ("reason",))}
         return {name: value for name, value in asdict(self).items() if name not in left_out}
 
@@ -153,7 +153,7 @@ class DeviceComparison:
     ideal: Samples
 
     def summary(self) -> dict[str, Any]:
-        """As in summary.json."""
+        """Entry of the comparison in summary.json."""
 
         def named(pair: tuple[Any, Any]) -> dict[str, Any]:
             return dict(zip(("device", "ideal"), pair, strict=True))
@@ -180,7 +180,7 @@ class Findings:
     device: DeviceComparison | None = None
 
     def summary(self) -> dict[str, Any]:
-        """As in summary.json."""
+        """Entries of the findings in summary.json."""
         found: dict[str, Any] = {
             "metrics": {name: _plain(one) for name, one in self.metrics.items()},
             "claims": [claim.summary() for claim in self.claims if not claim.reference],

@@ -34,7 +34,7 @@ KEYS = (
     "expired",
     "refused",
 )
-"""Of a summary's `timing`: what the page of health shows, so that no other table has to."""
+"""Keys of a summary's `timing` that the page of health shows, so that no other table has to."""
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,7 @@ class Row:
 
 @dataclass(frozen=True)
 class Health:
-    """What was measured of n ticks.
+    """Measurements of the timing of n ticks.
 
     Attributes:
         rate: that was asked for [Hz].
@@ -72,7 +72,7 @@ class Health:
 
     @property
     def time(self) -> np.ndarray:
-        """When each tick began [s], (n,)."""
+        """Times at which the ticks began [s], (n,)."""
         return 1e-9 * self.begun
 
     @property
@@ -107,7 +107,7 @@ class Health:
         return np.maximum.accumulate(np.maximum(np.floor(self.begun / period - np.arange(self.ticks)), 0.0))
 
     def lateness(self) -> np.ndarray:
-        """How long after its deadline each tick began [s], (n,)."""
+        """Delay of the start of each tick after its deadline [s], (n,)."""
         return self.time - (np.arange(self.ticks) + self.skipped_before()) / self.rate
 
     @property
@@ -130,7 +130,7 @@ class Missed:
 
     @classmethod
     def of(cls, parameters: HealthParameters, timing: Mapping[str, Any], recorded: int) -> Missed | None:
-        """What the leader measured of a trial with so many samples; None if it did not, or had executed no tick."""
+        """Timing that the leader measured of a trial with so many samples; None without one, or without a tick."""
         executed = timing.get("executed")
         if not executed:
             return None
@@ -153,7 +153,7 @@ class Missed:
         return self.share > self.health.undecided_share
 
     def notice(self, claims: bool) -> str:
-        """What was missed, and that no claim is judged on it, where the trial has `claims`."""
+        """Notice of what was missed, and that no claim is judged on it, where the trial has `claims`."""
         return (
             f"{self.ticks} of {self.executed} ticks had no answer in time or were not recorded: more than "
             f"health.undecided_share = {self.health.undecided_share:g} of them"
@@ -354,7 +354,7 @@ def _of_counts(health: Health) -> list[str]:
 
 
 def _by_topic(health: Health) -> str:
-    """How many messages of which topic were lost, in brackets; empty where that is not known."""
+    """Number of lost messages of each topic, in brackets; empty where that is not known."""
     lost = health.counts.get("lost_by_topic") or {}
     return f" ({', '.join(f'{count} of {topic}' for topic, count in sorted(lost.items()))})" if lost else ""
 

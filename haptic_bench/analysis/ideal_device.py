@@ -1,4 +1,4 @@
-"""What the device of a trial changes: the trial beside the same one on the ideal device (THESIS 4.5).
+"""Effect of the device of a trial: comparison with the same trial on the ideal device (THESIS 4.5).
 
 The ideal device has the same inertia to whoever commands it, and neither motors, friction nor encoders; the rest of the
 experiment is the same, and so are the claims, which are judged for the device that the hand holds.
@@ -46,7 +46,7 @@ def on_ideal_device(trial: Trial, samples: Samples) -> Trial | None:
 def compare(
     trial: Trial, samples: Samples, findings: Findings, ideal: Samples, ideal_findings: Findings
 ) -> DeviceComparison:
-    """What a trial and the same on the ideal device have measured and claimed."""
+    """Compare the metrics and claims of a trial and of the same trial on the ideal device."""
     rows = {name: (quantity, own, other) for name, quantity, own, other in _measure(trial, samples, ideal)}
     metrics = {name: (value, ideal_findings.metrics.get(name)) for name, value in findings.metrics.items()}
     holds = {claim.name: claim.holds for claim in ideal_findings.claims}
@@ -98,7 +98,7 @@ def _distance(run: Samples, other: Samples, what: str) -> float:
 
 
 def figures(findings: Findings, samples: Samples, quantity_of: Callable[[str], Quantity | None]) -> list[Figure]:
-    """What the device changes, as a figure and tables; nothing where the trial is on the ideal device.
+    """Figure and tables of the effect of the device; none where the trial is on the ideal device.
 
     Args:
         analysis, samples: of the trial.

@@ -61,7 +61,7 @@ OTHERS = "others_"  # before the names of these columns: of the bodies around a 
 
 @dataclass(frozen=True)
 class Verdict:
-    """What a trial is judged by; all zero without a display.
+    """Measurements that a trial is judged by; all zero without a display.
 
     Attributes:
         energy_given: largest energy that the display has given to the hands beyond what it had received [J].
@@ -140,7 +140,7 @@ class Verdict:
         return f"; in {part} of the ticks the device rendered less than was commanded"
 
     def summary(self) -> dict[str, Any]:
-        """As in summary.json."""
+        """Entry of the verdict in summary.json."""
         measured = {name: value for name, value in asdict(self).items() if name not in LEFT_OUT}
         return {"energy_given": self.energy_given, "verdict": self.verdict, "text": self.text, **measured}
 
@@ -219,7 +219,7 @@ def measure(
 
 
 def _is_limited(samples: Samples, hand: str) -> np.ndarray:
-    """In which ticks the device of a hand rendered less than was commanded, (rows,)."""
+    """Mask of the ticks in which the device of a hand rendered less than was commanded, (rows,) bool."""
     rendered, commanded = (np.linalg.norm(samples.wrench(f"{hand}{one}"), axis=1) for one in ("rendered", "command"))
     return np.asarray(rendered < (1.0 - LESS) * commanded)
 
@@ -234,7 +234,7 @@ def _too_much(health: HealthParameters, speed: float, force: float) -> str:
 
 
 def _released(samples: Samples) -> np.ndarray:
-    """What the stores of the world have released by each tick, (rows,) [J]."""
+    """Energy that the stores of the world have released by each tick, (rows,) [J]."""
     stored, dissipated = (np.sum([samples[name] for name in names], axis=0) for names in (STORED, DISSIPATED))
     released = stored[:1] - stored - dissipated
     if SUPPLIED in samples.names:
@@ -260,7 +260,7 @@ def _carried(twist: np.ndarray, inertias: CoupledInertias | None) -> np.ndarray:
 
 
 def _of_impulses(samples: Samples, hand: str, inertias: CoupledInertias | None, period: float) -> np.ndarray:
-    """What the steps of an ideal device have of the work of impulses by each tick, (rows,) [J]."""
+    """Work of impulses within the steps of an ideal device by each tick, (rows,) [J]."""
     taken = np.zeros(len(samples))
     if inertias is None or inertias.device is None or not inertias.force_sensor or "colliding" not in samples.names:
         return taken

@@ -50,7 +50,7 @@ from haptic_sim.parameters import ParameterError, six
 from haptic_sim.worlds.scenes import NoToolParameters
 
 RATE = 1000.0  # [Hz] of the servo, or as the device allows
-LOOK = 0.05  # [s] between two looks at the session while the person thinks
+POLL_PERIOD = 0.05  # [s] between two polls of the session while the person thinks
 IDENTIFICATION = "identification"  # the experiment
 YES = "yes"
 COLUMNS = (
@@ -73,7 +73,7 @@ def bring_up(options: argparse.Namespace) -> int:
         with Interruption() as interruption, contextlib.ExitStack() as opened:
             directory = new_directory(options.log, "bring_up")
             page = opened.enter_context(_open_page(data, contact)) if options.page else None
-            _meet(contact, session, answers, interruption)
+            _run_steps(contact, session, answers, interruption)
             written = None if session.stopped else _write_data(source, out, session, force=options.force)
             report = _report(directory, data, session, contact, written)
             status = interruption.status if interruption else FAILED
@@ -98,7 +98,7 @@ def _open_page(data: HardwareDeviceParameters, contact: Contact) -> BringUpPage:
     return page
 
 
-def _meet(contact: Contact, session: Session, answers: Answers, interruption: Interruption) -> None:
+def _run_steps(contact: Contact, session: Session, answers: Answers, interruption: Interruption) -> None:
     """Go through the steps with the person; the device is closed in the end."""
     show = _Shown(session.steps)
     try:
@@ -114,7 +114,7 @@ def _meet(contact: Contact, session: Session, answers: Answers, interruption: In
                 contact.stop("interrupted")
             elif request.text:
                 _put(request, contact, answers, interruption)
-            interruption.event.wait(LOOK / 5.0)
+            interruption.event.wait(POLL_PERIOD / 5.0)
     finally:
         contact.close()
         contact.stop("the servo thread has ended")  # but if the session is over
@@ -166,7 +166,7 @@ def _identify(data: Path, directory: Path, answers: Answers) -> int:
 
 
 def _path_out(options: argparse.Namespace, source: Path) -> Path:
-    """Where the data goes; refused before anything moves."""
+    """Path of the output data; checked before anything moves."""
     if options.out is None:
         path = config_folder() / "devices" / f"my_{source.stem.removeprefix('my_')}.yaml"
     else:
@@ -200,7 +200,7 @@ class Answers:
         self._own = file is not None
         if file is None and not sys.stdin.isatty():
             raise ParameterError(
-                ["standard input: is no terminal, so nobody can answer; run it in a terminal, or give --answers FILE"]
+                ["standard input: not a terminal, so nobody can answer; run it in a terminal, or give --answers FILE"]
             )
         try:
             # a pipe without a writer is opened at once, and read when there is one
@@ -228,7 +228,7 @@ class Answers:
             if given_up():
                 self._withdrawn = True
                 return ""
-            if not select.select([self._file], [], [], LOOK)[0]:
+            if not select.select([self._file], [], [], POLL_PERIOD)[0]:
                 continue
             try:
                 received = os.read(self._file, 4096)
@@ -376,7 +376,7 @@ class Contact:
             remedies = [f"{one.name}: {one.found}: {one.remedy}" for one in self.findings if one.state != "ok"]
             return Step("found", asked, expected, str(error), "; ".join((*remedies, "see haptics doctor")), False)
         identity = hardware.identity() if isinstance(hardware, Identifying) else ""
-        found = f"{data.title or data.name}: open; {identity or 'its driver does not say which device it is'}"
+        found = f"{data.title or data.name}: open; {identity or 'its driver does not report an identity'}"
         return Step("found", asked, expected, found, "", True)
 
     def start(self) -> None:
@@ -389,12 +389,12 @@ class Contact:
 
     @property
     def request(self) -> Request:
-        """What is asked of the person now."""
+        """Present request to the person."""
         with self._lock:
             return self._numbered()
 
     def view(self) -> View:
-        """What there is to show."""
+        """Present view for the page."""
         with self._lock:
             return View(tuple(self._session.steps), self._numbered(), self._latest)
 
@@ -534,7 +534,7 @@ def _report(
         lines += [f"      {name}: {value}" for name, value in step._asdict().items() if name not in ("name", "passed")]
     lines += ["", "devices of this machine"]
     lines += [f"{one.state:7} {one.name}: {one.found}" for one in contact.findings]
-    lines += ["", "said by the driver", *contact.notes, "", "data of the device"]
+    lines += ["", "notes of the driver", *contact.notes, "", "data of the device"]
     lines += [f"{key}: {value}" for key, value in data.model_dump(mode="json").items()]
     report = directory / "report.txt"
     report.write_text("\n".join(lines) + "\n", encoding="utf-8")

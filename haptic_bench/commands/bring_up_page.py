@@ -29,14 +29,14 @@ ENTER = "Enter"
 
 
 class Request(NamedTuple):
-    """What is asked of the person, empty if nothing is, and its number."""
+    """Request to the person, empty if there is none, and its number."""
 
     number: int
     text: str
 
 
 class View(NamedTuple):
-    """What the page shows: the steps that are over, the present request, the newest reading."""
+    """View of the page: the steps that are over, the present request, the newest reading."""
 
     steps: Sequence[Step]
     request: Request
@@ -189,7 +189,7 @@ class BringUpPage:
         return 1.0 + len(self._handles)
 
     def _giver(self, request: Request, text: Callable[[], str]) -> Callable[[], object]:
-        """What answers this request, and no later one."""
+        """Function that answers this request, and no later one."""
 
         def give() -> None:
             if time.monotonic() >= self._live:

@@ -215,7 +215,7 @@ def _findings(kind: str, trial: Trial | None, problem: str, *, lockstep: bool) -
 
 
 def _lockstep_problem(trial: Trial) -> str:
-    """What differs between a trial offline and one of the ROS graph in lockstep; empty: nothing."""
+    """Difference between a trial offline and one of the ROS graph in lockstep; empty: none."""
     with tempfile.TemporaryDirectory(prefix="haptics-check-") as folder, Interruption() as interruption:
         samples = []
         for mode in ("offline", "lockstep"):

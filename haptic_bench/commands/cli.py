@@ -79,7 +79,7 @@ def _print_notes(trials: Sequence[experiment.Trial]) -> None:
 
 
 def _show_compilation(quiet: bool = False) -> None:
-    """On a terminal, say now and then how far the compilation of kernels is."""
+    """Show the progress of the compilation of kernels, on a terminal."""
     if not quiet and sys.stderr.isatty():
         progress.report = progress.Progress(lambda text: print(f"haptics: {text}", file=sys.stderr))
 
@@ -91,7 +91,7 @@ def run(options: argparse.Namespace) -> int:
     _print_notes(trials)
     mode = options.mode or ("offline" if trials[0].experiment.standalone and not options.view else "realtime")
     if options.composed and mode == "offline":
-        raise ParameterError(["--composed: composes nodes, which --mode offline has none of"])
+        raise ParameterError(["--composed: --mode offline has no nodes; leave it out"])
     namespace = "" if options.namespace is None else namespaces.checked(options.namespace)
     jobs = whole("--jobs", options.jobs)
     jobs = 1 if jobs is None else jobs
@@ -146,14 +146,14 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _viewing(options: argparse.Namespace, mode: str, trials: Sequence[experiment.Trial]) -> Viewing | None:
-    """Where a page shows the trial; None if none is asked for.
+    """Address and settings of the page that shows the trial; None if none is asked for.
 
     Raises:
         ParameterError: it cannot be shown.
     """
     if not options.view:
         if options.host is not None or options.port is not None:
-            raise ParameterError(["--host, --port: are of the page; add --view"])
+            raise ParameterError(["--host, --port: belong to the page; add --view"])
         return None
     if trials[0].label:
         raise ParameterError(["--view: shows one trial; give no list of values"])
@@ -174,7 +174,7 @@ def _check_side(side: str, mode: str, trials: Sequence[experiment.Trial]) -> Non
     if not trials[0].experiment.relayed:
         raise ParameterError([f"--side {side}: without a relay there are no sides; add --set relay.delay=0"])
     if mode == "offline":
-        raise ParameterError([f"--side {side}: is for nodes, which --mode offline has none of"])
+        raise ParameterError([f"--side {side}: --mode offline has no nodes; leave it out"])
 
 
 def _run_world(
@@ -252,7 +252,7 @@ def _publication(source: str) -> str:
 
 
 def _counted(claims: Sequence[Mapping[str, Any]], holds: str, fails: str) -> str:
-    """How many claims hold and do not, with the names of those that do not."""
+    """Numbers of claims that hold and do not hold, with the names of those that do not."""
     outcomes = [claim["holds"] for claim in claims]
     failed = [claim["name"] for claim in claims if claim["holds"] is False]
     named = f" ({', '.join(failed)})" if failed else ""

@@ -73,10 +73,10 @@ def _guarded(arguments: Sequence[str], do: Callable[[], Any]) -> Any:
         status = _ended(arguments, do)
     except SystemExit:  # of the parser, after its help
         if reason := failures.unwritable():
-            return _lost(reason)
+            return _report_lost_output(reason)
         raise
     reason = failures.unwritable()
-    return _lost(reason) if reason else status
+    return _report_lost_output(reason) if reason else status
 
 
 def _ended(arguments: Sequence[str], do: Callable[[], Any]) -> Any:
@@ -97,7 +97,7 @@ def _ended(arguments: Sequence[str], do: Callable[[], Any]) -> Any:
         if error.errno in (errno.ENAMETOOLONG, errno.ELOOP) and error.filename:
             return _refuse([f"{shortened(str(error.filename))}: {error.strerror}; give another path"])
         if error.filename is None and (reason := failures.unwritable("\n")):
-            return _lost(reason)
+            return _report_lost_output(reason)
         return _failed(error, arguments)
     except Exception as error:
         if hasattr(error, "problems"):  # a ParameterError, whose module may not have been imported
@@ -111,7 +111,7 @@ def _failed(error: Exception, arguments: Sequence[str]) -> int:
     return FAILED
 
 
-def _lost(reason: str) -> int:
+def _report_lost_output(reason: str) -> int:
     """Say that output was lost, but for a reader that has had enough; the exit status."""
     if reason != os.strerror(errno.EPIPE):
         failures.notify(f"standard output cannot be written: {reason}")
@@ -189,7 +189,7 @@ class _Parser(argparse.ArgumentParser):
         super().__init__(**settings, allow_abbrev=False, formatter_class=argparse.RawDescriptionHelpFormatter)
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
-        """As of argparse; what is unknown is an error here, where the known options are known."""
+        """Parse arguments, as argparse; an unknown option is an error here, where the known options are known."""
         found, unknown = super().parse_known_args(args, namespace)
         if unknown:
             known = sorted(option for action in self._actions for option in action.option_strings)
@@ -580,7 +580,7 @@ def _add_study(commands: Any) -> None:
         return kind
 
     add("list", "list the studies", None)
-    add("validate", "check a study, and say its number of trials and its duration", named)
+    add("validate", "check a study, and print its number of trials and its duration", named)
     kind = add("simulate", "run a study with simulated observers, who feel what the simulated device renders", named)
     kind.add_argument("--participants", metavar="N", default="24", help="number of observers; default: %(default)s")
     kind.add_argument("--observer", metavar="KEY=VALUE,...", default="", help="as weber=0.08,lapse=0.02")
@@ -780,7 +780,7 @@ def _add_settings(command: argparse.ArgumentParser) -> None:
 
 
 def _version() -> str:
-    """As the checkout's package.xml says, or the installed package."""
+    """Version in the checkout's package.xml, or of the installed package."""
     try:
         text = (Path(__file__).resolve().parents[2] / "package.xml").read_text(encoding="utf-8")
         return text.partition("<version>")[2].partition("</version>")[0]

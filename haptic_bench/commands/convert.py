@@ -23,7 +23,7 @@ def convert(options: argparse.Namespace) -> int:
     if out.suffix not in (".yaml", ".yml"):
         raise ParameterError([f"--out {inputs.shown(options.out)}: must end in .yaml"])
     if out.exists() and not options.force:
-        raise ParameterError([f"--out {inputs.shown(options.out)}: is there already; name another, or add --force"])
+        raise ParameterError([f"--out {inputs.shown(options.out)}: the file exists; name another one, or add --force"])
     found = convert_file(options.file, out, args=args_of(options.args), packages=tuple(options.packages))
     for name, text in {**found.meshes, out.name: found.text(os.path.basename(options.file))}.items():
         place = out.parent / name

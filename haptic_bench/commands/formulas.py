@@ -50,7 +50,7 @@ def find(name: str, settings: list[str]) -> System:
         scene, constraint = trial.experiment.scene, trial.experiment.constraint
         if not scene.CONSTRAINED:
             kinds = ", ".join(kind.model_fields["type"].default for kind in CONSTRAINED)
-            raise ParameterError([f"scene.type = {scene.type}: is no constrained tool: must be of {kinds}"])
+            raise ParameterError([f"scene.type = {scene.type}: is not a constrained tool: must be of {kinds}"])
         return build_setup(scene, constraint).system
     if settings:
         raise ParameterError([f"--set {shortened(settings[0])}: is for an experiment, and {path} is a system"])

@@ -152,7 +152,7 @@ def _simulated(name: str) -> dict[str, Any]:
     else:
         known = [*known_devices(), *simulated_devices(), *catalogue()]
         raise ParameterError(
-            [f"device {inputs.shown(name)}: is no device, experiment or .yaml file{did_you_mean(name, known)}"]
+            [f"device {inputs.shown(name)}: is not a device, experiment or .yaml file{did_you_mean(name, known)}"]
         )
     if "module" in found:
         raise ParameterError(_to_record(name))
@@ -170,7 +170,7 @@ def _forced(name: str, device: dict[str, Any]) -> dict[str, Any]:
 
 
 def _to_record(name: str) -> list[str]:
-    """What to do with hardware."""
+    """Instructions for the recording with hardware."""
     device = f"--set 'device={{type: hardware, name: {name}}}'"
     return [
         f"device {name}: is hardware: record two trials, then haptics identify {name} --free free --held held",
@@ -180,7 +180,7 @@ def _to_record(name: str) -> list[str]:
 
 
 def _identify(loaded: RecordedTrial, directory: Path, *, held: bool) -> dict[str, Identified]:
-    """What moved in a recorded trial, by direction.
+    """Identified inertia and damping of a recorded trial, by direction.
 
     Raises:
         ParameterError: it does not tell; names the trial.

@@ -76,7 +76,7 @@ def chosen(target: str | None, running: Sequence[str]) -> str:
 
 
 def same_world(namespace: str, running: Sequence[str]) -> list[str]:
-    """Those that run of which a namespace, or that with a number behind it, is an experiment's own."""
+    """Names of the running namespaces that are an experiment's own: its namespace, or that with a number behind it."""
     return [name for name in running if re.fullmatch(rf"{re.escape(namespace)}(_\d+)?", name)]
 
 
@@ -110,16 +110,14 @@ def check(one: experiment.Trial, mode: str) -> None:
     """
     require_viser()
     if mode == "offline":
-        raise ParameterError(
-            ["a view is of nodes, which --mode offline has none of; `haptics view DIR` shows its result"]
-        )
+        raise ParameterError(["--mode offline: has no nodes to view; `haptics view DIR` shows the result"])
     require_ros("--mode offline runs a trial without it, and `haptics view DIR` shows its result")
     if analysis_of(one.experiment).OFFLINE_ONLY:
         raise ParameterError([f"{one.experiment.name}: has no ticks, it runs offline only; there is nothing to see"])
 
 
 def place(options: argparse.Namespace, **how: Any) -> Viewing:
-    """Where the page shall be; says so if others can reach it.
+    """Address of the page; prints a warning if others can reach it.
 
     Raises:
         ParameterError: there it cannot be.

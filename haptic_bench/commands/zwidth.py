@@ -47,7 +47,7 @@ def is_active(given: ZWidthParameters) -> bool:
 
 
 def summarise(given: ZWidthParameters, found: ZWidth) -> dict[str, Any]:
-    """What was asked for, how many cells are stable, the boundary, and how many cells the linear theory agrees with."""
+    """Summary: the request, the number of stable cells, the boundary, and the agreement with the linear theory."""
     stable = found.verdict != UNSTABLE
     expected = found.required < given.device_damping if is_active(given) else found.poles < 1.0
     rows, columns = stable.any(axis=1), stable.any(axis=0)

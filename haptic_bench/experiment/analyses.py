@@ -19,7 +19,7 @@ class _Analyses(Group):
     def check(self, name: str, value: str, found: Any) -> None:
         if not callable(getattr(found, "analyse", None)) or isinstance(found, type):
             raise PartError(
-                [f"{value} is no analysis; must be an object of a class of haptic_bench.analysis.base.Analysis"]
+                [f"{value} is not an analysis; must be an object of a class of haptic_bench.analysis.base.Analysis"]
             )
 
     def documented(self, found: Any) -> Any:

@@ -26,7 +26,7 @@ ANY_OVERLAP = 1e6  # [m]
 
 
 class Conversion(NamedTuple):
-    """What a file was converted to.
+    """Result of the conversion of a file.
 
     Attributes:
         document: an experiment.

@@ -37,7 +37,7 @@ def find_device(name: str, folder: Path | None = None) -> Path:
             return (place / given).resolve()
     hint = did_you_mean(name, known)
     raise ParameterError(
-        [f"device.name = {inputs.shown(name)}: is no device of config/devices, and no .yaml file{hint}"]
+        [f"device.name = {inputs.shown(name)}: is not a device of config/devices, and no .yaml file{hint}"]
     )
 
 

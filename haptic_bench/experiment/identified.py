@@ -1,4 +1,4 @@
-"""What was identified of a device, in its data: `config/devices/NAME.yaml`, or a file anywhere."""
+"""Identified properties of a device, in its data: `config/devices/NAME.yaml`, or a file anywhere."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def read_keys(path: Path) -> dict[str, Any]:
 
 
 def read_identified(name: str) -> IdentifiedParameters:
-    """What is known of a device, by name or path of its data.
+    """Read the identified data of a device, by its name or the path of the data.
 
     Raises:
         ParameterError: there is none, or a line for each key that is wrong.

@@ -88,7 +88,7 @@ def load_document(
     duration: float | str | None = None,
     zipped: Sequence[str] = (),
 ) -> list[Trial]:
-    """As `load`, of the content of an experiment's file; other files are looked for beside `path`."""
+    """Load the content of an experiment's file, as `load`; other files are looked for beside `path`."""
     trials = []
     for changed, varied in variants(document, settings, duration, zipped):
         try:
@@ -148,7 +148,7 @@ def read_system(path: Path) -> dict[str, Any]:
 
 
 def _with_system(document: dict[str, Any], folder: Path) -> dict[str, Any]:
-    """The same with the formulas of the file that the scene names, where it has no keys of its own."""
+    """Copy of the experiment with the formulas of the file that the scene names, where it has no keys of its own."""
     match document:
         case {"scene": {"type": "formulas", "file": str(file), **keys}}:
             own = {"type": "formulas", **keys}
@@ -232,7 +232,7 @@ def read_resolved(path: Path) -> Trial:
 
 
 def changed_packages(path: Path) -> list[str]:
-    """Which packages of a resolved `experiment.yaml` are installed in another version, one line each."""
+    """Packages of a resolved `experiment.yaml` that are installed in another version, one line each."""
     return [f"packages.{line}" for line in parts.changed(read_document(path).get("packages"))]
 
 

@@ -36,7 +36,7 @@ _OF_MUJOCO: dict[str, dict[str, Any]] = {
 
 
 class HealthParameters(Parameters):
-    """What a trial may do and still be valid: its verdict (haptic_bench/analysis/verdict.py), and missed ticks.
+    """Limits within which a trial is valid: its verdict (haptic_bench/analysis/verdict.py), and missed ticks.
 
     A missed tick has no answer in time, or is not recorded.
     """
@@ -89,7 +89,7 @@ class Experiment(Parameters):
     )
     title: str = quantity("", description="Title of the experiment in lists and reports, one line")
     source: str = quantity("", description="Publication that the experiment is from")
-    description: str = quantity("", description="What happens in the experiment")
+    description: str = quantity("", description="Summary of the experiment")
     duration: float = quantity(unit="s", description="Duration of the trial", gt=0.0)
     rate: float = quantity(unit="Hz", description="Servo rate", gt=0.0, le=20000.0)
     seed: int = quantity(
@@ -115,12 +115,12 @@ class Experiment(Parameters):
     )
     scene: AnySceneParameters = quantity(description="The virtual world")
     contact: ContactParameters = quantity(ContactParameters(), description="Properties of the contacts")
-    environment: EnvironmentParameters = quantity(EnvironmentParameters(), description="How the world is simulated")
+    environment: EnvironmentParameters = quantity(EnvironmentParameters(), description="Simulation of the world")
     local_model: AnyLocalModelParameters = quantity(
         NoLocalModelParameters(), description="The local model of interaction"
     )
     constraint: ConstraintParameters = quantity(
-        ConstraintParameters(), description="How the exact constraints of the tool are kept"
+        ConstraintParameters(), description="Method that keeps the exact constraints of the tool"
     )
     relay: RelayParameters = quantity(
         RelayParameters(),
@@ -133,7 +133,7 @@ class Experiment(Parameters):
         StandardTopicParameters(), description="Topics of standard messages beside the servo topics"
     )
     health: HealthParameters = quantity(
-        HealthParameters(), description="How many missed ticks a realtime trial may have"
+        HealthParameters(), description="Limits of the missed ticks of a realtime trial"
     )
     packages: dict[str, str] = quantity(
         {},

@@ -152,7 +152,7 @@ def _first_line(documented: Any) -> str:
 
 
 def _entry(annotation: Any) -> tuple[Any, str]:
-    """What a mapping or a list of parameter objects holds, and how its entries are named; None if it is neither."""
+    """Type of the entries of a mapping or list of parameter objects, and their name; None if it is neither."""
     annotation, _ = _unwrapped(annotation)
     parts = typing.get_args(annotation)
     if typing.get_origin(annotation) is dict:
@@ -174,7 +174,7 @@ def _unwrapped(annotation: Any) -> tuple[Any, str | None]:
 
 
 def _is_union(annotation: Any) -> bool:
-    """Whether it is one of several parameter objects."""
+    """Whether the annotation is a union of parameter objects."""
     return any(map(_is_model, typing.get_args(annotation)))
 
 

@@ -108,7 +108,7 @@ class Trial:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What is listed at the start: content of files that is not simulated, keys without effect, warnings."""
+        """Notes at the start: content of files that is not simulated, keys without effect, warnings."""
         experiment, start = self.experiment, self.start
         unused = tuple(unused_keys(experiment))
         hands: dict[str, Experiment | FurtherHandParameters] = {"": experiment}
@@ -136,7 +136,7 @@ class Trial:
 
     @property
     def meshes(self) -> list[dict[str, Any]]:
-        """What the meshes of bodies collide as, as it stands in summary.json."""
+        """Collision geometry of the meshes of bodies, as entered in summary.json."""
         world = self.start.world
         return [
             {
@@ -167,12 +167,12 @@ class Trial:
 
     @property
     def hand(self) -> HandParameters:
-        """Where the virtual tool is held at the start."""
+        """Pose of the virtual tool's hand at the start."""
         return _hand(self.start)
 
     @property
     def draggable(self) -> Bodies:
-        """What a pointer can drag beside the hand."""
+        """Bodies that a pointer can drag beside the hand."""
         experiment = self.experiment
         return draggable(self.start, standalone=experiment.standalone and not experiment.environment.engine.ONE_HAND)
 
@@ -345,7 +345,7 @@ def coupled_inertias(experiment: Experiment, start: Start) -> CoupledInertias:
 
 
 def _hand(start: Start) -> HandParameters:
-    """Where the virtual tool is held at the start."""
+    """Pose of the virtual tool's hand at the start."""
     return HandParameters(pose=tuple(hand_pose(start).tolist()), planar=start.planar)
 
 
@@ -438,7 +438,7 @@ def check_controller(experiment: Experiment, start: Start) -> None:
     """Whether the gains have a meaning in the world, and the loop that they close is stable.
 
     Raises:
-        ParameterError: not so; names the largest gains that would do.
+        ParameterError: not so; names the largest stable gains.
     """
     if experiment.standalone:
         return

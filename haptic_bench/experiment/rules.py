@@ -22,7 +22,7 @@ MAX_TICKS = 10_000_000
 
 
 def broken_rules(experiment: Experiment) -> list[str]:
-    """What the sections must satisfy together; one line for each breach."""
+    """Breaches of the rules that sections must satisfy together, one line each."""
     problems = []
     environment, rate = experiment.environment, experiment.rate
     if experiment.duration * rate > MAX_TICKS:

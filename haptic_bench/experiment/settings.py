@@ -168,19 +168,19 @@ def _sweeps(
 
 
 def _levels(value: Any) -> int:
-    """How many lists a value has within each other."""
+    """Number of nested lists of a value."""
     return 1 + max(map(_levels, value), default=0) if isinstance(value, list) else 0
 
 
 def _levels_of(annotation: Any) -> float:
-    """The same of what an annotation takes, at most."""
+    """Largest number of nested lists that an annotation takes."""
     kinds = list(_parts(annotation))
     lists = [kind for kind in kinds if typing.get_origin(kind) in (tuple, list)]
     return max((1 + _levels_of(typing.get_args(kind)[0]) for kind in lists), default=0)
 
 
 def _levels_taken(model: Any, document: Any, path: Sequence[str]) -> float:
-    """The same of what the key at `path` takes; any for unknown keys, whose error shall show the whole value."""
+    """Largest number of nested lists that the key at `path` takes; infinite for unknown keys: errors show all of it."""
     steps = list(path)
     while steps:
         name = steps.pop(0)
@@ -201,7 +201,7 @@ def _levels_taken(model: Any, document: Any, path: Sequence[str]) -> float:
 
 
 def _member(document: Any, name: str) -> Any:
-    """What a part of a document has under a name or an index; None if it has nothing there."""
+    """Entry of a part of a document under a name or an index; None if there is none."""
     match document:
         case list():
             return document[int(name)] if name.isdigit() and int(name) < len(document) else None
@@ -211,7 +211,7 @@ def _member(document: Any, name: str) -> Any:
 
 
 def _entry(kind: Any) -> Any:
-    """Of what the entries of a list or mapping are."""
+    """Type of the entries of a list or mapping."""
     return typing.get_args(kind)[1 if typing.get_origin(kind) is dict else 0]
 
 
@@ -239,7 +239,7 @@ def _apply(model: type[BaseModel], document: dict[str, Any], settings: Sequence[
                 case (list(), True) | (dict(), False):
                     continue
                 case _, True:
-                    missing = "is no list in the experiment; set it as a whole"
+                    missing = "is not a list in the experiment; set it as a whole"
                 case list(), _:
                     missing = f"is a list; say which, as in {name}[0]"
                 case _:
@@ -257,7 +257,7 @@ def _apply(model: type[BaseModel], document: dict[str, Any], settings: Sequence[
 
 
 def _place(target: Any, name: str, key: str) -> Any:
-    """Where a mapping or a list has what a step of a key names."""
+    """Key or index in a mapping or a list that a step of a key names."""
     if not isinstance(target, list):
         return name
     if not name.isdigit() or int(name) >= len(target):

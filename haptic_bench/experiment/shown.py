@@ -1,4 +1,4 @@
-"""What a page shows of a trial: its scene, what it publishes, and the parameters that can be changed while it runs."""
+"""Content of a page about a trial: its scene, its topics, and the parameters that can be changed while it runs."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from haptic_view.scene import NOWHERE, About, Scene, scene_of
 
 
 def sources_of(experiment: Experiment) -> Sources:
-    """What a trial of an experiment publishes."""
+    """Sources that a trial of an experiment publishes."""
     return Sources(not experiment.standalone, experiment.asynchronous, experiment.environment.publish is not None)
 
 

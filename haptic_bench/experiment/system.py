@@ -1,4 +1,4 @@
-"""What a system that runs until it is stopped is made of: a world, and a device to touch it with.
+"""Parts of a system that runs until it is stopped: a world, and a device to touch it with.
 
 The world is an experiment, of the catalogue or a YAML file; or a world file (MJCF, URDF, SDF or xacro, here or in
 `config/worlds`), held by its last link that moves, or by that which `scene.tool` names. A device is a type of simulated
@@ -52,7 +52,7 @@ STANDALONE: dict[str, Any] = {
 }
 """A device without a world, which clients of CRTK command; the scene says no more than where it is held."""
 IN_THE_PLANE = {"scene": {"type": "empty"}, "tool": {"type": "peg"}}
-"""The same for a device that moves in the plane."""
+"""Changes of the keys above for a device that moves in the plane."""
 VIEWED: dict[str, Any] = {"duration": 3600.0, "device": {"type": "none"}, "operator": {"type": "pointer"}}
 """Sections of a world file that is only looked at, whose bodies a pointer drags."""
 LOW = {"stiffness": [1e3, 1e3, 1e3, 1.0, 1.0, 1.0], "damping": [20.0, 20.0, 20.0, 0.02, 0.02, 0.02]}

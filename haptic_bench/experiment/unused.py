@@ -11,7 +11,7 @@ from haptic_sim.parameters import Parameters
 
 
 def unused_keys(experiment: Experiment) -> Iterator[str]:
-    """What was given, not as it is by default, and is not used: one line for each reason."""
+    """Keys that were given, differ from the default, and are not used: one line for each reason."""
     for place, names, why in _groups(experiment):
         section: Any = experiment
         for part in place.split("."):

@@ -91,7 +91,7 @@ class StateReport:
         self._state, self._last, self._reported, self._since = state, "", "", 0.0
 
     def update(self) -> None:
-        """To be called often."""
+        """Report the state if it has changed; to be called often."""
         now, text = time.monotonic(), self._state()
         if text != self._last:
             self._last, self._since = text, now
@@ -111,7 +111,7 @@ def follow(source: Source, sender: Sender, stop: threading.Event, report: StateR
         before = now
         if motion.leaves:
             return
-        if motion.lets_go:
+        if motion.releases:
             sender.release()
         elif motion.displacement.any():
             if not sender.holds:
@@ -177,8 +177,8 @@ def _find(publisher: Any, topic: str, stop: threading.Event, wait: float) -> Non
         waited = time.monotonic() - begun
         if waited > wait:
             raise SourceError(
-                f"{topic}: nobody has taken events within {wait:g} s; start a trial with operator.type = pointer, wait "
-                "for it longer with --wait SECONDS, or name that of another with --namespace"
+                f"{topic}: no node has received events within {wait:g} s; start a trial with operator.type = pointer, "
+                "wait for it longer with --wait SECONDS, or name that of another with --namespace"
             )
         if waited > PROMPT and not notified:
             notified = True

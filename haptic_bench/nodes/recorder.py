@@ -37,7 +37,7 @@ BEHIND = 3.0  # [s] without another complete tick after which it is said, in loc
 
 
 class Delivery:
-    """On which core the middleware delivers to the recorder, in realtime.
+    """Choice of the core on which the middleware delivers to the recorder, in realtime.
 
     Its threads come before whatever else runs, or the middleware's queue overflows, but after the servo threads, or
     each message interrupts the tick that it is of. On the servo threads' core they run when the tick is over, and
@@ -60,7 +60,7 @@ class Delivery:
         self._share()
 
     def patience(self, waiting: float) -> float:
-        """How long to wait for messages, at most `waiting` [s]."""
+        """Time to wait for messages, at most `waiting` [s]."""
         return waiting if self._until else min(waiting, self._silence)
 
     def place(self, received: bool) -> None:
@@ -78,11 +78,11 @@ class Delivery:
 
 
 class RecorderTrialParameters(TrialParameters):
-    """What the recorder needs to know of a trial."""
+    """Parameters of a trial that the recorder needs."""
 
     name: str = quantity(description="Name of the experiment")
     directory: str = quantity(description="Directory of the trial: holds experiment.yaml, receives bag/")
-    environment: EnvironmentParameters = quantity(description="How the world is simulated")
+    environment: EnvironmentParameters = quantity(description="Simulation of the world")
     pointed: bool = quantity(False, description="Whether the operator is a pointer, whose events are recorded")
     hardware: tuple[str, ...] = quantity(
         (), description="Names of the hands that hold hardware, whose readings are recorded; that of the first is empty"
@@ -156,7 +156,7 @@ class RecorderNode(ServoNode):
                 self._bag.note(event.node, event.name, event.tick, event.detail)
             return
         if len(data) < _TICK + 8:
-            raise MessageError(f"{topic}: {len(data)} bytes")
+            raise MessageError(f"{topic}: {len(data)} bytes received, at least {_TICK + 8} expected")
         tick = int.from_bytes(data[_TICK : _TICK + 8], "little", signed=True)
         self._lacking.discard((topic, tick))
         self._newest = max(self._newest, tick)
@@ -214,7 +214,7 @@ class RecorderNode(ServoNode):
             )
 
     def _counts(self) -> dict[str, Any]:
-        """What the bag lacks: messages that were sent but did not come, by topic too, and those that were never sent.
+        """Counts of the messages that the bag lacks: those sent but not received, by topic too, and those never sent.
 
         Where the middleware does not number its messages, all count as lost.
         """

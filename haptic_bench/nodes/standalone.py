@@ -24,7 +24,7 @@ from haptic_sim.tool.world_state import WorldStates
 
 
 class StandaloneTrialParameters(LeaderTrialParameters, WorldTrialParameters):
-    """What the environment needs to know of a trial without a device."""
+    """Parameters that the environment needs of a trial without a device."""
 
     operator: AnyOperatorParameters = quantity(description="The simulated hand")
 

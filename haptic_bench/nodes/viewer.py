@@ -143,7 +143,7 @@ class ViewerNode(Node):
         self.page.show_state(describe(frame))
 
     def pace(self) -> str:
-        """How many frames a second were drawn, and what that took, in words."""
+        """Number of drawn frames a second, and the time that took, in words."""
         if len(self._drawn) < 2:
             return "drawn nothing"
         (begun, before), (ended, after) = self._drawn[0], self._drawn[-1]

@@ -136,7 +136,7 @@ class Topic:
 
 @dataclass(frozen=True)
 class BagTopic:
-    """What a bag holds of one topic: log times [ns], int64, and serialized messages, both in file order."""
+    """Messages of one topic of a bag: log times [ns], int64, and serialized messages, both in file order."""
 
     type: str
     log_times: np.ndarray
@@ -458,7 +458,7 @@ def read_numbers(path: Path | str, place: Callable[[str], int | None]) -> dict[s
 
 
 def _message_places(file: Path) -> dict[str, np.ndarray]:
-    """Where in an MCAP file the data of each message begins [B], by topic, from the index behind each chunk."""
+    """Offsets in an MCAP file of the data of each message [B], by topic, from the index behind each chunk."""
     starts = dict[str, list[np.ndarray]]()
     data = _mapped(file)
     with _reader(file) as reader:
@@ -512,7 +512,7 @@ def _mapped(file: Path) -> memoryview:
 
 
 def read_metadata(path: Path | str) -> dict[str, dict[str, str]]:
-    """What `BagWriter.add_metadata` put into a bag, by name; the last of a name counts.
+    """Metadata that `BagWriter.add_metadata` put into a bag, by name; the last of a name counts.
 
     Raises:
         BagError: as for `read`.
@@ -619,7 +619,7 @@ def _profiles(qos: str) -> Any:
 
 @dataclass
 class _Content:
-    """What can be read of an MCAP file, and what stood in the way of the rest."""
+    """Readable content of an MCAP file, and the fault that prevents the rest."""
 
     schemas: dict[int, Schema] = field(default_factory=dict)
     channels: dict[int, Channel] = field(default_factory=dict)

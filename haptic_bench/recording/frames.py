@@ -301,7 +301,7 @@ class _Table:
 
 
 def _marks(events: Sequence[bytes], rate: float) -> tuple[Mark, ...]:
-    """What the bag says of a trial's course: marks, changed parameters, and its end."""
+    """Events of a trial in the bag: marks, changed parameters, and its end."""
     found = []
     for data in events:
         tick, _, name, detail = read_event(data)

@@ -64,7 +64,7 @@ class Part:
 
 @dataclass(frozen=True)
 class Contents:
-    """What all parts hold together.
+    """Content of all parts together.
 
     Attributes:
         counts: number of messages by channel, those without messages left out.
@@ -182,7 +182,7 @@ class McapLayout:
 
 
 def contents(parts: Iterable[Part]) -> Contents:
-    """What some parts hold together."""
+    """Content of some parts together."""
     chunks = [(part.index, part.counts) for part in parts if isinstance(part.index, ChunkIndex)]
     counts: dict[int, int] = {}
     for index, found in chunks:

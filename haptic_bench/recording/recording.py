@@ -138,7 +138,7 @@ class Recording:
             self._waiting[tick][topic] = data
 
     def missing(self) -> str:
-        """Which messages the first incomplete tick still lacks."""
+        """Messages that the first incomplete tick still lacks, as a text."""
         needed = (*self._before, *((topic, self.complete) for topic in self._row))
         return ", ".join(f"{topic} {tick}" for topic, tick in needed if not self.holds(topic, tick))
 
@@ -147,7 +147,7 @@ class Recording:
         return topic in self._waiting.get(tick, ())
 
     def time_of(self, tick: int) -> int:
-        """When a tick begins [ns], as far from the last one of which something was stored as k T says."""
+        """Time at which a tick begins [ns]: k periods after the last one of which something was stored."""
         begun, time = self._begun
         return max(0, time if begun == tick else time + time_between(begun, tick, self._rate))
 

@@ -32,7 +32,7 @@ def read_summary(directory: Path) -> dict[str, Any]:
 
 
 def _problem_of(summary: Any) -> str:
-    """What a summary lacks that everything that reads one relies on; empty if nothing."""
+    """Missing entries of a summary that all readers need; empty if none is missing."""
     match summary:
         case {"experiment": str(), "mode": str(), "status": str()}:
             return ""

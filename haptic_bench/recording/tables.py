@@ -55,7 +55,7 @@ class Column(NamedTuple):
 
 
 class Event(NamedTuple):
-    """What happened in a trial: when [s], what, and more of it."""
+    """Event in a trial: time [s], kind, and details."""
 
     time: float
     node: str
@@ -104,7 +104,7 @@ def read_events(directory: Path, rate: float) -> tuple[Event, ...]:
     try:
         recorded: Mapping[str, Sequence[bytes]] = read_messages(directory)
     except (BagError, OSError) as error:
-        raise ParameterError([f"{error}; `haptics repair {directory}` mends a bag that was cut"]) from error
+        raise ParameterError([f"{error}; `haptics repair {directory}` repairs a bag that was cut"]) from error
     found = []
     for data in recorded.get(EVENTS, ()):
         tick, node, name, detail = read_event(data)

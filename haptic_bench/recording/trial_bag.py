@@ -115,7 +115,7 @@ class TrialBag:
         return self._recording.holds(topic, tick)
 
     def missing(self) -> str:
-        """Which messages the first incomplete tick still lacks."""
+        """Messages that the first incomplete tick still lacks, as a text."""
         return self._recording.missing()
 
     def close(self, event: str = "", tick: int = 0, detail: str = "") -> None:
@@ -188,7 +188,7 @@ def read_event(data: bytes) -> tuple[int, str, str, str]:
         detail, _ = read_text(data, after)
         return int.from_bytes(data[at : at + 8], "little", signed=True), node, name, detail
     except (ValueError, struct.error) as error:
-        raise MessageError(f"haptics/msg/TrialEvent: {len(data)} bytes: are no such message") from error
+        raise MessageError(f"haptics/msg/TrialEvent: {len(data)} bytes: not a valid message") from error
 
 
 def namespace_of(names: Iterable[str]) -> str:
@@ -212,7 +212,7 @@ def digest(directory: Path) -> dict[str, dict[str, Any]]:
 
 
 def damage(directory: Path, recorded: Mapping[str, Any]) -> str:
-    """What of a trial's bag is not as it was recorded; empty if all is.
+    """Damage of a trial's bag: what is not as it was recorded; empty if all is.
 
     Args:
         directory: of the trial.

@@ -39,11 +39,11 @@ class WorldRecord:
 
     @property
     def coordinates(self) -> dict[str, list[str]]:
-        """What `q0`, ... and `v0`, ... of the samples are."""
+        """Meaning of `q0`, ... and `v0`, ... of the samples."""
         return {"q": list(self.q_names), "v": list(self.v_names)}
 
     def before(self, tick: int) -> WorldRecord:
-        """What is of earlier ticks than `tick`."""
+        """Part of the record of earlier ticks than `tick`."""
         states, contacts = self.tick < tick, self.contact_tick < tick
         return WorldRecord(
             self.bodies,
@@ -147,6 +147,6 @@ def read_world(messages: Sequence[bytes]) -> WorldRecord | None:
 
 
 def _most_contacts(layout: WorldState, messages: Sequence[bytes]) -> int:
-    """What the longest of some messages has room for."""
+    """Largest number of contacts that some messages hold."""
     space = max(map(len, messages)) - len(layout.to_bytes())
     return min(_MOST, max(0, -(-space // CONTACT.itemsize)))

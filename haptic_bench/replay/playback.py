@@ -27,7 +27,7 @@ POLL = 0.02  # [s]
 
 @dataclass(frozen=True)
 class Playing:
-    """How a trial is played back.
+    """Settings of the playback of a trial.
 
     Attributes:
         rate: times as fast as it was.
@@ -113,7 +113,7 @@ def _publish(
             try:
                 publishers[name] = node.create_publisher(kind, topic, qos)
             except NameValidationException as error:
-                raise bag.BagError(topic, f"is no name of a topic: {str(error).splitlines()[0]}") from error
+                raise bag.BagError(topic, f"is not the name of a topic: {str(error).splitlines()[0]}") from error
         _await_subscribers(list(publishers.values()), how.subscribers, interruption)
         sent = 0
         while not interruption:

@@ -97,7 +97,7 @@ def resimulate(trial: Trial, messages: Mapping[str, Sequence[bytes]], *, whole: 
             _driver(each, own, f"{arrived}device_command", verdict)
     others = {hand: own for hand, (_, own) in of_hands.items() if hand}
     if not experiment.environment.engine.OFFLINE:
-        of = "is a node of the user's own" if experiment.environment.engine.EXTERNAL else "moves what is no simulation"
+        of = "is a node of the user's own" if experiment.environment.engine.EXTERNAL else "moves a real robot"
         verdict.unverified.append(f"environment: {of}")
     else:
         live = (
@@ -326,7 +326,7 @@ class _Steps:
         self._certain = True  # nothing can have been used that is not recorded
 
     def find(self, tick: int, taken: str, *sent: str) -> tuple[bytes, ...] | None:
-        """What was taken in a step, and what was sent; None if the message did not come.
+        """Inputs of a step and its recorded message; None if the message did not come.
 
         Raises:
             _Lost: only a part is there.
@@ -373,7 +373,7 @@ class _Steps:
 
 
 class _Lost(Exception):
-    """From here on an end of a relay cannot be simulated; the text says why."""
+    """Signal that an end of a relay cannot be simulated from here on; the text names the reason."""
 
 
 def _device_end(core: DeviceEnd, steps: _Steps) -> None:

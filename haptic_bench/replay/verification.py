@@ -44,7 +44,7 @@ def damage(directory: Path, summary: Mapping[str, Any]) -> str:
 def _read(
     directory: Path, summary: Mapping[str, Any], trial: Trial
 ) -> tuple[str, Mapping[str, Sequence[bytes]], Samples | None]:
-    """What is damaged, if anything; the messages of the bag by topic, and the samples that they make."""
+    """Damage of the bag, if any; its messages by topic, and the samples that they make."""
     recorded = summary.get("bag")
     problem = trial_bag.damage(directory, recorded) if isinstance(recorded, dict) else ""
     if problem:
@@ -59,7 +59,7 @@ def _read(
         return f"the bag is of another trial, or damaged: its messages are not of this experiment: {error}", {}, None
     ticks = summary.get("ticks")
     if ticks != len(samples):
-        problem = f"the bag is of another trial, or damaged: it holds {len(samples)} ticks, summary.json says {ticks}"
+        problem = f"the bag is of another trial, or damaged: it holds {len(samples)} ticks, summary.json gives {ticks}"
         return problem, messages, samples
     return "", messages, samples
 

@@ -12,7 +12,7 @@ from haptic_sim.tool.tool_side import is_constrained
 from haptic_view import units
 
 Fact = tuple[str, str]
-"""What it is about, and the fact."""
+"""Subject of a fact, and its text."""
 SUMMED = "translation and rotation each by itself; a claim may be about their sum"
 
 
@@ -60,7 +60,7 @@ def scale(experiment: Experiment) -> Iterator[Fact]:
 
 
 def _mesh(mesh: Mapping[str, Any]) -> str:
-    """What a mesh collides as."""
+    """Collision geometry of a mesh."""
     found = {"hull": "its hull", "field": "signed distance field"}.get(mesh["as"], f"{mesh['pieces']} convex pieces")
     text = f"{mesh['body']}: {found}"
     return text if mesh["error"] is None else f"{text}, largest error {1e3 * mesh['error']:.2g} mm"
@@ -94,7 +94,7 @@ def _device(experiment: Experiment) -> Iterator[Fact]:
 
 
 def _port(found: Mapping[str, Any], joule: tuple[str, float] | None) -> str:
-    """What passed the device's port, and what its guard did."""
+    """Energy that passed the device's port, and the effect of its guard."""
     least = f"least {_energies(found['least_energy'], joule)} ({SUMMED})"
     if found["type"] != "passivity":
         return f"{least}; not guarded"

@@ -36,7 +36,7 @@ def write_gallery(directory: Path, experiments: Mapping[str, Path]) -> Path:
 
 
 def _card(directory: Path, name: str, path: Path) -> str:
-    """What the page has of one experiment."""
+    """Card of one experiment on the page."""
     title, source = headline(path)
     try:
         summary = read_summary(directory)

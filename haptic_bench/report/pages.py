@@ -52,7 +52,7 @@ HALT = (
     '<label class="motion"><input type="checkbox" class="halt"> <span class="moves">hold still</span>'
     '<span class="rests">show the motion</span></label>'
 )
-"""What stops the motion of drawings on a page, or starts it for who wants less motion; see report.css."""
+"""Script that stops the motion of drawings on a page, or starts it for who wants less motion; see report.css."""
 CLAIMS = "Claims and measurements"
 REFERENCES = "Statements on other runs of this analysis, of which this trial is none"
 LABEL = 48  # characters of a run's label in figures and tables
@@ -355,7 +355,7 @@ def _header(experiment: Experiment, tags: Iterable[tuple[str, str]], lines: Iter
 
 
 def _verdicts(runs: Sequence[_Run]) -> Iterator[tuple[str, str]]:
-    """How many claims hold, as tags of the header."""
+    """Numbers of claims that hold, as tags of the header."""
     found = [claim.get("holds") for run in runs for claim in run.claims]
     for holds, text, kind in (
         (True, "✓ {} hold", "done"),
@@ -408,13 +408,13 @@ def _claims_table(runs: Sequence[_Run], shown_in: PageUnits, names: Collection[s
 
 
 def _counted(verdicts: Sequence[bool | None]) -> str:
-    """How many of them hold, do not, and are undecided."""
+    """Numbers of claims that hold, do not, and are undecided."""
     counts = {"hold": verdicts.count(True), "do not hold": verdicts.count(False), "undecided": verdicts.count(None)}
     return ", ".join(f"{count} {text}" for text, count in counts.items() if count)
 
 
 def _measured(claim: Mapping[str, Any], quantity: Quantity, shown_in: PageUnits) -> str:
-    """What decides a claim: a table of rows and columns where the numbers are named "row, column"."""
+    """Measured values that decide a claim: a table of rows and columns where the numbers are named "row, column"."""
     measured = _mapping(claim.get("measured"))
     quantity = _fitted(quantity, measured.values(), shown_in)
     text = f"{quantity.text} [{quantity.unit}]" if quantity.unit else quantity.text
@@ -584,7 +584,7 @@ def _figures(figures: Sequence[Figure]) -> str:
 
 
 def _health(measured: Health, clock: Figure | None) -> str:
-    """What the driver measured in realtime: in words, in numbers, as figures."""
+    """Measurements of the driver in realtime: in words, in numbers, as figures."""
     words = "".join(f"<li>{escape(text)}</li>\n" for text in health.sentences(measured))
     rows = [
         f'<th scope="row">{escape(row.name)}<span class="source">{escape(row.meaning)}</span></th>'

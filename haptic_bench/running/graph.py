@@ -159,7 +159,7 @@ def _names(trial: Trial, record: bool) -> list[str]:
 def _parameters(
     trial: Trial, directory: Path, leader: dict[str, Any], name: str, *, leads_side: bool
 ) -> dict[str, dict[str, Any]]:
-    """What each node has to know beside what all know, by its name; `name` is that of the bag's topics."""
+    """Parameters of each node beside the common ones, by its name; `name` is that of the bag's topics."""
     from haptic_ros.ros_parameters import NULL, encode  # needs ROS
 
     experiment = trial.experiment

@@ -104,7 +104,7 @@ def claim(name: str, *, exactly: bool = False, inside: Sequence[str] = (), side:
 
 
 def _parts(name: str, inside: Sequence[str], side: str) -> tuple[str, ...]:
-    """What is reserved of a namespace: the side of the device, with the namespaces in it, and the side behind it."""
+    """Reserved names of a namespace: the side of the device, with the namespaces in it, and the side behind it."""
     behind = (f"{name} {_BEHIND[0]}",)
     if side in _BEHIND:
         return behind

@@ -286,7 +286,7 @@ class _Relay:
         self._state, self._command = DeviceState(), DeviceCommand()
 
     def forward(self, state: DeviceState, made: dict[str, bytes]) -> DeviceState:
-        """What the controller gets of a device's state."""
+        """Device state as the controller gets it."""
         self._device_end.forward(state, self._forward)
         made["relay_forward"] = self._forward.to_bytes()
         self._world_end.state(self._forward, self._state)
@@ -294,7 +294,7 @@ class _Relay:
         return self._state
 
     def back(self, command: DeviceCommand, made: dict[str, bytes]) -> DeviceCommand:
-        """What the driver gets of a device's command."""
+        """Device command as the driver gets it."""
         self._world_end.backward(command, self._backward)
         made["relay_backward"] = self._backward.to_bytes()
         self._device_end.command(self._backward, self._command)

@@ -56,7 +56,7 @@ class Finding(NamedTuple):
 
 
 def properties(kind: str, trial: Trial) -> Iterator[Finding]:
-    """What is found of the part of a kind (`controllers`, ...) of a trial."""
+    """Findings about the part of a kind (`controllers`, ...) of a trial."""
     rebuilt = trial
     if kind == "scenes":
         rebuilt = replace(trial, built=None)
@@ -92,7 +92,7 @@ def properties(kind: str, trial: Trial) -> Iterator[Finding]:
 
 
 def _of_start(trial: Trial, rebuilt: Trial) -> Iterator[Finding]:
-    """What a scene is at its start, and what it is when it is built again."""
+    """Compare the start of a scene with its start when it is built again."""
     one, other = trial.start, rebuilt.start
     differ = [name for name in ("q", "v") if getattr(one, name).tobytes() != getattr(other, name).tobytes()]
     if one.world is not None:
@@ -105,7 +105,7 @@ def _of_start(trial: Trial, rebuilt: Trial) -> Iterator[Finding]:
 
 
 def _overlap(trial: Trial) -> str:
-    """Which bodies overlap where contacts are rigid; empty: none."""
+    """Text about the bodies that overlap where contacts are rigid; empty: none."""
     environment = trial.experiment.environment.with_method("constraint")
     world = world_of(trial.experiment.model_copy(update={"environment": environment}))
     return "; ".join(f"{a} and {b} overlap by {depth:.4g} m" for depth, a, b in find_overlaps(world, OVERLAP))
@@ -124,7 +124,7 @@ def _of_trial(trial: Trial, rebuilt: Trial) -> Iterator[Finding]:
 
 
 def _digest(trial: Trial) -> bytes:
-    """Of all messages of a trial offline."""
+    """Digest of all messages of a trial offline."""
     found = hashlib.sha256()
     simulate(trial, lambda tick, messages: found.update(b"".join(messages.values())))
     return found.digest()
@@ -269,7 +269,7 @@ def _local_model_steps(trial: Trial) -> Step:
 
 
 def _tool_side_steps(trial: Trial) -> Step:
-    """What answers the controller, under random commands."""
+    """Steps of the part that answers the controller, under random commands."""
     side = trial.tool_side()
     state = side.tool_state()
     return _motion_of(state, _commanded(side, state, _Random(trial).wrenches, trial.experiment.rate))
@@ -346,7 +346,7 @@ def _contact_steps(trial: Trial) -> Step:
 
 
 def _added(trial: Trial) -> str:
-    """What contacts added to the energy of thrown boxes; empty: no more than discrete time does."""
+    """Energy that contacts added to thrown boxes; empty: no more than the discretisation error."""
     given = _Random(trial)
     for seed in range(THROWS):
         world = _thrown(trial, seed)
@@ -393,7 +393,7 @@ def _device_steps(trial: Trial) -> Step:
 
 
 def _active(trial: Trial) -> str:
-    """How much more energy a device gave than it got, from rest, by what acts on it; empty: no more than rounding."""
+    """Energy that a device gave beyond what it got, from rest; empty: no more than rounding errors."""
     given, device, period = _Random(trial), _device(trial), 1.0 / trial.experiment.rate
     command, moved, before, sensed = DeviceCommand(), np.zeros(6), np.zeros(7), np.zeros(6)
     command.mode, net, gross = device.MODE, 0.0, 0.0

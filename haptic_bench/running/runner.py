@@ -41,7 +41,7 @@ STOP_ALL = 1.7  # [s] after which what still runs is killed; both together stay 
 SOON = 10.0  # [s] after its start in which a node that ends counts as one that cannot run
 MOST_ENDS = 3  # of such a node, after which the graph is given up
 PAUSE = 0.5  # [s] until a node that has ended is started again
-LOOK = 0.05  # [s] between two looks at the nodes, where nothing wakes the program
+POLL_PERIOD = 0.05  # [s] between two polls of the nodes, where nothing wakes the program
 DYING = 1.0  # [s] for a process that was killed to have a status
 
 _LOGGED = re.compile(r"\[[A-Z]+\] \[[\d.]+\] \[")  # the first line of what a node's logger said
@@ -53,7 +53,7 @@ Done = TypeVar("Done")
 
 @dataclass(frozen=True)
 class Outcome:
-    """How a trial ended: status `done`, `interrupted` or `failed`; why; seconds from first to last tick."""
+    """End of a trial: status `done`, `interrupted` or `failed`; the reason; seconds from first to last tick."""
 
     status: str
     reason: str = ""
@@ -96,17 +96,17 @@ class Interruption:
     def __bool__(self) -> bool:
         return self.count > 0
 
-    def do(self, work: Callable[[], Done], offer: str) -> Done | None:
-        """Do in the main thread what can be left: by the next signal, but not by the first of all.
+    def run_interruptibly(self, work: Callable[[], Done], offer: str) -> Done | None:
+        """Run `work` in the main thread, which the next signal interrupts, but not the first of all.
 
-        It is left by an exception, which ends here; so it must not matter how far it came.
+        It is interrupted by an exception, which ends here; so `work` must be safe to interrupt at any point.
 
         Args:
-            work: what is done.
-            offer: that it can be left, said at once if there was a signal, or else at the first.
+            work: function that is called.
+            offer: text that offers the interruption, shown at once if there was a signal, or else at the first.
 
         Returns:
-            What `work` returned, None if it was left.
+            Result of `work`, None if it was interrupted.
         """
         trace = sys.gettrace()  # of a debugger, or what counts the lines that tests execute
         if self.count:
@@ -117,7 +117,7 @@ class Interruption:
         except BaseException:
             if self.count <= self._leave_after:
                 raise
-            return None  # it was left; what catches any exception on its way may have made another one of it
+            return None  # it was interrupted; what catches any exception on its way may have made another one of it
         finally:
             self._leave_after = None
             if sys.gettrace() is not trace:
@@ -183,7 +183,7 @@ class Process:
         self._has_failed = False  # whether that is what ended it (FATAL), and stays: others may follow from it
         output, writing = os.pipe()
         self._process = multiprocessing.get_context("fork").Process(
-            target=_become, args=(spec.module, arguments, writing, output), name=spec.name
+            target=_run_program, args=(spec.module, arguments, writing, output), name=spec.name
         )
         # What is sent before the child handles signals itself waits: its inherited handlers would swallow it.
         before = signal.pthread_sigmask(signal.SIG_BLOCK, _SIGNALS)
@@ -197,7 +197,7 @@ class Process:
         self._output = output
         self._reader = threading.Thread(target=self._read, args=(log, changed, line), daemon=True)
 
-    def watch(self) -> None:
+    def start_reading(self) -> None:
         """Read its output from now on, in a thread: to be called when all processes have been forked."""
         self._reader.start()
 
@@ -216,10 +216,10 @@ class Process:
         self._process.join(max(0.0, deadline - time.monotonic()))
         return self.status is not None
 
-    def look(self) -> None:
-        """What is to be done again and again while it runs: remember its segments, let it die if it was killed."""
+    def poll(self) -> None:
+        """Note the segments of the running process, and let it end if it was killed; to be called repeatedly."""
         self._note_shared_memory()
-        self._let_die()
+        self._release_killed()
 
     def kill_after(self, deadline: float) -> None:
         """Wait until it ends, and kill it if it has not before `deadline` (monotonic)."""
@@ -227,7 +227,7 @@ class Process:
             self._note_shared_memory()
             self.send(signal.SIGKILL)
 
-    def _let_die(self) -> None:
+    def _release_killed(self) -> None:
         """Let all threads of a killed process end: only then has it a status.
 
         Those of the middleware share a core with servo threads, which come before them and may leave them no time: of a
@@ -248,15 +248,15 @@ class Process:
     def finish(self) -> None:
         """Read what is left of the output of a process that has ended or was killed."""
         deadline = time.monotonic() + DYING
-        while not self.wait(time.monotonic() + LOOK) and time.monotonic() < deadline:
-            self._let_die()
+        while not self.wait(time.monotonic() + POLL_PERIOD) and time.monotonic() < deadline:
+            self._release_killed()
         if self._reader.ident is not None:
             self._reader.join(timeout=1.0)
         if self.status is not None:  # killed, or without the memory that its own way out needs
             fast_dds.remove(self._segments)
 
     def describe(self, *, short: bool = False) -> str:
-        """How it ended, and its last lines unless that is to be `short`."""
+        """Text of how the process ended, and of its last lines unless it is to be `short`."""
         status = self.status
         if status is not None and status < 0:
             try:
@@ -309,8 +309,8 @@ def _reason(process: Process) -> str:
     return reasons[-1] if reasons else process.describe()
 
 
-def _become(module: str, arguments: Sequence[str], writing: int, output: int) -> None:
-    """In a forked child: be `python -m MODULE ARGUMENTS` in a session of its own.
+def _run_program(module: str, arguments: Sequence[str], writing: int, output: int) -> None:
+    """Run `python -m MODULE ARGUMENTS` in a forked child, in a session of its own.
 
     So Ctrl-C in the terminal reaches the runner alone, which stops the nodes in order.
     """
@@ -393,7 +393,7 @@ def run(
         for spec in specs:
             processes.append(start(spec, progress if spec is specs[0] else _not_progress))
         for process in processes:
-            process.watch()
+            process.start_reading()
         status, reason = _watch(processes, interruption)
     finally:
         _stop(processes, progress, interruption)
@@ -473,11 +473,11 @@ def keep(
     try:
         processes += map(launch, range(len(specs)))
         for process in processes:
-            process.watch()
+            process.start_reading()
         while not interruption and not reason:
             now = time.monotonic()
             for i, process in enumerate(processes):
-                process.look()
+                process.poll()
                 if process.status is None:
                     continue
                 if i not in due:
@@ -491,9 +491,9 @@ def keep(
                 elif now >= due[i]:
                     del due[i]
                     processes[i] = launch(i)
-                    processes[i].watch()
-            wait = min(due.values(), default=now + LOOK) - now
-            interruption.event.wait(min(max(wait, 0.01), LOOK))
+                    processes[i].start_reading()
+            wait = min(due.values(), default=now + POLL_PERIOD) - now
+            interruption.event.wait(min(max(wait, 0.01), POLL_PERIOD))
             if not interruption:
                 interruption.event.clear()
     finally:
@@ -524,7 +524,7 @@ def _watch(processes: list[Process], interruption: Interruption) -> tuple[str, s
         if interruption:
             return "interrupted", ""
         for process in processes:
-            process.look()
+            process.poll()
         for process in processes[1:]:
             if process.status is not None and leader.status != 0:
                 return "failed", _reason(process)
@@ -532,7 +532,7 @@ def _watch(processes: list[Process], interruption: Interruption) -> tuple[str, s
             if leader.status == 0:
                 return "done", ""
             return "failed", _reason(leader)
-        interruption.event.wait(LOOK)
+        interruption.event.wait(POLL_PERIOD)
         if not interruption:
             interruption.event.clear()
 

@@ -22,7 +22,7 @@ START = 60.0  # [s] for its page to be there
 
 @dataclass(frozen=True)
 class Viewing:
-    """Where the page is, and how the trial is controlled from it.
+    """Address of the page, and the ways in which it controls the trial.
 
     Attributes:
         host, port: of the page.
@@ -83,11 +83,11 @@ class Viewer:
         return True
 
     def __enter__(self) -> Viewer:
-        self._process.watch()
+        self._process.start_reading()
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._process.look()
+        self._process.poll()
         self._process.send(signal.SIGINT)
         self._process.kill_after(time.monotonic() + STOP)
         self._process.finish()
@@ -105,7 +105,7 @@ class Viewer:
 
     @property
     def ended(self) -> bool:
-        """Whether it does not run any more."""
+        """Whether the process of the viewer has ended."""
         return self._process.status is not None
 
     def send_line(self, line: str) -> None:

@@ -28,7 +28,7 @@ TEXTS = {
     "Apache License": "Apache-2.0",
     "zlib License": "Zlib",
 }
-"""What packages write in place of an SPDX expression."""
+"""Texts that packages have in place of an SPDX expression."""
 DECLARED_ELSEWHERE = {
     "cmeel-qhull": "Qhull",
     "docutils": "BSD-2-Clause",

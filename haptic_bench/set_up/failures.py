@@ -1,4 +1,4 @@
-"""How a program of haptics ends: its exit statuses, the end by a signal, and the end by an error.
+"""End of a program of haptics: its exit statuses, the end by a signal, and the end by an error.
 
 Standard library only, because it is imported first.
 """
@@ -27,7 +27,7 @@ LEAST_MEMORY = 680
 
 
 def end_at_signals() -> None:
-    """From now on the ending signals end this process at once, whatever it is at.
+    """Let the ending signals end this process at once from now on, whatever it does.
 
     For a program that has not begun anything. What was held back until now counts too.
     """
@@ -71,7 +71,7 @@ def release_signals() -> None:
 
 
 def _end(number: int, frame: object) -> NoReturn:
-    """Not by an exception: an import that one cuts short may look like a broken package, or swallow it."""
+    """End the process, without an exception: an import that one cuts short may look like a broken package."""
     with contextlib.suppress(Exception):  # a second signal within it, or a stream that is closed
         sys.stdout.flush()
     for group in groups:

@@ -1,4 +1,4 @@
-"""What `haptics doctor` finds: one line each, with a remedy, from checks that can neither fail nor hang.
+"""Findings of `haptics doctor`: one line each, with a remedy, from checks that can neither fail nor hang.
 
 Standard library only, because the environment may not exist yet.
 """
@@ -35,7 +35,7 @@ Check = Callable[[], Iterable[Finding]]
 
 
 def examine(checks: Iterable[tuple[str, Check]]) -> Iterator[Finding]:
-    """What checks find, by area; one that fails, or does not return in time, is a finding itself."""
+    """Findings of checks, by area; a check that fails, or does not return in time, is a finding itself."""
     for area, check in checks:
         found: list[Finding] = []
         errors: list[BaseException] = []

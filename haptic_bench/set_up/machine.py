@@ -1,4 +1,4 @@
-"""What the machine offers to a servo loop: cores, priorities, locked memory, shared memory, folders.
+"""Properties of the machine for a servo loop: cores, priorities, locked memory, shared memory, folders.
 
 Standard library only, because the environment may not exist yet.
 """

@@ -136,7 +136,7 @@ def _name(name: str) -> str:
 
 
 def check_imports(environment: Environment) -> Iterator[Finding]:
-    """Whether all that is needed can be imported, and in which versions."""
+    """Check that all packages that are needed can be imported, and in which versions."""
     modules = [*(bounds.module for bounds in requirements.PACKAGES.values()), "haptics.msg"]
     packaged = {bounds.module: name for name, bounds in requirements.PACKAGES.items()}
     packaged["rclpy"] = f"ros-{requirements.DISTRIBUTION}-rclpy"

@@ -332,7 +332,7 @@ class Preparation:
 
 
 def progress(log, seconds):
-    """How far a command is: the time [s], and a bar from the last "[done/all]" of its output."""
+    """Progress of a command: the time [s], and a bar from the last "[done/all]" of its output."""
     import re
 
     found = re.findall(r"^\[(\d+)/(\d+)\]", log.read_text(errors="replace"), re.MULTILINE)

@@ -24,7 +24,7 @@ class Environment(NamedTuple):
 
 
 class Ended(NamedTuple):
-    """How a program ended: its status (-1: not in time), and what it said."""
+    """End of a program: its status (-1: not in time), and its output."""
 
     status: int
     out: str
@@ -60,7 +60,7 @@ class Program:
         failures.groups.add(self._child.pid)
 
     def wait(self, seconds: float) -> Ended:
-        """Its end, at the latest after some time; then it is killed."""
+        """Wait for the end of the program, at most `seconds` [s]; then it is killed."""
         try:
             out, err = self._child.communicate(timeout=seconds)
             status = self._child.returncode
@@ -81,9 +81,9 @@ class Program:
 def last_line(text: str) -> str:
     """The last line that says something, shortened."""
     lines = [line.strip() for line in text.splitlines() if line.strip()]
-    return lines[-1][:200] if lines else "nothing was said"
+    return lines[-1][:200] if lines else "no output"
 
 
 def this_environment() -> Environment:
-    """That of this program."""
+    """Environment of this program."""
     return Environment(sys.executable, dict(os.environ))

@@ -18,11 +18,11 @@ EXTRAS = {
     "formulas": "constraints that formulas give",
     ROS: "nodes; trials run with --mode offline without it",
 }
-"""What packages that haptics can be used without are for, by the extra of setup.py."""
+"""Purpose of packages that haptics can be used without, by the extra of setup.py."""
 
 
 class Bounds(NamedTuple):
-    """Which versions of a package we can use: from `lowest` on, before `end`."""
+    """Versions of a package that can be used: from `lowest` on, before `end`."""
 
     module: str
     lowest: str
@@ -62,11 +62,11 @@ PACKAGES = {
 }
 
 SYSTEM = tuple(name for name, bounds in PACKAGES.items() if bounds.remedy)
-"""Those that pip is not to install where a ROS 2 is there: they were built for each other."""
+"""Packages that pip is not to install where a ROS 2 is there: they were built for each other."""
 
 
 NODES = tuple(name for name, bounds in PACKAGES.items() if bounds.extra in ("", "bags", ROS))
-"""Those that nodes are not started without."""
+"""Packages that nodes are not started without."""
 
 
 def number(version):

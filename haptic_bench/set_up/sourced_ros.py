@@ -79,7 +79,7 @@ def find(root):
 
 
 class SourcedPreparation(prepare.Preparation):
-    """What one checkout needs beside a ROS 2 in a prefix, built for a minor version of Python 3."""
+    """Preparation of one checkout beside a ROS 2 in a prefix, built for a minor version of Python 3."""
 
     recipes = (*prepare.Preparation.recipes, Path(__file__), Path(requirements.__file__))
 
@@ -119,7 +119,7 @@ class SourcedPreparation(prepare.Preparation):
         return path
 
     def _install_packages(self):
-        """What is missing: in the locked version, unless that one depends on NumPy's."""
+        """Install missing packages: in the locked version, unless that one depends on NumPy's."""
         self._run("venv", [self.interpreter(), "-m", "venv", "--system-site-packages", self.venv])
         self._run("check of ROS 2", [self.python, "-c", CHECK])
         lines = (self.home / "log" / "check-of-ROS-2.log").read_text().splitlines()

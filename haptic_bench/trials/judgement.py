@@ -1,4 +1,4 @@
-"""What is made of a trial's samples, wherever they are: status, verdict, metrics and claims."""
+"""Judgement of a trial's samples, wherever they are: status, verdict, metrics and claims."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from haptic_bench.recording.samples import Samples
 
 @dataclass(frozen=True)
 class Judgement:
-    """How a trial has ended.
+    """Result of a trial.
 
     Attributes:
         status: `done`, `interrupted` or `failed`.
@@ -31,7 +31,7 @@ class Judgement:
     findings: Findings
 
     def summary(self, between: dict[str, Any]) -> dict[str, Any]:
-        """As in summary.json, with some keys of the caller between the reason and the display."""
+        """Entries of the judgement in summary.json, with keys of the caller between the reason and the display."""
         return {
             "status": self.status,
             **({"reason": self.reason} if self.reason else {}),

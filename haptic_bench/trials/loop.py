@@ -93,7 +93,7 @@ class Loop:
         given = [name for name, part in {"world": world, **parts}.items() if part is not None]
         if experiment is not None:
             if given:
-                raise ParameterError([f"{', '.join(given)}: the experiment says them; change them in settings"])
+                raise ParameterError([f"{', '.join(given)}: given by the experiment; change them in settings"])
             self.trial: Trial = load_one(experiment, settings or {})
         elif settings is not None:
             raise ParameterError(["settings: are of an experiment; give the values with the parts"])
@@ -143,7 +143,7 @@ class Loop:
 
     @property
     def command(self) -> DeviceCommand:
-        """What the device was commanded at the end of the last tick: the wrench on the hand; of the first hand.
+        """Command of the device at the end of the last tick: the wrench on the hand; of the first hand.
 
         Raises:
             ParameterError: the experiment has no device.

@@ -78,7 +78,7 @@ class PacedTrial:
 
     @property
     def reading(self) -> DeviceReading:
-        """What the hardware of the first hand has told in this tick."""
+        """Reading of the hardware of the first hand in this tick."""
         return self._loop.hands[0].driver.reading
 
     def offer(self, data: bytes) -> None:
@@ -128,7 +128,7 @@ class PacedTrial:
         finally:
             for driver in drivers:
                 driver.release()
-            _give_back()
+            _end_priority()
 
     def write(self, directory: Path) -> None:
         """Write the trial into an empty directory: experiment, bag, timing, and the summary without samples and page.
@@ -159,7 +159,7 @@ class PacedTrial:
         close(trial, "realtime", directory, Outcome(status, self.problem, 0.0, wall_time, f"/{namespace}"))
 
     def samples(self) -> Samples:
-        """Its samples, with the columns of its analysis."""
+        """Samples of the trial, with the columns of its analysis."""
         store = MessageStore()
         for tick, made in self._messages:
             store(tick, made)
@@ -174,13 +174,13 @@ def warm_up(trial: Trial) -> None:
 
 
 def _counts(hand: HandLoop) -> dict[str, int]:
-    """What the driver of a hand has counted."""
+    """Counts of the driver of a hand."""
     driver = hand.driver
     names = ("saturations", "bounded", "expired", "refused")
     return {name: getattr(driver, name) for name in names} | {"rejected_readings": driver.rejected}
 
 
-def _give_back() -> None:
+def _end_priority() -> None:
     """End the real-time priority of this thread: what follows has time."""
     if hasattr(os, "sched_setscheduler") and os.sched_getscheduler(0) != os.SCHED_OTHER:
         os.sched_setscheduler(0, os.SCHED_OTHER, os.sched_param(0))

@@ -88,7 +88,7 @@ def run_all(
             count.ended(label)
             _write(directory, trials, mode, summaries, "interrupted")
     offer = f"{directory}: writing the page of the sweep (Ctrl-C again to leave that to `./haptics report {directory}`)"
-    interruption.do(lambda: write_report(directory, trials, mode, summaries), offer)
+    interruption.run_interruptibly(lambda: write_report(directory, trials, mode, summaries), offer)
     return [summaries[one.label] for one in trials if one.label in summaries]
 
 

@@ -59,7 +59,7 @@ def new_directory(out: str | None, name: str) -> Path:
             with contextlib.suppress(FileExistsError):
                 _make(path, exist_ok=False)
                 return path
-        raise ParameterError([f"trials/{name}-{stamp}: is taken, up to -999"])
+        raise ParameterError([f"trials/{name}-{stamp}: exists, as do the names up to -999; give a name with --out"])
     try:
         path = inputs.check_path(out)
     except inputs.InputError as error:
@@ -273,7 +273,7 @@ def conclude(
         return complete(trial, directory, summary)
     what = f"trial closed: {summary['status']}, {summary['ticks']} ticks; writing samples and page"
     offer = f"{what} (Ctrl-C again to leave that to `{command} {directory}`)"
-    return interruption.do(lambda: complete(trial, directory, summary), offer) or summary
+    return interruption.run_interruptibly(lambda: complete(trial, directory, summary), offer) or summary
 
 
 def close(trial: Trial, mode: str, directory: Path, outcome: Outcome) -> dict[str, Any]:
@@ -425,7 +425,7 @@ def _foreign(timing: Mapping[str, Any]) -> list[str]:
 
 
 def _bounded(trial: Trial, samples: Samples) -> dict[str, Any]:
-    """In how many ticks the device was at its last bound, if it has one."""
+    """Number of ticks in which the device was at its last bound, if it has one."""
     bound = trial.experiment.device.last_bound
     if bound == BoundParameters():
         return {}
@@ -433,7 +433,7 @@ def _bounded(trial: Trial, samples: Samples) -> dict[str, Any]:
 
 
 def _guarded(trial: Trial, samples: Samples) -> dict[str, Any]:
-    """What the guard saw at the device's port, and how much it did; empty without a device, or without a tick."""
+    """Measurements of the guard at the device's port, and its effect; empty without a device, or without a tick."""
     if "port_energy_translation" not in samples.names or not len(samples):
         return {}
     energy, kept = (samples.group(name, "translation", "rotation") for name in ("port_energy", "port_dissipated"))

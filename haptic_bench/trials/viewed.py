@@ -19,7 +19,7 @@ POLL = 0.2  # [s]
 
 
 class _Wishes:
-    """What is asked for on the page."""
+    """Requests of the page."""
 
     def __init__(self, interruption: Interruption):
         self._interruption = interruption
@@ -48,7 +48,7 @@ class _Run(Interruption):
 
     @count.setter
     def count(self, value: int) -> None:
-        """It is not counted here."""
+        """Ignore the count."""
 
 
 def run_viewed(

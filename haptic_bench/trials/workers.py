@@ -138,7 +138,7 @@ def perform(
 
 
 def archived(folder: Path) -> bytes:
-    """What is in a folder, as a tar archive."""
+    """Content of a folder, as a tar archive."""
     archive = io.BytesIO()
     with tarfile.open(fileobj=archive, mode="w") as tar:
         tar.add(folder, ".")
@@ -209,7 +209,7 @@ def share_out(
                     raise error if isinstance(error, ParameterError) else _unknown(error)
                 if error is None:
                     if future.status != "finished":  # cancelled, or lost with the scheduler
-                        raise ParameterError([f"the scheduler gave {label} up ({future.status})"])
+                        raise ParameterError([f"the scheduler did not complete {label} ({future.status})"])
                     result = future.result()
                 future.release()
                 left.remove(label)

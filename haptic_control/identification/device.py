@@ -1,4 +1,4 @@
-"""What a device is, from a motion without a hand and one with: along each direction, and as its data.
+"""Identification of a device from a motion without a hand and one with: along each direction, and as its data.
 
 A direction is identified where the device rendered a wrench in it, over the ticks in which that was more than a part
 ACTIVE of its largest. Rotations are the sum of the rotations from tick to tick, whose rate is the angular velocity in
@@ -93,7 +93,7 @@ def _turned(quats: np.ndarray) -> np.ndarray:
 
 
 def identify_motion(motion: Motion, *, held: bool) -> dict[str, Identified]:
-    """What moved, by direction; `held` with a hand.
+    """Moved inertia and damping by direction; `held` with a hand.
 
     Raises:
         ParameterError: a line that names the direction, and says why and what to do.

@@ -1,4 +1,4 @@
-"""What a device is, from a recorded motion: an output-error estimate with confidence intervals.
+"""Identification of a device from a recorded motion: an output-error estimate with confidence intervals.
 
 The motion along one axis is cut into pieces of PIECE seconds, each with a state of its own: position and velocity at
 its start, and a constant force. So a slow force that is not in the model (a cable, a remainder of gravity, a hand that
@@ -338,7 +338,7 @@ class _Problem:
         return theta
 
     def _derivatives(self, theta: np.ndarray, states: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Of the positions by the parameters (pieces, ticks, n), and by the states (pieces, ticks, 3)."""
+        """Derivatives of the positions by the parameters (pieces, ticks, n), and by the states (pieces, ticks, 3)."""
         scale = np.array([theta[0], theta[0] / PIECE, self.size, 1.0, theta[0] / PIECE**2])[: theta.size]
         J = np.empty((*self.x.shape, theta.size))
         for i, step in enumerate(1e-5 * scale):
@@ -430,7 +430,7 @@ def _gaps(missing: np.ndarray) -> list[tuple[int, int]]:
 
 
 def _between(force: np.ndarray, gap: int) -> float:
-    """How far a force is from the line across a gap of so many ticks, in the middle: the root mean square [N, N m]."""
+    """Root mean square [N, N m] of the middle deviation of a force from the line across a gap of so many ticks."""
     before = (gap + 1) // 2
     after = gap + 1 - before
     middle = force[before : force.size - after]

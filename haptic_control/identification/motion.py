@@ -118,7 +118,7 @@ def _advance(constants, x, v, force, h, response):
 
 @kernel
 def _find_rest(constants, v, acceleration, h, after):
-    """When the velocity v changes its sign, which after h [s] is `after`; by secants within a bracket."""
+    """Time at which the velocity v changes its sign, which after h [s] is `after`; by secants within a bracket."""
     low, high, v_low, v_high = 0.0, h, v, after
     for _ in range(SECANTS):
         time = low + (high - low) * v_low / (v_low - v_high)

@@ -31,15 +31,17 @@ from haptic_sim.parameters import Gains, quantity
 
 
 class ControllerTrialParameters(TrialParameters):
-    """What the controller needs to know of a trial."""
+    """Parameters of a trial that the controller needs."""
 
     controller: AnyControllerParameters = quantity(description="Controller between device and tool")
     tool_sizes: tuple[int, int, int] = quantity(
         description="Sizes of the tool's configuration and velocity, and number of its exact constraints"
     )
-    inertias: CoupledInertias = quantity(CoupledInertias(), description="What the controller couples, at the start")
+    inertias: CoupledInertias = quantity(
+        CoupledInertias(), description="Inertias that the controller couples, at the start"
+    )
     wrench_limit: Gains = quantity(
-        (15.0, 15.0, 15.0, 1.0, 1.0, 1.0), unit="N, N m", description="What the device can render, in each direction"
+        (15.0, 15.0, 15.0, 1.0, 1.0, 1.0), unit="N, N m", description="Largest wrench of the device, in each direction"
     )
 
     @model_validator(mode="after")

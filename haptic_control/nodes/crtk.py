@@ -35,9 +35,9 @@ SERVO = QoSProfile(depth=1, reliability=ReliabilityPolicy.BEST_EFFORT)
 
 
 class CrtkTrialParameters(TrialParameters):
-    """What the bridge needs to know of a trial."""
+    """Parameters of a trial that the bridge needs."""
 
-    controller: CrtkParameters = quantity(CrtkParameters(), description="How the device follows the convention")
+    controller: CrtkParameters = quantity(CrtkParameters(), description="Interface of the device by the convention")
     hardware: bool = quantity(False, description="Whether the driver takes requests; a simulated device takes none")
     linkage: Numbers | None = quantity(
         None, description="A device that is a twin pantograph: the numbers of device.linkage, then of device.mount"

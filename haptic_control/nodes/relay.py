@@ -30,7 +30,7 @@ from haptic_sim.parameters import quantity
 
 
 class RelayTrialParameters(TrialParameters):
-    """What an end of a relay needs to know of a trial."""
+    """Parameters of a trial that an end of a relay needs."""
 
     relay: RelayParameters = quantity(description="The communication link between the device's side and the world's")
     guard: Guard = quantity("none", description="Guard of the relay's ports")
@@ -113,10 +113,10 @@ class RelayNode(ServoNode):
 
 
 class DeviceRelayTrialParameters(RelayTrialParameters):
-    """What the device's end needs to know of a trial."""
+    """Parameters of a trial that the device's end needs."""
 
     watchdog: float = quantity(
-        0.02, unit="s", description="In realtime, silence of the world's end after which the force is zero", gt=0.0
+        0.02, unit="s", description="Silence of the world's end after which the force is zero, in realtime", gt=0.0
     )
 
 
@@ -151,9 +151,11 @@ class DeviceRelayNode(RelayNode):
 
 
 class WorldRelayTrialParameters(RelayTrialParameters):
-    """What the world's end needs to know of a trial."""
+    """Parameters of a trial that the world's end needs."""
 
-    leads_side: bool = quantity(False, description="Whether it ends when the trial has ended, led by another host")
+    leads_side: bool = quantity(
+        False, description="Whether the node ends when the trial has ended, led by another host"
+    )
 
 
 class WorldRelayNode(RelayNode):

@@ -61,7 +61,7 @@ def required_damping_of_coupling(coupling: TransferFunction, period: float) -> n
 
 
 def _order(rendered: TransferFunction) -> int:
-    """How many times a transfer function may oscillate over the frequencies."""
+    """Number of oscillations that a transfer function may have over the frequencies."""
     return rendered.delay + rendered.numerator.shape[-1] + rendered.denominator.shape[-1]
 
 

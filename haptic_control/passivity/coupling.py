@@ -87,7 +87,7 @@ class MapParameters(Parameters):
 
 
 class Analysis(NamedTuple):
-    """What `analyse` finds; None where a value does not exist or has no bound.
+    """Result of `analyse`; None where a value does not exist or has no bound.
 
     Attributes:
         alpha: K T^2/m (BROWN 15), 0 for a wall; beta: B/(K T) (BROWN 11), None without a spring.

@@ -27,7 +27,7 @@ _ROUNDING = 1e-9  # of an eigenvalue, relative to the largest
 
 
 class DirectionalAnalysis(NamedTuple):
-    """What `analyse_directions` finds.
+    """Result of `analyse_directions`.
 
     Attributes:
         scale: by which the damping of the device would have to be multiplied; passive below 1.

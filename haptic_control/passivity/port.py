@@ -89,7 +89,7 @@ class Device(NamedTuple):
 
 
 class Port(NamedTuple):
-    """What `analyse_port` finds.
+    """Result of `analyse_port`.
 
     Attributes:
         passive: whether the device is passive at the hand.

@@ -1,4 +1,4 @@
-"""What a position that is measured in steps does to passivity.
+"""Effect of a quantised position on passivity.
 
 A position h that is rounded to the nearest multiple of the resolution is h + q with |q| <= resolution/2. A linear
 world that renders H therefore adds the force H q, of which nothing is known but its largest size,

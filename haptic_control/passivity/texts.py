@@ -12,7 +12,7 @@ from haptic_sim.inputs import ParameterError, shown
 
 
 def describe(stable: bool, required: float | None, margin: float | None) -> str:
-    """Whether it is passive, and if not, why."""
+    """Verdict on passivity, and if it is not passive, why."""
     if not stable:
         return "not passive: the sampled loop 1 + C E is not stable"
     if required is None or margin is None:
@@ -21,7 +21,7 @@ def describe(stable: bool, required: float | None, margin: float | None) -> str:
 
 
 def describe_quantisation(friction: float | None, power: float | None, is_quantised: bool) -> str:
-    """What quantisation of the position adds to that."""
+    """Effect of the quantisation of the position on the verdict."""
     if not is_quantised or friction == 0.0:
         return ""
     if friction is None:

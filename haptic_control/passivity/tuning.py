@@ -28,7 +28,7 @@ from haptic_control.passivity.transfer import feedback
 from haptic_sim.parameters import Parameters, quantity
 
 BEST_BETA = {1: 1.9, 2: 1.0, 3: 1.0}
-"""For integrators 1 and 3 the beta of the largest alpha of the unity curve: of the lightest mass at a stiffness."""
+"""Best beta of each integrator; for 1 and 3 at the largest alpha of the unity curve: lightest mass at a stiffness."""
 OTHERS = (0.6, 0.8, 1.0, 1.3, 1.6, 2.0, 3.0, 4.0)  # beta of the table of alternatives
 
 

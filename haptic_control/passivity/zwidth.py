@@ -133,7 +133,7 @@ class ZWidthParameters(Parameters):
 
 
 class ZWidth(NamedTuple):
-    """What `measure` finds.
+    """Result of `measure`.
 
     Attributes:
         stiffness (n,), damping (m,): the grid [N/m, N s/m].
@@ -157,7 +157,7 @@ class ZWidth(NamedTuple):
 
 
 class Loop(NamedTuple):
-    """What is sampled, for kernels.
+    """Constants of the sampled loop, for kernels.
 
     Attributes:
         period: T [s]; mobility: T/m of the mass [s/kg], 0 of a wall; part: of its new velocity in its step.
@@ -303,7 +303,7 @@ def spectral_radius(given: ZWidthParameters, stiffness: np.ndarray, damping: np.
 
 
 def _radius(given: ZWidthParameters, hand: Hand | None, K: np.ndarray, B: np.ndarray) -> np.ndarray:
-    """The same of one hand, from the matrix of the loop.
+    """Largest |z| of the loop of one hand, as `spectral_radius`, from the matrix of the loop.
 
     The state is that of device and hand, the mass' position and velocity, its displacement before, and the forces that
     are in transit.
@@ -515,7 +515,7 @@ def burst(theta, shape):
 
 @kernel
 def gain(loop, K, B, path):
-    """What the hand gains along positions (ticks,) [m]: of what the damping takes, and as mean power [W].
+    """Energy gained by the hand along positions (ticks,) [m]: as a part of the dissipated one, and as mean power [W].
 
     Infinite where the coupling's force grows while the device is held at rest afterwards.
     """

@@ -51,7 +51,7 @@ def build_port(
 
 
 class _End:
-    """What both ends have: a channel from the other end, and a port with its ledger."""
+    """Common part of both ends: a channel from the other end, and a port with its ledger."""
 
     def __init__(
         self, relay: RelayParameters, guard: Guard, rate: float, direction: str, realtime: bool, port: ports.Port

@@ -14,7 +14,7 @@ from haptic_drivers.bring_up.steps import SPACE, Motion, Step
 
 PART = 0.1  # of the limit of force, which is never exceeded
 VISIBLE = 0.005  # [m] of motion by which a push is seen without an answer
-OBLIQUE = 0.5  # of it along another axis, as a part of that along the largest, beyond which the person is asked
+OBLIQUE = 0.5  # motion along another axis, as a part of that along the largest, beyond which the person is asked
 DURATION = 1.0  # [s] of a push
 RAMP = 0.2  # [s] at its start, in which the force rises from zero
 PAUSE = 1.0  # [s] before it, in which the hand comes to rest
@@ -23,7 +23,7 @@ HELD = "held"
 
 
 class Safeguard:
-    """What must hold while a force is rendered; the first that does not is the reason to end it.
+    """Conditions that must hold while a force is rendered; the first that does not is the reason to end it.
 
     Args:
         watchdog: longest time between two updates [s].
@@ -62,7 +62,7 @@ class Safeguard:
 
 
 class Push:
-    """What is rendered and asked during the pushes; `update` is called with each reading, `answer` with each answer.
+    """Force and questions during the pushes; `update` is called with each reading, `answer` with each answer.
 
     Args:
         limit: of the force that the device renders, in the axes of its base (3,) [N].
@@ -114,7 +114,7 @@ class Push:
 
     @property
     def request(self) -> str:
-        """What is asked of the person; empty if nothing is."""
+        """Request to the person; empty if there is none."""
         if self.done:
             return ""
         if not self.confirmed:

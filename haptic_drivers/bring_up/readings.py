@@ -83,7 +83,7 @@ def judge_rate(readings: Readings, longest: float) -> Step:
         return wrong("a reading that is not finite", "correct the conversion of readings in the driver")
     if not (np.abs(np.linalg.norm(readings.pose[:, 3:], axis=1) - 1.0) <= UNIT).all():
         return wrong(
-            "an orientation that is no unit quaternion", "correct the conversion of orientations in the driver"
+            "an orientation that is not a unit quaternion", "correct the conversion of orientations in the driver"
         )
     if len(readings.time) < 3:
         return wrong(f"{len(readings.time)} readings", "check that the device is on, and that no other program uses it")

@@ -30,7 +30,7 @@ PATIENCE = 1.0  # [s] in which a force has to begin, and by which a watchdog tha
 
 
 class Sample(NamedTuple):
-    """What is known of the device at an instant, in the axes of its base.
+    """State of the device at an instant, in the axes of its base.
 
     Attributes:
         time: of this instant [s]; age: of the reading then [s].
@@ -61,7 +61,7 @@ class Ended(Exception):
 
 
 Script = Generator["str | float | None", str, Any]
-"""It yields a question, or a time to wait [s], and receives the answer; None: until the next sample."""
+"""Script: yields a question, or a time to wait [s], or None: until the next sample; receives the answer."""
 Attempt = Generator["str | float | None", str, tuple[list[Step], Any]]
 """A script that returns the steps that it has judged, and what was read."""
 
@@ -198,7 +198,7 @@ class Session:
                 self._check(wrong)
 
     def _captured(self) -> Readings:
-        """What was taken since the last call, but the samples before."""
+        """Readings that were taken since the last call, without the samples before."""
         taken, self._taken = self._taken, self._taken[-1:]
         time = np.array([one.time - one.age for one in taken])
         pose, twist = (np.array([getattr(one, name) for one in taken]) for name in ("pose", "twist"))
@@ -258,7 +258,7 @@ class Session:
         return [judging.judge_button(readings.buttons, self._device.buttons, name)], readings
 
     def _limit(self) -> np.ndarray:
-        """Of the force in the axes of the base (3,) [N], zero where there is no motor."""
+        """Largest force in the axes of the base (3,) [N], zero where there is no motor."""
         device = self._device
         assert device.bound.wrench is not None
         limit: np.ndarray = np.minimum(device.limit(), six(device.bound.wrench)) * device.mask(device.actuated)

@@ -60,7 +60,7 @@ def motions_of(sensed: tuple[str, ...]) -> tuple[Motion, ...]:
 
 
 def distance_of(workspace: tuple[float, ...] | None, motions: tuple[Motion, ...]) -> float:
-    """How far a person moves the handle from the middle of the workspace, in whole centimetres [m]."""
+    """Displacement of the handle from the middle of the workspace by a person, in whole centimetres [m]."""
     if workspace is None:
         return DISTANCE
     shortest = min(workspace[3 + i] - workspace[i] for i in range(len(motions)))

@@ -41,12 +41,12 @@ from haptic_sim.worlds.scenes import AnyToolParameters
 
 
 class DriverTrialParameters(LeaderTrialParameters):
-    """What the driver needs to know of a trial."""
+    """Parameters of a trial that the driver needs."""
 
     device: AnyDeviceParameters = quantity(description="The haptic device")
     operator: AnyOperatorParameters = quantity(description="The simulated hand")
     tool: AnyToolParameters = quantity(description="The virtual tool, whose inertia a device may share")
-    hand: HandParameters = quantity(description="Where the tool is held at the start")
+    hand: HandParameters = quantity(description="Pose of the tool's hand at the start")
     seed: int = quantity(0, description="Seed of everything random", ge=0)
     guard: GuardParameters = quantity(GuardParameters(), description="The guard of the device's port")
 
@@ -84,7 +84,7 @@ class DriverNode(LeaderNode):
         Raises:
             ParameterError: the device cannot be opened, or the trial is not in realtime.
         """
-        self._let_go()
+        self._close_device()
         device = config.device
         if device.EXTERNAL:
             return self._open_external(config)
@@ -115,7 +115,7 @@ class DriverNode(LeaderNode):
         if (link := self._link) is not None:
             link.release()
 
-    def _let_go(self) -> None:
+    def _close_device(self) -> None:
         """Close the device, if there is one."""
         link, self._link = self._link, None
         if self._requests is not None:
@@ -130,18 +130,18 @@ class DriverNode(LeaderNode):
     def on_cleanup(self, state: LifecycleState) -> TransitionCallbackReturn:
         """Close the topics and the device."""
         cleaned = super().on_cleanup(state)
-        self._let_go()
+        self._close_device()
         return cleaned
 
     def on_shutdown(self, state: LifecycleState) -> TransitionCallbackReturn:
         """Close the device, and end the process."""
         ended = super().on_shutdown(state)
-        self._let_go()
+        self._close_device()
         return ended
 
     def destroy_node(self) -> None:
         """Close the device and all that is of this node, however it ends."""
-        self._let_go()
+        self._close_device()
         super().destroy_node()
 
     def standard_topics(self, rate: float, reliable: bool) -> DeviceTopics:
@@ -193,7 +193,7 @@ class DriverNode(LeaderNode):
                 self._keep_up()
 
     def _keep_up(self) -> None:
-        """Of a further hand: begin the ticks that the first driver has begun; in lockstep, when the last is answered.
+        """Begin, for a further hand, the ticks that the first driver has begun; in lockstep, when the last is answered.
 
         A tick that was missed is made up for, so that the time of all hands is the same.
         """
@@ -275,7 +275,7 @@ class DriverNode(LeaderNode):
         self.begin(tick)
 
     def counts(self) -> dict[str, int]:
-        """What else goes into the timing."""
+        """Further entries of the timing."""
         core = self._core
         return {
             "saturations": core.saturations,
@@ -286,7 +286,7 @@ class DriverNode(LeaderNode):
         }
 
     def health(self) -> tuple[str, dict[str, object]]:
-        """What /diagnostics says of this node: its trouble (empty: none) and values."""
+        """Content of /diagnostics for this node: its trouble (empty: none) and values."""
         trouble, values = super().health()
         core, state = self._core, self._state
         if self._link is not None:

@@ -114,7 +114,7 @@ class ExternalDevice:
             self.disable()
 
     def enable(self) -> None:
-        """From now on commands are of mode FORCE."""
+        """Enable the device: commands are of mode FORCE from now on."""
         self._command.mode = FORCE
 
     def disable(self) -> None:

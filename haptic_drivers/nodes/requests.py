@@ -84,9 +84,9 @@ class DeviceRequests:
                 f"device_request: request = {message.request}: must be at most {max(Request)}"
             )
             return
-        self._do(request, message.value)
+        self._execute(request, message.value)
 
-    def _do(self, request: Request, value: float = 0.0) -> str:
+    def _execute(self, request: Request, value: float = 0.0) -> str:
         refused = self._ask(request, value)
         if refused:
             self._node.get_logger().error(f"refused: {refused}")
@@ -96,9 +96,9 @@ class DeviceRequests:
 
     def _stop(self, message: Any) -> None:
         if message.data:
-            self._do(Request.STOP)
+            self._execute(Request.STOP)
 
     def _serve(self, request: Any, response: Any) -> Any:
-        refused = self._do(Request.STOP)
+        refused = self._execute(Request.STOP)
         response.success, response.message = not refused, refused or "no force until a request RESET"
         return response

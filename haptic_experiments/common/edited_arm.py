@@ -1,4 +1,4 @@
-"""What the analyses of pushed and pulled manipulators have in common: an obstacle, a wall behind it, one motion."""
+"""Common part of the analyses of pushed and pulled manipulators: an obstacle, a wall behind it, one motion."""
 
 from __future__ import annotations
 

@@ -64,7 +64,7 @@ class Motion:
         return self._columns("q", names)
 
     def v(self, *names: str) -> np.ndarray:
-        """Their rates."""
+        """Rates of coordinates, (rows,) of one, else (rows, names)."""
         return self._columns("v", names)
 
     @property

@@ -260,7 +260,7 @@ class Held:
         return self.work(np.where(settled[:, None], self.across, 0.0))
 
     def tolerated_work(self, tolerance: float) -> float:
-        """What a tolerance of the rank lets the blocked part do at most [J].
+        """Largest work of the blocked part that a tolerance of the rank permits [J].
 
         In a direction n that counts as blocked the hand still moves by n . J v, at most the tolerance times |v|.
         """
@@ -320,11 +320,11 @@ def model_law(trial: Trial, samples: Samples) -> Law:
 
 
 class LinkageAnalysis(Analysis):
-    """What analyses of held linkages have in common; each adds its law, metrics, claims and figures."""
+    """Analysis of held linkages; each subclass adds its law, metrics, claims and figures."""
 
     METRICS = METRICS
     CLAIMS: ClassVar[Sequence[Statement]] = ()
-    """As `declared`."""
+    """Claims of the analysis; see `declared`."""
     BLOCKED = 0
     """Directions that the linkage always blocks."""
     PLANES: tuple[tuple[int, int], ...] = ((0, 1), (0, 2))
@@ -414,7 +414,7 @@ class LinkageAnalysis(Analysis):
         )
 
     def motion(self, trial: Trial, samples: Samples, findings: Findings) -> Figure:
-        """Where hand and tool go."""
+        """Figure of the motion of hand and tool."""
         paths = [("tool", samples.group("tool", "px", "py", "pz"), Style(BLUE))]
         if "hand_px" in samples.names:
             paths.append(("device", samples.group("hand", "px", "py", "pz"), Style(VERMILION, (5, 1.8))))

@@ -1,4 +1,4 @@
-"""What the analyses of local models share: variants of an experiment, what is felt, and figures (THESIS 6).
+"""Common part of the analyses of local models: variants of an experiment, what is felt, and figures (THESIS 6).
 
 An experiment is compared with its variants: the same with other settings of a few sections. All quantities are of the
 hand on the device, or of the force on the tool, so that they are what a user would feel.
@@ -96,7 +96,7 @@ def with_geometry_tick(trial: Trial, samples: Samples, messages: Mapping[str, Se
 
 
 def felt_clearance(samples: Samples, axis: str) -> float:
-    """How far the hand moves along an axis, peak to peak [m]."""
+    """Travel of the hand along an axis, peak to peak [m]."""
     return float(np.ptp(samples[f"hand_p{axis}"]))
 
 
@@ -114,7 +114,7 @@ def force_step(samples: Samples) -> float | None:
 
 
 def contact_losses(samples: Samples) -> float:
-    """How often the tool loses all its contacts."""
+    """Number of times that the tool loses all its contacts."""
     return float(np.count_nonzero(np.diff((samples["contacts"] > 0).astype(int)) < 0))
 
 
@@ -126,7 +126,7 @@ def along_push(samples: Samples) -> np.ndarray:
 
 
 def rebounds(samples: Samples) -> float:
-    """How often the hand comes back against the operator's constant force, faster than BACK, with nothing touching.
+    """Number of times that the hand returns against the operator's constant force, faster than BACK, without contact.
 
     A tool that is pushed out of a wall by as much as it overlapped when it was stopped does not rebound.
     """
@@ -140,7 +140,7 @@ def rebounds(samples: Samples) -> float:
 
 
 def perceived_wall(samples: Samples) -> float | None:
-    """Where the wall stops the hand for the first time, along y [m]; None if it does not."""
+    """Position where the wall stops the hand for the first time, along y [m]; None if it does not."""
     speed = along_push(samples)
     moving = np.flatnonzero(speed > APPROACH)
     if not moving.size:
@@ -199,7 +199,7 @@ class LocalModelAnalysis(Analysis):
     SCENES = ("slotted_enclosure",)
     VARIANTS: ClassVar[Mapping[str, Variant]] = {}
     FIGURE: ClassVar[str] = ""
-    """Where the trajectories are published."""
+    """Figure of the source with the trajectories."""
     OVER_TIME: ClassVar[Sequence[str]] = ("x", "y")
     """Coordinates of the hand that are drawn over time."""
     PATH: ClassVar[bool] = True
@@ -210,11 +210,11 @@ class LocalModelAnalysis(Analysis):
             yield "a device, not device.type = none"
 
     def samples(self, trial: Trial, messages: Mapping[str, Sequence[bytes]]) -> Samples:
-        """With `geometry_tick`."""
+        """Samples of the trial with the column `geometry_tick`."""
         return with_geometry_tick(trial, super().samples(trial, messages), messages)
 
     def own(self, trial: Trial) -> str | None:
-        """Which of the variants a trial is."""
+        """Name of the variant that a trial is."""
         return next((name for name, one in self.VARIANTS.items() if one.of(trial.experiment) == trial.experiment), None)
 
     def runs(self, trial: Trial, samples: Samples, compare: bool = True) -> dict[str, Samples]:

@@ -1,4 +1,4 @@
-"""What the analyses of MuJoCo's worlds share: the work of MuJoCo's contacts beside that of the hand.
+"""Common part of the analyses of MuJoCo's worlds: the work of MuJoCo's contacts beside that of the hand.
 
 The hand feels the local model; MuJoCo's contacts push its tool, which follows that of the local model. Where the work
 of both is the same, the hand pays for what it moves, and for nothing else.
@@ -45,7 +45,7 @@ METRICS = {
 
 
 def largest_force(samples: Samples) -> float:
-    """On the tool [N]."""
+    """Largest force on the tool [N]."""
     return float(np.linalg.norm(samples.wrench("env")[:, :3], axis=1).max())
 
 
@@ -121,7 +121,7 @@ class MujocoAnalysis(Analysis):
             yield "a device"
 
     def samples(self, trial: Trial, messages: Mapping[str, Sequence[bytes]]) -> Samples:
-        """With ENGINE_WORK and `geometry_tick`."""
+        """Samples of the trial with the columns ENGINE_WORK and `geometry_tick`."""
         samples = with_geometry_tick(trial, super().samples(trial, messages), messages)
         return samples.with_columns({ENGINE_WORK: engine_work(trial, samples, messages.get("local_geometry", ()))})
 

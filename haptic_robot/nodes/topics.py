@@ -18,9 +18,9 @@ from haptic_ros.inbox import ServoGroup, subscribe
 from haptic_ros.middleware.reception import Source, raw_publish, raw_time
 
 RELIABLE = QoSProfile(depth=1, reliability=ReliabilityPolicy.RELIABLE)
-"""Of what is published: what all the controllers ask for; of commands the last one counts."""
+"""Quality of service of what is published: what all the controllers ask for; of commands the last one counts."""
 ANY = QoSProfile(depth=1, reliability=ReliabilityPolicy.BEST_EFFORT)
-"""Of what is taken: from publishers of both kinds."""
+"""Quality of service of what is taken: from publishers of both kinds."""
 TYPES = {
     Quantity.POSE: PoseStamped,
     Quantity.TWIST: TwistStamped,
@@ -29,7 +29,7 @@ TYPES = {
     Quantity.TRAJECTORY: JointTrajectory,
 }
 LITTLE_ENDIAN = b"\x00\x01\x00\x00"
-"""What serialised messages begin with, as CDR of this byte order."""
+"""Header of serialised messages: CDR of this byte order."""
 HEADER = len(LITTLE_ENDIAN)
 _BEGINNING = struct.Struct("<iII")  # sec, nanosec, length of frame_id with its zero
 
@@ -242,7 +242,7 @@ class Topics:
             wanted = f"{kind.__module__.partition('.')[0]}/msg/{kind.__name__}"
             types = {one.topic_type for one in self._node.get_publishers_info_by_topic(f"/{name}")}
             if not types:
-                found.append(f"/{name}: nobody publishes it; {wanted} is needed")
+                found.append(f"/{name}: has no publisher; {wanted} is needed")
             elif wanted not in types:
                 found.append(f"/{name}: is of type {', '.join(sorted(types))}; must be {wanted}")
             elif name in self.unknown:

@@ -1,4 +1,4 @@
-"""What works around the middleware: all that uses more of it than its documented interface, each with its reason.
+"""Code that relies on the middleware: all that uses more than its documented interface, each with its reason.
 
     reception.py  messages taken on an rcl wait set beside the executor, with the identity of their publisher
     context.py    start of ROS 2, after the ports of killed processes are removed

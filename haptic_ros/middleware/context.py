@@ -1,7 +1,7 @@
 """Start and end of ROS 2 in a process.
 
-`initialise` is superfluous when Fast DDS does not wait for a process that has ended (fast_dds.py), `taken_away` when an
-executor of rclpy that shuts down waits for its last callback.
+`initialise` is superfluous when Fast DDS does not wait for a process that has ended (fast_dds.py),
+`is_destroyed_handle` when an executor of rclpy that shuts down waits for its last callback.
 """
 
 from __future__ import annotations
@@ -24,6 +24,6 @@ def initialise(args: Sequence[str]) -> None:
     rclpy.init(args=list(args), signal_handler_options=SignalHandlerOptions.NO)
 
 
-def taken_away(error: BaseException | None) -> bool:
-    """Whether this is what a callback raises that ends when rclpy's shutdown has destroyed what it was to wake."""
+def is_destroyed_handle(error: BaseException | None) -> bool:
+    """Whether the error is that of a callback whose handle rclpy's shutdown has destroyed before it ended."""
     return isinstance(error, _rclpy.InvalidHandle)

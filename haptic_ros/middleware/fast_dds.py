@@ -1,4 +1,4 @@
-"""What Fast DDS leaves in shared memory, and how its threads are named; standard library only.
+"""Shared memory that Fast DDS leaves, and the names of its threads; standard library only.
 
 Tested: Fast DDS 2.14 (ROS 2 Jazzy). With another middleware nothing is found, and nothing is done.
 

@@ -32,13 +32,13 @@ Taken = tuple[bytes, "int | None", bytes]
 
 
 def raw_publish(publisher: Any) -> Callable[[bytes | bytearray], None]:
-    """What publishes serialised messages of a publisher, as long as that exists; without its checks."""
+    """Function that publishes serialised messages of a publisher, as long as that exists; without its checks."""
     publish: Callable[[bytes | bytearray], None] = publisher.handle.publish_raw
     return publish
 
 
 def raw_time(clock: Any) -> Callable[[], int]:
-    """What reads a clock of rclpy [ns], as long as that exists."""
+    """Function that reads a clock of rclpy [ns], as long as that exists."""
     now = clock.handle.get_now
 
     def read() -> int:

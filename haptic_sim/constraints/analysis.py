@@ -1,4 +1,4 @@
-"""What a system of formulas is: growth of its distribution, coordinates that do not appear, its state-space form.
+"""Structure of a system of formulas: growth of its distribution, cyclic coordinates, its state-space form.
 
 A program of its own, as `derivation` is: `python -m haptic_sim.constraints.analysis WHAT` reads JSON (`document`,
 `parameters`, `points`) and writes a line of JSON, [name, value], for each part of the answer as soon as it is found.
@@ -148,7 +148,7 @@ def _length(tensor: np.ndarray) -> float:
 
 
 def _new_ones(fields: list[Jet], more: list[Jet], scale: float) -> list[int]:
-    """Which of `more`, of this size, have values that are not in the span of the others before them."""
+    """Indices of those of `more`, of this size, whose values are not in the span of the ones before them."""
     basis: list[np.ndarray] = []
     for jet in fields:
         _extend(basis, jet[0])
@@ -187,7 +187,7 @@ def _regular_part(A: np.ndarray) -> tuple[list[int], list[int]]:
 def structure(
     description: Description, parameters: dict[str, float], points: list[list[float]]
 ) -> Iterator[tuple[str, Any]]:
-    """What `Structure` needs of the formulas, by its names there; the quick parts first."""
+    """Properties of the formulas by the names of `Structure`; the quick ones first."""
     yield "cyclic", cyclic(description)
     yield "conserved", conserved(description)
     yield "growth", growth(description, parameters, points)

@@ -69,11 +69,11 @@ _NEWTON = 12
 
 @record
 class ConstrainedArrays(NamedTuple):
-    """What kernels of constrained bodies read and write."""
+    """Arrays that the kernels of constrained bodies read and write."""
 
     body: BodyArrays = value("arrays of the bodies")
     rows: RowsOfConstraints = value("rows of the constraints")
-    switches: Switches = value("what constraints do at present")
+    switches: Switches = value("state of the switched constraints")
     rigid: Span = value("span of the rigid rows")
     switching: Span = value("span of the rows of one constraint that switches")
     whole: Span = part(Span, "span of the rigid rows of positions, of a step to the manifold")
@@ -86,7 +86,7 @@ class ConstrainedArrays(NamedTuple):
     hand_along: np.ndarray = array("part of the hand's rows along Q", 6, "rows")
     undone: np.ndarray = array("scaled accelerations along Q that undo gamma", "rows")
     moving: np.ndarray = array("scaled velocity that moves q", "nv")
-    gyroscopic: np.ndarray = array("what gyroscopic terms of free bodies do to u in a second", "nv")
+    gyroscopic: np.ndarray = array("rate of u by the gyroscopic terms of free bodies", "nv")
     before: np.ndarray = array("scaled velocity before a step without a wrench", "nv")
     ahead: np.ndarray = array("scaled velocity after it", "nv")
     multipliers: np.ndarray = array("forces of the rows in the last step", "rows", unit="N, N m")
@@ -490,7 +490,7 @@ def apply_external(packed, wrench, period, du):
 
 @kernel
 def enter_energy(packed, p, count, u, flows):
-    """As `ConstrainedMultibody.book`; fills in also what the constraints took from the contacts."""
+    """Enter the energies of a step, as `ConstrainedMultibody.book`, and what the constraints took from the contacts."""
     a = packed.arrays
     body = a.body
     for r in range(body.rank[1]):
@@ -657,7 +657,7 @@ def change_mode(packed, k, wanted, tick, period):
 
 @kernel
 def clear_multipliers(packed):
-    """What bringing the initial state to the manifold took is no force."""
+    """Set the multipliers to zero: the projection of the initial state exerts no force."""
     a = packed.arrays
     for i in range(a.projected.shape[0]):
         a.projected[i] = 0.0

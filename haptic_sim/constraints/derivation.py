@@ -29,7 +29,7 @@ from haptic_sim.constraints.formulas import Tree, fold
 MEMORY = 4 << 30  # [bytes] that a derivation may take
 _REDUCED = 300  # terms up to which sin^2 + cos^2 = 1 is used
 _STATES = 8  # random ones at which an expression vanishes that is not written as zero
-_ZERO = 1e-9  # of its terms
+_ZERO = 1e-9  # of the sum of its terms: an expression below this is zero
 
 
 class Size(sympy.Function):
@@ -149,7 +149,7 @@ class Symbols:
         return [self.along(self.T.diff(v)) - self.T.diff(q) for q, v in zip(self.q, self.v, strict=True)]
 
     def angles(self) -> list[bool]:
-        """Which coordinates are angles: those within sines, cosines and tangents."""
+        """Flag of each coordinate: it is an angle, which occurs within a sine, cosine or tangent."""
         everything = [self.T, self.V, *self.F, *self.c, *self.rows, *self.position, *itertools.chain(*self.rotation)]
         found: set[Any] = set()
         for expression in everything:
@@ -182,7 +182,7 @@ def reduced(expression: Any) -> Any:
 
 
 def check_forms(s: Symbols) -> None:
-    """That the kinetic energy is quadratic in the rates, and rows of velocities are linear, in all states at all times.
+    """Check in all states: the kinetic energy is quadratic in the rates, the rows of velocities are linear in them.
 
     Raises:
         DescriptionError: one is not.

@@ -106,7 +106,7 @@ class Description:
         self._add("potential", self.potential, still - {"t"} - timed)
         for name, text in self.forces.items():
             if name not in q:
-                raise DescriptionError(f"forces.{name}: is no coordinate: must be of {', '.join(self.coordinates)}")
+                raise DescriptionError(f"forces.{name}: is not a coordinate: must be of {', '.join(self.coordinates)}")
             self._add(f"forces.{name}", text, anywhere)
         for i, text in enumerate(self.positions):
             self._add(f"positions[{i}]", text, still)
@@ -141,7 +141,7 @@ class Description:
                 check_name(key, name)
                 for taken in (name, name + RATE) if key == "coordinates" else (name,):
                     if taken in seen:
-                        raise DescriptionError(f"{key}: the name {taken!r} is there already, in {seen[taken]}")
+                        raise DescriptionError(f"{key}: the name {taken!r} is already used in {seen[taken]}")
                     seen[taken] = key
 
     def _add_parametrisation(self, given: Parametrisation, p: set[str]) -> None:
@@ -153,7 +153,7 @@ class Description:
         missing = [name for name in self.coordinates if name not in given.coordinates]
         unknown = [name for name in given.coordinates if name not in self.coordinates]
         if missing or unknown:
-            wrong = f"lacks {missing[0]}" if missing else f"{unknown[0]} is no coordinate"
+            wrong = f"lacks {missing[0]}" if missing else f"{unknown[0]} is not a coordinate"
             raise DescriptionError(
                 f"parametrisation.coordinates: {wrong}: must have a formula for each of {', '.join(self.coordinates)}"
             )
@@ -247,7 +247,7 @@ class Description:
         return names
 
     def check_forms(self, q: np.ndarray, parameters: Mapping[str, float]) -> None:
-        """That the kinetic energy is quadratic in the rates and the rows of velocities are linear, near q at t = 0.
+        """Check near q at t = 0: the kinetic energy is quadratic in the rates, the rows of velocities are linear.
 
         What is found here is said at once; the derivation decides for all states and times.
 
@@ -286,13 +286,13 @@ class Description:
 
 
 def check_name(key: str, name: str) -> None:
-    """That a name can be one in formulas.
+    """Check that a name can be used in formulas.
 
     Raises:
         DescriptionError: it cannot.
     """
     if not (name.isascii() and name[:1].isalpha() and name.replace("_", "a").isalnum() and len(name) <= 40):
-        raise DescriptionError(f"{key}: {name[:60]!r} is no name: must be letters, digits and _, a letter first")
+        raise DescriptionError(f"{key}: {name[:60]!r} is not a name: must be letters, digits and _, a letter first")
     if name in RESERVED:
         what = "the time" if name == "t" else "a function" if name in FUNCTIONS else "a constant"
         raise DescriptionError(f"{key}: {name!r} is {what} in formulas: choose another name")

@@ -1,4 +1,4 @@
-"""How a system of formulas is drawn: named points by formulas, links between them, and circles about them.
+"""Drawing of a system of formulas: named points by formulas, links between them, and circles about them.
 
 A link keeps the length that it has at the start; a point that neither a link nor a circle uses is a ball.
 """
@@ -31,7 +31,7 @@ class Circle(NamedTuple):
 
 
 class Drawing:
-    """Where the points of a drawing are, from the configuration.
+    """Positions of the points of a drawing, from the configuration.
 
     Args:
         description: of the system, whose coordinates, parameters and definitions the formulas may hold.
@@ -93,7 +93,8 @@ class Drawing:
     def _check(self, key: str, names: Sequence[str]) -> None:
         for name in names:
             if name not in self._points:
-                raise DescriptionError(f"{key}: {name!r} is no point: must be of {', '.join(self._points) or 'none'}")
+                known = ", ".join(self._points) or "none"
+                raise DescriptionError(f"{key}: {name!r} is not a point: must be of {known}")
 
     def _trees(self) -> list[Tree]:
         trees = [tree for formulas in self._points.values() for tree in formulas]

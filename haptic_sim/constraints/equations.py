@@ -39,10 +39,10 @@ _ANTISYMMETRY = 1e-12  # relative to the largest eigenvalue: least one of an ine
 
 @record
 class _Arrays(NamedTuple):
-    """What `_fill` reads and fills."""
+    """Arrays that `_fill` reads and fills."""
 
     model: Model = value("the system and its constraints")
-    workspace: Workspace = value("what is filled")
+    workspace: Workspace = value("arrays that are filled")
     q: np.ndarray = array("configuration", "coordinates")
     v: np.ndarray = array("velocity", "coordinates")
 
@@ -57,7 +57,7 @@ def _fill(packed, t):
 
 @dataclass(frozen=True)
 class Structure:
-    """What a system is.
+    """Structural properties of a system.
 
     Attributes:
         coordinates: names. positions, velocities: numbers of rows. rank: of all rows at the start.
@@ -266,7 +266,7 @@ class Equations:
         return self.evaluate(q, np.zeros(self.n)).M.copy()
 
     def bias(self, q: Sequence[float] | np.ndarray, v: Sequence[float] | np.ndarray, t: float = 0.0) -> np.ndarray:
-        """What stands beside M qdd: Coriolis and centrifugal forces, less those of the potential and `forces`, (n,)."""
+        """Forces beside M qdd: Coriolis and centrifugal forces, less those of the potential and `forces`, (n,)."""
         w = self.evaluate(q, v, t)
         return w.bias - w.passive
 
@@ -306,7 +306,7 @@ class Equations:
         return np.array(list(z.values())), np.array(psi, float)
 
     def structure(self) -> Structure:
-        """What the system is: see `Structure`."""
+        """Structural properties of the system: see `Structure`."""
         found, trouble = self._ask("structure", self._generic_points())
         A = self.A(self.q)
         k, rank, growth = self.k, self._rank_at_start, found.get("growth")
@@ -455,7 +455,7 @@ class Equations:
                 near = difflib.get_close_matches(name, names, 1)
                 hint = f" (did you mean {near[0]}?)" if near else ""
                 raise DescriptionError(
-                    f"start.{name}: is no coordinate and no rate{hint}: must be of {', '.join(names)}"
+                    f"start.{name}: is neither a coordinate nor a rate{hint}: must be of {', '.join(names)}"
                 )
         placed = self.placed()
         if placed is not None and not any(name in d.coordinates for name in given):
@@ -465,7 +465,7 @@ class Equations:
         return q, np.array([values[name + RATE] for name in d.coordinates])
 
     def _check_start(self) -> None:
-        """That everything has a value at the start, the inertia is positive definite, the rotation is one."""
+        """Check the initial state: all formulas have values, the inertia is positive definite, R is a rotation."""
         fault = self.fault(self.q, self.v, 0.0, "at the start")
         if fault:
             raise DescriptionError(fault)
@@ -473,6 +473,6 @@ class Equations:
         off = np.abs(w.R @ w.R.T - np.eye(3)).max()
         if not (off <= _ROTATION and np.linalg.det(w.R) > 0.0):
             raise DescriptionError(
-                f"hand.rotation: is no rotation at the start: R R^T differs from 1 by {off:.3g}, its determinant is "
+                f"hand.rotation: is not a rotation at the start: R R^T differs from 1 by {off:.3g}, its determinant is "
                 f"{np.linalg.det(w.R):.3g}; must be 0 and 1"
             )

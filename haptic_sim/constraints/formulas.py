@@ -66,7 +66,7 @@ _OPERATIONS: dict[str, Callable[[Any, Any], Any]] = {
 
 
 class FormulaError(HapticsError, ValueError):
-    """What is wrong with a formula, with the place in it; the text goes after the formula's name."""
+    """Error in a formula, with the place in it; the text follows the formula's name."""
 
 
 def parse(text: str, names: Collection[str]) -> Tree:
@@ -124,7 +124,7 @@ class _Reader:
     def _deeper(self) -> None:
         self._depth += 1
         if self._depth > DEEPEST:
-            raise FormulaError(f"{self._here()}: more than {DEEPEST} parentheses or signs in each other")
+            raise FormulaError(f"{self._here()}: more than {DEEPEST} nested parentheses or signs")
 
     def _counted(self, tree: Tree) -> Tree:
         self._size += 1
@@ -183,7 +183,7 @@ class _Reader:
         try:
             power = float(number**value)
         except (ArithmeticError, TypeError, ValueError):
-            raise FormulaError(f"{self._here(place)}: {number:g} ** {value:g} is no finite real number") from None
+            raise FormulaError(f"{self._here(place)}: {number:g} ** {value:g} is not a finite real number") from None
         return self._number(power, place)
 
     def _number(self, value: float, place: int) -> Tree:
@@ -201,7 +201,7 @@ class _Reader:
             if token in FUNCTIONS:
                 return self._call(token, place)
             if self._kind == "mark" and self._token == "(":
-                raise FormulaError(f"{self._here(place)}: {token!r} is no function; {ALLOWED}")
+                raise FormulaError(f"{self._here(place)}: {token!r} is not a function; {ALLOWED}")
             if token in CONSTANTS:
                 return self._counted(("number", CONSTANTS[token]))
             if token not in self._names:
@@ -209,7 +209,7 @@ class _Reader:
                 hint = f" (did you mean {near[0]}?)" if near else ""
                 known = ", ".join(sorted(self._names)) or "no names"
                 raise FormulaError(
-                    f"{self._here(place)}: {token!r} is no coordinate, parameter or time{hint}: allowed are {known}"
+                    f"{self._here(place)}: {token!r} is not a coordinate, parameter or time{hint}: allowed are {known}"
                 )
             return self._counted(("name", token))
         if kind == "mark" and token == "(":
@@ -286,7 +286,7 @@ def _children_first(tree: Tree) -> Iterator[Tree]:
 
 
 def fold(tree: Tree, leaf: Callable[[Tree], Any], join: Callable[[str, list[Any]], Any]) -> Any:
-    """What `leaf` makes of numbers and names, joined by `join` as the operations and functions join them."""
+    """Fold a formula: results of `leaf` for numbers and names, joined by `join` for operations and functions."""
     done: list[Any] = []
     for node in _children_first(tree):
         if node[0] in ("number", "name"):

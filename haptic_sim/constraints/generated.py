@@ -42,7 +42,7 @@ _FILES = ("derivation.py", "description.py", "formulas.py")  # what decides abou
 
 
 class Kernels(NamedTuple):
-    """What is generated for a system.
+    """Compiled kernels of a system.
 
     Attributes:
         evaluate, observe, place: addresses of the kernels, see `derivation.source`; place is 0 without parametrisation.
@@ -78,12 +78,12 @@ def build(description: Description) -> Kernels:
 
 
 def folder() -> Path:
-    """Where the sources are kept."""
+    """Folder in which the sources are kept."""
     return cache_folder.cache_folder("formulas")
 
 
 def derive(document: str) -> str:
-    """What the program `derivation` answers to a document: the source of the kernels.
+    """Run the program `derivation` on a document: returns the source of the kernels.
 
     Raises:
         DescriptionError: it fails, or does not end in time.
@@ -104,14 +104,14 @@ def ask(program: str, document: str, *arguments: str) -> str:
 
 
 def ask_parts(document: str, what: str) -> tuple[dict[str, Any], str]:
-    """What the program `analysis` answers, by the names of the parts; and why there are no more, or nothing."""
+    """Answer of the program `analysis`, by the names of the parts; and the reason why there are no more, or nothing."""
     answer, trouble = _ask("analysis", document, what)
     lines = answer.splitlines(keepends=True)
     return dict(json.loads(line) for line in lines if line.endswith("\n")), trouble
 
 
 def _ask(program: str, document: str, *arguments: str) -> tuple[str, str]:
-    """What a program has written, and what is wrong with that, or nothing."""
+    """Output of a program, and its error, or nothing."""
     command = [sys.executable, "-m", f"haptic_sim.constraints.{program}", *arguments]
     root = str(Path(__file__).resolve().parents[2])
     found = os.environ.get("PYTHONPATH")
@@ -168,8 +168,8 @@ def _module(document: str) -> ModuleType:
             os.utime(path)
         except OSError as error:
             warnings.warn(
-                f"what is derived from formulas cannot be kept in {path.parent} ({error.strerror}), so that each start "
-                "derives it: let HAPTICS_CACHE_DIR name a folder that can be written",
+                f"code generated from formulas cannot be stored in {path.parent} ({error.strerror}), so that each "
+                "start derives it: let HAPTICS_CACHE_DIR name a folder that can be written",
                 RuntimeWarning,
                 stacklevel=2,
             )
@@ -215,7 +215,7 @@ def _exclusive_locked(lock: Path) -> Iterator[None]:
 
 
 def _forget_old() -> None:
-    """Of the sources, keep those that were used last; the others go with their machine code."""
+    """Delete all generated sources but those used last, with their machine code."""
     with contextlib.suppress(OSError):
         paths = sorted(folder().glob("formulas_*.py"), key=lambda path: path.stat().st_mtime)
         for path in paths[:-KEPT]:

@@ -37,7 +37,7 @@ def _coefficients(sums: dict[str, float]) -> dict[str, float]:
 
 
 class _Constraint(Parameters):
-    """What all constraints have."""
+    """Keys common to all constraints."""
 
     active: Annotated[tuple[Interval, ...], AfterValidator(_in_order)] | None = quantity(
         None,

@@ -35,8 +35,8 @@ from haptic_sim.records import allocate, array, part, record, shared, value
 POSITION_TOLERANCE = 1e-13  # [m, rad] residual at which the return ends; rounding may stop it at 1e-12
 ACCEPTED = 1e-11  # [m, rad] residual with which a step is accepted
 ON_MANIFOLD = 1e-8  # [m, rad; m/s, rad/s] what an initial state may be off; it is projected then
-TURN = 0.05  # [rad] of a coordinate in a part of the step
-BEND = 0.01  # [rad] of the path in the metric of M in a part: 1e-6 of the energy in 10 s at 10 rad/s needs it
+TURN = 0.05  # [rad] change of an angle in a part of the step, at most
+BEND = 0.01  # [rad] bend of the path in the metric of M in a part: 1e-6 of the energy in 10 s at 10 rad/s needs it
 MAX_PARTS = 256
 _NEWTON = 12
 
@@ -99,7 +99,7 @@ class _Memory(NamedTuple):
 
 @kernel
 def finite(x):
-    """Whether all entries are."""
+    """Whether all entries of x are finite."""
     for i in range(len(x)):  # noqa: SIM110 (no generators in kernels)
         if not math.isfinite(x[i]):
             return False
@@ -253,7 +253,7 @@ def _fastest(model, v):
 
 @kernel
 def _parts(s, h, rank):
-    """How many parts the rest h needs: from the rates of angles, and from how fast its velocity bends the path."""
+    """Number of parts of the rest h: from the rates of angles, and from the curvature of the path by its velocity."""
     model, v, w = s.model, s.v, s.workspace
     fastest = speed = bend = 0.0
     for j in range(model.n):
@@ -329,7 +329,7 @@ def _step_explicit(s, h):
 
 @kernel
 def _step_parametrised(s, h):
-    """The same in the independent coordinates z: x = psi(z), xd = dpsi/dz zd, without a Newton step.
+    """Euler's step, as `_step_explicit`, in independent coordinates z: x = psi(z), xd = dpsi/dz zd; no Newton step.
 
     zd and zdd are those of least squares for the velocity and the acceleration, which is exact on the constraints. Only
     the rows of velocities correct the velocity then (errata 8).
@@ -405,13 +405,13 @@ def step_rk4(packed, h):
 
 @kernel
 def step_explicit(packed, h):
-    """As `step_rk4`."""
+    """Advance by h [s]: Euler's step in all coordinates, then the return to the manifold; returns as `step_rk4`."""
     return _step_explicit(packed.arrays, h)
 
 
 @kernel
 def step_parametrised(packed, h):
-    """As `step_rk4`."""
+    """Advance by h [s]: Euler's step in the independent coordinates; returns as `step_rk4`."""
     return _step_parametrised(packed.arrays, h)
 
 

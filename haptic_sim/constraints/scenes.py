@@ -28,11 +28,11 @@ Six = tuple[float, float, float, float, float, float]
 
 
 class ConstraintParameters(Parameters):
-    """How the exact constraints of a tool are kept, and which variant of them."""
+    """Method that keeps the exact constraints of a tool, and its variant."""
 
     solver: Literal["projection", "stabilised"] = quantity(
         "projection",
-        description="How the tool is kept on its constraints: projection returns to the manifold (FAULRING), "
+        description="Method that keeps the tool on its constraints: projection returns to the manifold (FAULRING), "
         "stabilised decays towards it from any start (YUN)",
     )
     gamma: float = quantity(
@@ -109,7 +109,7 @@ class ConstrainedSetup:
 
 
 class Picture(NamedTuple):
-    """What a tool without a world looks like. Body 0 is the tool: the hand point, with the axes of the held body.
+    """Appearance of a tool without a world. Body 0 is the tool: the hand point, with the axes of the held body.
 
     Attributes:
         names: of the bodies.
@@ -137,11 +137,11 @@ class ConstrainedParameters(SceneParameters):
     CONSTRAINED: ClassVar[bool] = True
 
     def picture(self) -> Picture:
-        """What it looks like."""
+        """Appearance of the tool in a view."""
         return Picture()
 
     def drawn(self, system: System) -> Drawing | None:
-        """What is drawn by formulas of the system that this is the scene of; None: nothing."""
+        """Drawing by formulas of the system that this is the scene of; None: nothing is drawn."""
         return None
 
 
@@ -202,7 +202,7 @@ class RollingDiskParameters(_DiskParameters):
         )
 
     def picture(self) -> Picture:
-        """What it looks like."""
+        """Appearance of the disk on the ground."""
         disk = (self.radius, 0.5 * _THICK * self.radius)
         return Picture(("tool", "ground"), ((0, "cylinder", disk), (1, "plane", ())), fixed=(_ORIGIN,))
 
@@ -235,7 +235,7 @@ class DiskOnSphereParameters(_DiskParameters):
         )
 
     def picture(self) -> Picture:
-        """What it looks like."""
+        """Appearance of the disk on the sphere."""
         radius = 0.4 * self.radius
         shapes = (0, "cylinder", (radius, 0.5 * _THICK * radius)), (1, "ball", (self.radius,))
         return Picture(("tool", "sphere"), shapes, fixed=((*self.centre, 0.0, 0.0, 0.0, 1.0),))
@@ -288,7 +288,7 @@ class TwoLinkCircleParameters(ConstrainedParameters):
         )
 
     def picture(self) -> Picture:
-        """What it looks like; the tool is the end of link 2, with the axes of that link."""
+        """Appearance of the arm and the circle; the tool is the end of link 2, with the axes of that link."""
         L, r = self.length, SLENDER * self.length
         shapes = (0, "rod", (0.0, -L, r)), (1, "rod", (0.0, L, r)), (2, "ring", (self.radius, 0.3 * r))
         circle = (*self.centre, 0.0, 0.0, 0.0, 0.0, 1.0)
@@ -335,7 +335,7 @@ class RollingSpheresParameters(ConstrainedParameters):
         return replace(setup, disturbance=jump, disturbance_time=self.disturbance_time)
 
     def picture(self) -> Picture:
-        """What it looks like."""
+        """Appearance of the two spheres."""
         shapes = (0, "ball", (self.small,)), (1, "ball", (self.large,))
         return Picture(("tool", "large sphere"), shapes, fixed=(_ORIGIN,))
 
@@ -382,7 +382,7 @@ class TwoLinkClosedLoopParameters(ConstrainedParameters):
         return ConstrainedSetup.of(sources.TWO_LINK_CLOSED_LOOP, self.start, self.velocity, parameters=values)
 
     def picture(self) -> Picture:
-        """What it looks like."""
+        """Appearance of the closed chain."""
         r = SLENDER * self.L2
         shapes = (
             (0, "rod", (-self.Lc2, self.L2 - self.Lc2, r)),
@@ -441,7 +441,7 @@ class CircleFormulas(Parameters):
 
 
 class DrawingFormulas(Parameters):
-    """What a view draws of the system, beside the hand; nothing else depends on it."""
+    """Drawing of the system in a view, beside the hand; nothing else depends on it."""
 
     points: dict[str, tuple[str, str, str]] = quantity(
         {}, unit="m", description="Formulas of positions in the world by name; those of no link and no circle are balls"
@@ -480,7 +480,9 @@ class FormulasParameters(ConstrainedParameters):
     parametrisation: ParametrisationFormulas = quantity(
         ParametrisationFormulas(), description="Independent coordinates, for the integrator `explicit`"
     )
-    drawing: DrawingFormulas = quantity(DrawingFormulas(), description="What a view draws, beside the hand")
+    drawing: DrawingFormulas = quantity(
+        DrawingFormulas(), description="Drawing of the system in a view, beside the hand"
+    )
 
     def setup(self, constraint: ConstraintParameters) -> ConstrainedSetup:
         """The system of this scene, with its configuration and velocity at the start [m, rad, m/s, rad/s]."""
@@ -502,7 +504,7 @@ class FormulasParameters(ConstrainedParameters):
         return ConstrainedSetup(system, system.q, system.v)
 
     def drawn(self, system: System) -> Drawing:
-        """What is drawn of the system that this is the scene of.
+        """Drawing of the system that this is the scene of.
 
         Raises:
             DescriptionError: as `Drawing`.
@@ -540,7 +542,7 @@ def build_setup(scene: Any, constraint: ConstraintParameters) -> ConstrainedSetu
 
 
 def build_solver(setup: ConstrainedSetup, constraint: ConstraintParameters, rate: float) -> Solver:
-    """What advances a tool by a tick at `rate` [Hz].
+    """Solver that advances a tool by a tick at `rate` [Hz].
 
     Raises:
         ParameterError: the initial state is off the constraints where the solver needs it on them, or constraints

@@ -28,7 +28,7 @@ Least = Callable[[np.ndarray], tuple[float, float]]
 def find_singularities(
     names: Sequence[str], q: np.ndarray, reach: Sequence[float], returned: Returned, least: Least
 ) -> tuple[str, ...]:
-    """What is singular where, as texts; `possible` where the rank is not lost in numbers.
+    """Singularities that a system reaches, as texts; `possible` where the rank is not lost in numbers.
 
     Args:
         names: of the coordinates.
@@ -98,7 +98,7 @@ class _Path:
                 yield from self._minimum(q, points[low][i] - q[i], points[high][i] - q[i], kind)
 
     def _onset(self, q: np.ndarray, singular: float, kind: int) -> tuple[float, float]:
-        """Where it begins to be singular between q and what is so far from it."""
+        """Coordinate at which a singularity begins, and its depth; by bisection between q and q + `singular`."""
         regular = 0.0
         while abs(singular - regular) > 1e-9:
             middle = 0.5 * (singular + regular)

@@ -66,14 +66,14 @@ from haptic_sim.records import array, record, shared
 OFF, ENGAGING, RIGID, RELEASING = range(4)
 CLOSE = 0.05  # [m/s^2, rad/s^2] acceleration that a rigid constraint may begin with
 _NEAR = 0.05  # of the largest residual, likewise, where `fade` is few steps long
-_WAITS, _LETS = 0.45, 0.75  # of `fade`: with less left the clock waits for progress, with more not at all
+_WAITS, _RUNS = 0.45, 0.75  # of `fade`: with less left the clock waits for progress, with more not at all
 _LIGHTEST = 1e-7  # sqrt(1 - w) in the rows of contacts and of the hand
 _LOST = 1e-8  # of a direction that rigid constraints take: what is left of it is rounding
 
 
 @record
 class Switches(NamedTuple):
-    """What constraints do at present, for kernels; a stage is a row of `BodyArrays.Q` beyond the rigid ones."""
+    """State of the switched constraints, for kernels; a stage is a row of `BodyArrays.Q` beyond the rigid ones."""
 
     mode: np.ndarray = array("OFF, ENGAGING, RIGID or RELEASING", "constraints", dtype=np.int64, fill=RIGID)
     begun: np.ndarray = array("tick at which the mode began", "constraints", dtype=np.int64)
@@ -106,7 +106,7 @@ class Switches(NamedTuple):
 
 
 class Schedule:
-    """When the constraints of a world hold, in ticks of a period [s]."""
+    """Intervals of time in which the constraints of a world are enforced, in ticks of a period [s]."""
 
     def __init__(self, constraints: Sequence[WorldConstraint], period: float):
         self._intervals: list[list[tuple[float, float]] | None] = [
@@ -162,7 +162,7 @@ def _residual(rows, k):
 
 @kernel
 def _pace(switches, rows, k, v, period):
-    """How fast the clock of engaging constraint k goes, -1 to 1."""
+    """Rate of the clock of engaging constraint k, -1 to 1."""
     if not (switches.opposed[k] or switches.implied[k]):
         return 1.0
     left, small = switches.left[k], (CLOSE * period * period) ** 2
@@ -174,7 +174,7 @@ def _pace(switches, rows, k, v, period):
         square += rows.c[i] * rows.c[i]
         falls -= rows.c[i] * rate * left
     progress = min(max(falls / square, 0.0), 1.0)
-    waits = fading((_LETS - left / switches.fade[k]) / (_LETS - _WAITS))
+    waits = fading((_RUNS - left / switches.fade[k]) / (_RUNS - _WAITS))
     return 1.0 - 2.0 * waits * (1.0 - progress)
 
 

@@ -25,7 +25,7 @@ class System(Equations):
         return status
 
     def advance_by(self, period: float = 1e-3, solver: str = "projection", gamma: float = 10.0) -> None:
-        """How `step` advances: by `projection` (FAULRING) or `stabilised` (YUN), from q and v as they are.
+        """Set the method of `step`: `projection` (FAULRING) or `stabilised` (YUN), from q and v as they are.
 
         Args:
             period: [s].

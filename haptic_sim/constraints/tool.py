@@ -29,7 +29,7 @@ _RANK = 1e-12  # eigenvalue of J J^T, relative to the largest, below which a dir
 
 @record
 class _Arrays(NamedTuple):
-    """What the kernels read and write; what is from `J` to `residual` is brought up to date by `_refresh`."""
+    """Arrays of the kernels; those from `J` to `residual` are brought up to date by `_refresh`."""
 
     model: Model = value("the system and its constraints")
     workspace: Workspace = value("that of the solver: a step finds its memory in the caches")
@@ -66,7 +66,7 @@ class _Arrays(NamedTuple):
 
 @record
 class _StepArrays(NamedTuple):
-    """What a step works on."""
+    """Arrays of a step."""
 
     tool: Packed = value("`_Arrays`")
     solver: Packed = value("memory of the solver")
@@ -152,10 +152,10 @@ class ConstrainedTool:
         _refresh_tool(self._packed)
 
     def set_levels(self, strengths: Mapping[str, float]) -> None:
-        """There are no fields."""
+        """Ignore the strengths: this tool has no force fields."""
 
     def configure(self, contact: ContactParameters) -> None:
-        """There are no contacts."""
+        """Ignore the contact parameters: this tool has no contacts."""
 
     def warm_up(self) -> None:
         """Call every kernel once, so that none is loaded during a trial; the state is of no use afterwards."""
@@ -197,7 +197,7 @@ class ConstrainedTool:
             state.resize(0)
 
     def _judge(self, tick: int) -> None:
-        """Raise where it is the formulas that give no motion, and not a wrench that is no number, or no bounded one."""
+        """Raise where the formulas give no motion, or no bounded one, though the wrench is finite."""
         at, names = self.solver.refused, self.setup.system.coordinates
         if not (np.abs(at.q).max() < _BEYOND and np.abs(at.v).max() < _BEYOND):
             return
@@ -219,7 +219,7 @@ class ConstrainedTool:
         self.energy.values[INJECTED] += self._arrays.stored.sum() - before
 
     def _pack(self, state: ToolState) -> Packed:
-        """What kernels step this tool with, and fill `state` with."""
+        """Pack the arrays with which kernels step this tool and fill `state`."""
         packed = self._packed_step
         if packed is None or state is not self._packed_state:
             packed = Packed(allocate(_StepArrays, tool=self._packed, solver=self.solver.memory, state=state.arrays()))
@@ -262,7 +262,7 @@ def _step_rk4(packed, wrench):
 
 @kernel
 def _step_explicit(packed, wrench):
-    """As `_step_rk4`."""
+    """Step of the tool with `step_explicit`; arguments and result as of `_step_rk4`."""
     step = packed.arrays
     a = step.tool.arrays
     _begin(a, wrench, step.state)
@@ -273,7 +273,7 @@ def _step_explicit(packed, wrench):
 
 @kernel
 def _step_parametrised(packed, wrench):
-    """As `_step_rk4`."""
+    """Step of the tool with `step_parametrised`; arguments and result as of `_step_rk4`."""
     step = packed.arrays
     a = step.tool.arrays
     _begin(a, wrench, step.state)
@@ -284,7 +284,7 @@ def _step_parametrised(packed, wrench):
 
 @kernel
 def _step_stabilised(packed, wrench):
-    """As `_step_rk4`."""
+    """Step of the tool with `step_stabilised`; arguments and result as of `_step_rk4`."""
     step = packed.arrays
     a = step.tool.arrays
     _begin(a, wrench, step.state)
@@ -362,7 +362,7 @@ def _copy(source, target):
 
 @kernel
 def _refresh_tool(packed):
-    """As `_refresh`."""
+    """Bring the tool up to date with the solver's state at its own time; see `_refresh`."""
     a = packed.arrays
     _refresh(a, a.time[0])
 

@@ -77,7 +77,7 @@ from haptic_sim.contact.response import (
 from haptic_sim.contact.sequential import Sequence, collide_in_sequence, collide_in_sequence_with_friction
 from haptic_sim.contact.solvers.impulses import ImpulseMemory
 from haptic_sim.contact.spread import limit_impulses, owed_energy
-from haptic_sim.contact.springs import Springs, find_strains, give_back, remember, replaces
+from haptic_sim.contact.springs import Springs, find_strains, reduce_offsets, remember, replaces
 from haptic_sim.dynamics.energy import DAMPING, FRICTION, IMPACT
 from haptic_sim.dynamics.joints import after_impact, find_laws, settle_joints
 from haptic_sim.dynamics.multibody import Multibody
@@ -235,12 +235,12 @@ class CompliantContact(ContactResponse):
 
     @property
     def keeper(self) -> Keeper | None:
-        """What keeps its memory while bodies sleep; printed self-collisions have rows besides those of contacts."""
+        """Keeper of the contact memory while bodies sleep; printed self-collisions have further rows in it."""
         return None if self.parameters.self_collision == "printed" else _KEEPER
 
     @property
     def remedy(self) -> str:
-        """What to do about overlaps that grow while impulses replace penalties; empty if there are no such impulses."""
+        """Remedy for overlaps that grow while impulses replace penalties; empty if there are no such impulses."""
         if not self._method.impulsive or self._method.consistent:
             return ""
         if self._method.limited:
@@ -516,7 +516,7 @@ def _find_springs(packed, count, period):
     if material.begins_free:
         old_count = a.counts[REMEMBERED]
         find_strains(count, rows, m.root, m.group, m.springs, m.old_id, old_count, a.after, period)
-        give_back(count, m.springs, period, a.flows[DAMPING] + a.flows[FRICTION] + a.flows[IMPACT])
+        reduce_offsets(count, m.springs, period, a.flows[DAMPING] + a.flows[FRICTION] + a.flows[IMPACT])
         a.counts[REMEMBERED] = remember(count, rows, a.scaled, m.springs, m.old_id)
         return
     n = 0
@@ -821,7 +821,7 @@ def _damp_explicitly(count, contacts, viscosity, period, u, p):
 
 
 SLEPT = numbers("lasts", "offset", "stiffness", "strain", "bonded", "x", "y", "z", "bond", "sliding")
-"""What a contact of bodies that sleep remembers.
+"""Fields of the memory of a contact between bodies that sleep.
 
 Whether it overlapped; offset [m], stiffness [N/m] and strain [m] of its spring; whether it has a bond; strain [m],
 stiffness [N/m] and state of that.
@@ -922,5 +922,5 @@ _KERNELS = {
     (False, True): _build_response(collide_in_sequence),
     (True, True): _build_response(collide_in_sequence_with_friction),
 }
-"""By whether impulses have friction, and whether they come in a sequence."""
+"""Kernels of the step, by whether impulses have friction, and whether they come in a sequence."""
 _RESPONSES = {key: (kernel, build_step(kernel)) for key, kernel in _KERNELS.items()}

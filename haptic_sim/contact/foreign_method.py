@@ -75,7 +75,7 @@ class MethodContacts(NamedTuple):
     mobility: np.ndarray = array(
         "change of velocity in a direction by a unit impulse in it", "contacts", 3, unit="1/kg"
     )
-    scaled: ScaledContacts = value("what contacts do to each other")
+    scaled: ScaledContacts = value("coupling of the contacts")
     u: np.ndarray = array("scaled velocity after the step, if no contact acts; free to change", "nv")
     keys: np.ndarray = shared("numbers among the keys of the part", "keys")
     memory: np.ndarray = array("numbers that a contact keeps for its next step; 0 when it begins", "contacts", MEMORY)
@@ -90,10 +90,10 @@ class MethodContacts(NamedTuple):
 class ForeignArrays(NamedTuple):
     """Memory of a method of another package."""
 
-    address: int = value("where the compiled kernel is")
-    contacts: Packed = value("what it is called with, `MethodContacts`")
+    address: int = value("address of the compiled kernel")
+    contacts: Packed = value("arguments of the kernel, `MethodContacts`")
     old_id: np.ndarray = array("contacts of the step before", "contacts", dtype=np.int64)
-    old_memory: np.ndarray = array("what these remember", "contacts", MEMORY)
+    old_memory: np.ndarray = array("memory of these contacts", "contacts", MEMORY)
 
 
 class ForeignContact(ContactResponse):

@@ -180,10 +180,10 @@ class FrictionLaw(NamedTuple):
     breakaway: float = value("strain z0 at which a bond breaks", unit="m")
     deadband: float = value("sliding speed v_min of a contact at rest", unit="m/s")
     damping: float = value("damping beta of a bond", unit="N s/m")
-    address: int = value("of a law of another package, else 0")
+    address: int = value("address of a law of another package, else 0")
     keys: np.ndarray = value("numbers for that law")
-    bond: np.ndarray = value("its memory during a call, (5,)")
-    friction: np.ndarray = value("what it answers, (4,)")
+    bond: np.ndarray = value("memory of the bond during a call, (5,)")
+    friction: np.ndarray = value("result of the law, (4,)")
 
     @classmethod
     def of(cls, parameters: FrictionParameters) -> FrictionLaw:
@@ -202,7 +202,7 @@ class FrictionLaw(NamedTuple):
 
 @record
 class Bonds(NamedTuple):
-    """What contacts remember of friction, for kernels."""
+    """Friction states of the contacts, for kernels."""
 
     id: np.ndarray = array("identity of the contact", "contacts", dtype=np.int64)
     strain: np.ndarray = array("z, from A to B in world axes", "contacts", 3, unit="m")
@@ -216,7 +216,7 @@ class Bonds(NamedTuple):
 
 @record
 class Rubbing(NamedTuple):
-    """What friction depends on at each contact, and what it gives; see `friction_forces`."""
+    """Inputs and results of the friction law at each contact; see `friction_forces`."""
 
     slip: np.ndarray = array(
         "velocity of B's point relative to A's after the step before, in world axes; a normal part is ignored",
@@ -406,7 +406,7 @@ def friction_forces(law, count, normal, mu, period, bonds, rubbing):
 
 @kernel
 def _apply_printed_law(law, i, normal, velocity, static, kinetic, h, bonds, rubbing):
-    """As `friction_forces`, of row i by the printed law of its model.
+    """Apply the printed friction law to row i, as `friction_forces` does for all rows.
 
     `velocity`: tangential velocity and its magnitude, four numbers; `static`, `kinetic`: friction [N].
     """
@@ -477,7 +477,7 @@ def _side_block(contacts, i, side):
 
 @kernel(inline="always")
 def _block(W, i, side, size):
-    """As `_side_block`, of a side with so many coordinates."""
+    """Part of the tangential inverse inertia from one side with `size` coordinates; see `_side_block`."""
     a = b = c = 0.0
     for k in range(size):
         x, y = W[i, 1, side, k], W[i, 2, side, k]

@@ -39,7 +39,7 @@ STICKS, BREAKS_AWAY, SLIDES = 0, 1, 2  # sliding: slower than the dead band ever
 
 
 class Touch(NamedTuple):
-    """What friction depends on at a contact, for a law of another package.
+    """Inputs of the friction law of another package at a contact.
 
     Attributes:
         vx, vy, vz: sliding velocity of B relative to A in world axes, in the tangent plane [m/s].
@@ -86,7 +86,7 @@ class FrictionModelParameters(Part):
         return tuple(float(one) for one in values if not isinstance(one, str))
 
     def address(self) -> int:
-        """Where the compiled law is; 0 of those of this package."""
+        """Address of the compiled law; 0 for the laws of this package."""
         if self.CODE != FOREIGN:
             return 0
         law = type(self).LAW

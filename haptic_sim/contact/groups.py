@@ -38,7 +38,7 @@ def find_place(id, old, count, hint):
 
 @kernel
 def _search(id, old, count, hint):
-    """As `find_place`."""
+    """Linear search for `id` in `old`, (count,), from `hint` on; result as of `find_place`."""
     for m in range(count):
         if old[(m + hint) % count] == id:
             return (m + hint) % count

@@ -30,7 +30,7 @@ from haptic_sim.parts import Kind, Part
 
 
 class ContactMethodContext(NamedTuple):
-    """What a contact method is built from.
+    """Context that a contact method is built from.
 
     Attributes:
         body: whose contacts it shall resolve.
@@ -61,11 +61,11 @@ class ContactMethodParameters(Part):
     AHEAD: ClassVar[bool] = False
     """Whether contacts matter before they touch, from `contact.margin` on."""
     SPREADS: ClassVar[bool] = False
-    """Whether it scales impulses that the device cannot render, and spreads them over steps."""
+    """Whether the method scales impulses that the device cannot render, and spreads them over steps."""
     BONDS: ClassVar[bool] = False
     """Whether friction is that of `contact.friction.model`; else its coefficients alone are used."""
     PRINTED_SELF_COLLISION: ClassVar[bool] = False
-    """Whether it knows `contact.self_collision: printed`."""
+    """Whether the method supports `contact.self_collision: printed`."""
 
     def keys(self) -> tuple[float, ...]:
         """Numbers that the kernel gets; by default all numbers among the keys, in their order."""
@@ -74,7 +74,7 @@ class ContactMethodParameters(Part):
 
     @property
     def label(self) -> str:
-        """What texts call it."""
+        """Name of the method in texts."""
         return self.type.replace("_", " ")
 
     def used(self, contact: ContactParameters) -> set[str]:

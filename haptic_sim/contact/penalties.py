@@ -137,7 +137,7 @@ def find_ratios(count, contacts, gain, group_of, velocity, du, sums, limit):
 
 @kernel
 def find_ratio_of(count, rows, p_WH, inverse_inertia, gain, velocity, sums, limit):
-    """As `find_ratios`, of contacts of one free body with what does not move.
+    """Check the ratio, as `find_ratios`, of contacts of one free body with fixed surroundings.
 
     With the wrench F of the impulses g at the hand, |W^T g|^2 = F . D^-1 F.
 

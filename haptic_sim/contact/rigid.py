@@ -70,7 +70,7 @@ _SLIDES = 1e-7  # [m/s] slip of a contact that slides
 
 @record
 class Remembered(NamedTuple):
-    """What a step leaves to the next, for kernels."""
+    """Values that a step keeps for the next one, for kernels."""
 
     id: np.ndarray = array("identity of the contact", "contacts", dtype=np.int64)
     world: np.ndarray = array("impulse in world axes", "contacts", 3, unit="N s")
@@ -128,7 +128,7 @@ class RigidContact(ContactResponse):
 
     @property
     def keeper(self) -> Keeper:
-        """What keeps its memory while bodies sleep."""
+        """Object that keeps the contact memory while bodies sleep."""
         return _KEEPER
 
 
@@ -398,7 +398,7 @@ def _remember(packed, count):
 
 
 SLEPT = numbers("x", "y", "z", "slides")
-"""What a contact of bodies that sleep remembers: impulse in world axes [N s], whether it slid."""
+"""Memory of a contact between bodies that sleep: impulse in world axes [N s], whether it slid."""
 
 
 @kernel

@@ -103,7 +103,7 @@ def collide_in_sequence(packed, count):
 
 @kernel
 def collide_in_sequence_with_friction(packed, count):
-    """The same with friction."""
+    """Impulses of the contacts that collide, with friction; returns 1 if they did not converge, else 0."""
     return _collide_selected(packed, count, True)
 
 

@@ -36,7 +36,7 @@ from haptic_sim.records import allocate, array, record, shared, value
 
 
 class Sleep(NamedTuple):
-    """When bodies fall asleep.
+    """Rule for the transition of resting bodies to sleep.
 
     Attributes:
         speed: at which a body is at rest [m/s]; 0: none falls asleep.
@@ -55,7 +55,7 @@ step; contacts that have got their memory back since; trees that are awake and h
 
 @record
 class SleepArrays(NamedTuple):
-    """Which trees sleep, and their contacts, for kernels."""
+    """Arrays of the kernels: which trees sleep, and the contacts of those trees."""
 
     speed: float = value("velocity at which a tree is at rest", unit="m/s")
     steps: int = value("steps for which it has to be")
@@ -121,8 +121,8 @@ class SleepingBodies:
         if keeper is None:
             raise ParameterError(
                 [
-                    f"environment.sleep_speed = {sleep.speed:g} m/s: this contact method cannot keep what it remembers "
-                    "of bodies that sleep; set environment.sleep_speed=0"
+                    f"environment.sleep_speed = {sleep.speed:g} m/s: this contact method cannot store the contact "
+                    "memory of bodies that sleep; set environment.sleep_speed=0"
                 ]
             )
         self._body, self._rows, self._response = body, rows, response
@@ -209,7 +209,7 @@ class SleepingBodies:
         return self._response.pack(self._rows, self._body)
 
     def _bind(self) -> tuple[Any, Any]:
-        """What each step calls, compiled for the material of this step."""
+        """Bind the kernels that each step calls, compiled for the material of this step."""
         response = self._pack()
         if response is not self._of:
             pushed, observe = self._kernels["pushed"], self._kernels["observe"]
@@ -249,7 +249,7 @@ def _count_awake(sleep, a):
 
 @kernel
 def _observe(packed, response, count, state, period):
-    """As `SleepingBodies.observe`."""
+    """Kernel of `SleepingBodies.observe`."""
     sleep, a = packed.arrays, response.arrays
     if sleep.numbers[SLEPT] > 0:
         _complete(sleep, a.body, state.arrays, period)

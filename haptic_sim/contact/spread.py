@@ -181,7 +181,7 @@ def _add_wrenches_of_linkage(packed, count, period):
 
 @kernel
 def _add_wrenches_of_body(packed, count, period):
-    """The same of a tool of one body, on which they act themselves."""
+    """Add the wrenches of the impulses on a tool of one body, on which they act themselves."""
     a = packed.arrays
     rows, contacts, impulses, body, m = a.rows, a.scaled, a.impulses, a.body, a.method
     p, hand, J_W, p_WH = impulses.p, body.hand, body.J_W, body.p_WH

@@ -24,7 +24,7 @@ from haptic_sim.kernels import kernel
 from haptic_sim.records import array, record, value
 
 STEP = 0.1  # of the time in which the fastest mode of the springs turns by a radian
-STEPS = 4000  # at most
+STEPS = 4000  # number of steps, at most
 
 
 @record

@@ -33,7 +33,7 @@ from haptic_sim.kernels import kernel
 from haptic_sim.records import array, record
 
 RETURN = 0.1  # [s]
-SHARE = 0.005  # of the dissipated energy
+SHARE = 0.005  # of the dissipated energy: cost of the reduction of offsets, at most
 TOUCHING = 2.0  # steps of motion by which points may overlap that have just met
 
 
@@ -156,7 +156,7 @@ def replaces(i, rows, v_n, springs, old_count, period):
 
 
 @kernel
-def give_back(count, springs, period, dissipated):
+def reduce_offsets(count, springs, period, dissipated):
     """Reduce the offsets, at the cost of at most a part of the energy that the world has dissipated [J]."""
     strain, offset, stiffness = springs.strain, springs.offset, springs.stiffness
     part = min(1.0, period / RETURN)

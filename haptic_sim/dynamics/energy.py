@@ -39,7 +39,7 @@ SUPPLIED, LOWEST, INJECTED_BEFORE, BEFORE, CHANGED, PENALTIES, EXCEEDED, START, 
 """Places in `EnergyBalance.watch`."""
 BY_PENALTIES, BY_MOTION = 1.0, 2.0
 FLOOR, ROUNDING = 1e-6, 1e-9  # [J], and part of the energies that there are
-SHARE = 0.5  # of the supplied energy
+SHARE = 0.5  # of the supplied energy: numerical energy that is always allowed
 TERMS = ("kinetic", "potential", "elastic", "injected", "damping", "friction", "impact", "numerical")
 
 
@@ -89,7 +89,7 @@ class EnergyBalance:
 
 @kernel
 def open_balance(values, start, kinetic, potential, elastic):
-    """As `EnergyBalance.open`."""
+    """Kernel of `EnergyBalance.open`."""
     total = kinetic + potential + elastic
     if math.isnan(start[0]):
         start[0] = total

@@ -37,7 +37,7 @@ class BalancedWeights:
 
 
 def balance(model: pin.Model, balanced: Sequence[pin.Inertia]) -> tuple[pin.Inertia, ...]:
-    """What the dynamics of a model have to balance; nothing where it is all: then the model loses its gravity."""
+    """Inertias whose weight the dynamics have to balance; none if all are balanced: gravity is then set to zero."""
     masses = [inertia.mass for inertia in balanced]
     if not any(masses):
         return ()

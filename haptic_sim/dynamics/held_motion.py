@@ -6,7 +6,7 @@ import math
 
 
 def held_motion(mass: float, damping: float, period: float) -> tuple[float, float, float, float]:
-    """How a mass [kg] with a viscous damping [N s/m] moves over `period` [s] under a held force; exact.
+    """Exact motion of a mass [kg] with a viscous damping [N s/m] over `period` [s] under a held force.
 
     Returns:
         (a, b, c, d) of v' = a v + b F and dx = c v + d F [1, s/kg, s, s^2/kg].

@@ -40,7 +40,7 @@ from haptic_sim.linalg import cholesky, cholesky_solve, to_scaled, to_velocity
 from haptic_sim.records import allocate, array, record, shared, value
 
 REACH = 0.02  # [m, rad] a limit nearer than this, and than two steps, is among the rows of rigid contacts
-STIFF = 0.5  # of a spring's w T
+STIFF = 0.5  # w T of a spring, with its natural frequency w
 CLOSED = 1e-9  # [m, rad] a joint so near to its limit is at it
 LIMIT = 1 << 62  # identities of limits begin here
 BOUNCE = 0.02  # [m/s, rad/s] a joint that arrives slower stops
@@ -55,7 +55,7 @@ BY_DAMPING, BY_FRICTION, BY_LIMITS = range(3)
 
 @dataclass(frozen=True)
 class JointLaw:
-    """What one coordinate obeys; in rad for joints that turn.
+    """Law of one coordinate of a joint; in rad for revolute joints.
 
     Attributes:
         name: of the joint.
@@ -80,12 +80,12 @@ class JointLaw:
 
     @property
     def limited(self) -> bool:
-        """Whether a limit of position counts."""
+        """Whether the position is limited."""
         return self.position >= 0 and (self.lower > -math.inf or self.upper < math.inf)
 
     @property
     def idle(self) -> bool:
-        """Whether nothing follows from it."""
+        """Whether the law has no effect."""
         springy = self.position >= 0 and self.stiffness > 0.0
         return not (self.limited or springy or self.speed < math.inf or self.damping > 0.0 or self.friction > 0.0)
 
@@ -203,7 +203,7 @@ def build_joints(
 
 @record
 class LimitArrays(NamedTuple):
-    """What `append_limits` reads and writes."""
+    """Arrays that `append_limits` reads and writes."""
 
     joints: JointArrays = value("laws of the joints")
     rows: RowArrays = value("rows of the contacts, and of limits after them")
@@ -460,7 +460,7 @@ def _sweep(joints, u, backwards):
 
 @kernel
 def _objective(joints, u):
-    """What the impulses minimise: 1/2 |u|^2 and the conjugates of the laws."""
+    """Objective that the impulses minimize: 1/2 |u|^2 and the conjugates of the laws."""
     total = 0.0
     for j in range(u.shape[0]):
         total += 0.5 * u[j] * u[j]

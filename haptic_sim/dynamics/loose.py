@@ -63,7 +63,7 @@ def part_of(model: pin.Model) -> pin.Model:
 
 
 def forward_kinematics(model: pin.Model) -> Callable[[np.ndarray], Sequence[pin.SE3]]:
-    """What finds the placements of all joints in the world from a configuration, for models of any size."""
+    """Function that finds the placements of all joints in the world from a configuration, for models of any size."""
     if first_loose(model) < model.njoints:
         return lambda q: joint_placements(model, q)
     data = model.createData()

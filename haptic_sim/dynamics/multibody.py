@@ -355,7 +355,7 @@ class Multibody:
         self.hand_joint = int(model.frames[hand].parentJoint)
         tree = int(self.trees.of_joint[self.hand_joint])
         self._laws = laws
-        self._know_tree(tree)
+        self._bind_tree(tree)
         self.q, self.v = np.array(q, float), np.array(v, float)
         # Pinocchio's Python arrays are views: they follow its data without being asked for again. Its matrices are by
         # columns, which are also rows where there is one coordinate: as they are, kernels would be compiled for both.
@@ -413,7 +413,7 @@ class Multibody:
         self._potential = 0.0  # of what Pinocchio evaluates, once that is done
         self._free_part: FreePart | None = None  # once bodies sleep
         self._weights = balanced
-        self._know_hand(a)
+        self._bind_hand(a)
         self.single = a.single.kind != SEVERAL
         self._no_acceleration = np.zeros(nv)
         self._turns = _quaternions(model)
@@ -431,7 +431,7 @@ class Multibody:
             a.M[[0, 1, 2], [0, 1, 2]], a.M[3:, 3:] = model.inertias[self.hand_joint].mass, a.single.inertia
         self.refresh()
 
-    def _know_tree(self, tree: int) -> None:
+    def _bind_tree(self, tree: int) -> None:
         """Note what is known of the hand's tree."""
         self._placed_by_pinocchio = self.hand_joint < self.part.njoints  # the attribute of a model takes long to read
         self.held_single = tree >= 0 and int(np.count_nonzero(self.trees.of_joint == tree)) == 1
@@ -439,7 +439,7 @@ class Multibody:
         first = int(self.trees.start[tree]) if tree >= 0 else 0
         self.has_laws = any(first <= law.velocity < first + self.nv_hand and not law.idle for law in self._laws)
 
-    def _know_hand(self, a: BodyArrays) -> None:
+    def _bind_hand(self, a: BodyArrays) -> None:
         """Take the arrays of the hand."""
         self.J_H, self.W_H, self.pose, self.twist = a.J_H, a.W_H, a.pose, a.twist
         self.inverse_inertia, self.hand_energy = a.inverse_inertia, a.hand_energy
@@ -454,7 +454,7 @@ class Multibody:
         other = copy.copy(self)
         other.hand, other.hand_joint = frame, int(self.model.frames[frame].parentJoint)
         tree = int(self.trees.of_joint[other.hand_joint])
-        other._know_tree(tree)
+        other._bind_tree(tree)
         placement = self.data.oMf[frame]
         names = ("J_H", "W_H", "pose", "twist", "inverse_inertia", "hand_energy")
         own = {name: np.zeros_like(getattr(self.arrays, name)) for name in names}
@@ -462,7 +462,7 @@ class Multibody:
         if other.hand_joint >= self.part.njoints:
             places = {"p_WH": np.zeros(3), "R_WH": np.zeros((3, 3), order="F")}
         other.arrays = self.arrays._replace(hand=other.hand_joint, hand_tree=tree, **places, **own)
-        other._know_hand(other.arrays)
+        other._bind_hand(other.arrays)
         other.refresh_at_hand()
         return other
 
@@ -482,7 +482,7 @@ class Multibody:
         self.p_WH[:] = loose.p_WB[n] + loose.R_WB[n] @ X_BH.translation
 
     def _find_single(self, constrained: bool, balanced: float) -> SingleBody:
-        """What kernels know of the body, if it is the only one; a mass is `balanced` [kg]."""
+        """Constants of the body for kernels, if it is the only one; a mass is `balanced` [kg]."""
         model, hand = self.model, self.model.frames[self.hand]
         kind, joint = SEVERAL, self.hand_joint
         if model.njoints == 2 and joint == 1 and not constrained and model.jointPlacements[1].isIdentity(0.0):
@@ -521,7 +521,7 @@ class Multibody:
 
     @property
     def potential_energy(self) -> float:
-        """Of gravity [J]; as of the last `refresh`."""
+        """Potential energy of gravity at the last `refresh` [J]."""
         return float(self.arrays.potential_energy[0])
 
     def refresh(self) -> None:
@@ -538,7 +538,7 @@ class Multibody:
         self._place_hand()
 
     def _find_terms(self) -> None:
-        """Inertia, bias and Jacobians by Pinocchio, and the potential energy, without what is balanced."""
+        """Evaluate inertia, bias and Jacobians by Pinocchio, and the potential energy, without the balanced terms."""
         data = self.data
         q, v, J_W, nle = self._of_part
         pin.computeAllTerms(self.part, data, q, v)
@@ -551,7 +551,7 @@ class Multibody:
             _evaluate_loose(self.packed)
 
     def by_coordinates(self, blocks: np.ndarray) -> np.ndarray:
-        """What `D` or `L` hold by trees as a matrix (nv, nv)."""
+        """Full matrix (nv, nv) of `D` or `L`, which are stored by trees."""
         matrix = np.zeros((self.nv, self.nv))
         for first, n in zip(self.trees.start, self.trees.size, strict=True):
             matrix[first : first + n, first : first + n] = blocks[first : first + n, :n]
@@ -587,7 +587,7 @@ class Multibody:
         self.evaluate()
 
     def _follow_awake(self) -> None:
-        """As `follow`, where what does not sleep is all that changes."""
+        """Follow, as `follow`, where only bodies that do not sleep have moved."""
         if self._free_part is None:
             self._free_part = FreePart.of(self.part, self.data, self._weights, self.trees.of_joint)
             if self._free_part is not None:
@@ -652,7 +652,7 @@ def push_scaled(L, start, size, J_H, bias, wrench, period, du):
 
 @kernel(inline="always")
 def _push_tree(L, first, size, J_H, bias, wrench, period, du):
-    """As `push_scaled`, of the coordinates of one tree."""
+    """Add the impulse of a wrench to the scaled velocities of one tree; see `push_scaled`."""
     f0, f1, f2, f3, f4, f5 = wrench[0], wrench[1], wrench[2], wrench[3], wrench[4], wrench[5]
     for i in range(size):
         j = first + i
@@ -665,7 +665,7 @@ def _push_tree(L, first, size, J_H, bias, wrench, period, du):
 
 @kernel
 def move_scaled(packed, u, period):
-    """As `find_velocity`."""
+    """Find the velocity and displacement of scaled velocities u; see `find_velocity`."""
     find_velocity(packed.arrays, u, period)
 
 
@@ -772,7 +772,7 @@ def _follow_free(packed, bodies):
 
 @kernel
 def _follow_loose(packed, potential):
-    """The same of loose bodies alone; `potential` energy of the others [J]."""
+    """Move loose bodies only, and find their terms; `potential`: energy of the others [J]."""
     a = packed.arrays
     _move_free(a)
     a.potential_energy[0] = potential
@@ -820,7 +820,7 @@ def _integrate(packed, turns):
 
 @kernel
 def _turn_as_pinocchio(q, i, step, j):
-    """As `turn_quaternion`, in the order of operations of Pinocchio's `quaternion::exp3` and Eigen's product."""
+    """Rotate a quaternion, as `turn_quaternion`, in the order of operations of Pinocchio's `exp3` and of Eigen."""
     x, y, z = step[j], step[j + 1], step[j + 2]
     square = x * x + y * y + z * z
     if square > SMALL_TURN:
@@ -842,7 +842,7 @@ def _turn_as_pinocchio(q, i, step, j):
 
 @kernel
 def follow_single(packed):
-    """As `Multibody.follow`, of a single body."""
+    """Kernel of `Multibody.follow` for a single body."""
     a = packed.arrays
     q, step = a.q, a.step
     if a.single.kind == PLANAR:
@@ -877,7 +877,7 @@ def turn_quaternion(q, i, step, j):
 
 @kernel
 def evaluate_single(packed):
-    """As `Multibody.evaluate`, of a single body."""
+    """Kernel of `Multibody.evaluate` for a single body."""
     a = packed.arrays
     one, q, v, J_W, nle = a.single, a.q, a.v, a.J_W, a.nle
     R, p, p_WH, R_WH = one.R_WB, one.p_WB, a.p_WH, a.R_WH
@@ -949,7 +949,7 @@ def refresh_at_hand(packed):
 
 @kernel
 def _refresh_free(a):
-    """As `_refresh_dynamics` and `_refresh_hand`, of the only body, which is free: D = [[m, 0], [0, I]].
+    """Refresh the dynamics and the hand of a single free body: D = [[m, 0], [0, I]].
 
     The terms of the general case that are zero are left out; L is up to date.
     """
@@ -996,7 +996,7 @@ def _refresh_free(a):
 
 @kernel
 def _refresh_dynamics(a):
-    """Inertia, its factor, scaled velocity, bias and kinetic energy."""
+    """Refresh the inertia, its Cholesky factor, the scaled velocity, the bias and the kinetic energy."""
     M, nle, start, size, free, v, D, L, u, bias = a.M, a.nle, a.start, a.moving, a.free, a.v, a.D, a.L, a.u, a.bias
     damped, added = a.joints.damped, a.joints.added
     factored = a.single.factored[0]

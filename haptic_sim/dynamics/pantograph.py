@@ -49,7 +49,7 @@ PANTOGRAPHS = ("left", "right")
 MOTORS = ("left_upper", "left_lower", "right_lower", "right_upper")
 """Names of the motors, in the order of the arms that they turn."""
 Mount = tuple[float, float, float]
-"""Where a device stands in the world: x, y of its origin [m], and its angle [rad]."""
+"""Pose of a device in the world: x, y of its origin [m], and its angle [rad]."""
 UNREACHABLE, STRETCHED, PARALLEL = 1, 5, 9
 """First of the problems of `close_loops`, of each arm, each arm and each pantograph."""
 
@@ -139,7 +139,7 @@ class Linkage(NamedTuple):
     lever: np.ndarray = array("first moments of all masses: wrench of gravity per m/s^2", 3, 2, unit="kg, kg m")
     momentum: np.ndarray = array("M_d dx/dt", 3, unit="N s, N m s")
     at_end: np.ndarray = array("inertia of a pantograph at its endpoint", 2, 2, unit="kg")
-    ends: np.ndarray = array("of forward kinematics: the endpoints", 2, 2, unit="m")
+    ends: np.ndarray = array("endpoints by forward kinematics", 2, 2, unit="m")
     factor: np.ndarray = array("Cholesky factor of a matrix", 3, 3)
 
     @classmethod
@@ -192,7 +192,7 @@ class Motors:
 
 
 def explain_problem(problem: int) -> str:
-    """What `close_loops` found, as a clause that names the singularity."""
+    """Explain the result of `close_loops`, as a clause that names the singularity."""
     if problem >= PARALLEL:
         name = PANTOGRAPHS[problem - PARALLEL]
         return f"the distal links of the {name} pantograph are nearly parallel, where its motors cannot hold it"

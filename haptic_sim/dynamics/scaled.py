@@ -305,7 +305,7 @@ def _six(W, r):
 
 @kernel
 def find_frames(count, rows, W_H, p_WH, u, contacts, tangent):
-    """As `assemble`, but for W, of contacts of one free body with what does not move.
+    """Find contact frames, as `assemble` without W, for contacts of one free body with fixed surroundings.
 
     Args:
         W_H, p_WH: of a `Multibody`.
@@ -344,7 +344,7 @@ def twist_of(W_H, u):
 
 @kernel
 def velocities_of(twist, count, rows, p_WH, tangent, offset, velocity):
-    """As `contact_velocities`, of contacts of one free body, whose hand has this twist (six numbers)."""
+    """Contact velocities, as `contact_velocities`, of one free body; `twist`: of its hand point (six numbers)."""
     ax, ay, az, bx, by, bz = twist
     points, normal = rows.point, rows.normal
     hx, hy, hz = p_WH[0], p_WH[1], p_WH[2]
@@ -432,7 +432,7 @@ def _find_spatial_rows(contacts, side, tree, plus, minus, J_W, support, L, u):
 
 @kernel(inline="always")
 def _solve_spatial_rows(S, V, side, first, size, plus, minus, J_W, support, L, u):
-    """As `_find_spatial_rows`, of the tree with these coordinates."""
+    """Solve for the spatial rows of the tree with these coordinates; see `_find_spatial_rows`."""
     for r in range(6):
         V[side, r] = 0.0
     for k in range(size):

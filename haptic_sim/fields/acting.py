@@ -98,7 +98,7 @@ class FieldArrays(NamedTuple):
 
     body: BodyArrays = value("the bodies")
     energies: np.ndarray = shared("values of the `EnergyBalance`", 8, unit="J")
-    address: int = value("where the compiled law is")
+    address: int = value("address of the compiled law")
     keys: np.ndarray = shared("numbers that the law gets", "keys")
     region: np.ndarray = shared("numbers of the region", "region")
     edge: float = value("depth over which the region begins", unit="m")
@@ -114,8 +114,8 @@ class FieldArrays(NamedTuple):
     J: np.ndarray = array("Jacobian of the point", 6, "nv")
     W: np.ndarray = array("J L^-T", 6, "nv")
     A: np.ndarray = array("mobility of the point", 6, 6)
-    C: np.ndarray = array("what the velocity after the step is multiplied by", 6, 6)
-    K: np.ndarray = array("what is solved for the implicit part", 6, 6)
+    C: np.ndarray = array("factor of the velocity after the step", 6, 6)
+    K: np.ndarray = array("matrix that is solved for the implicit part", 6, 6)
     wrench: np.ndarray = array("wrench at the point in the step, world axes", 6, unit="N, N m")
     drag: np.ndarray = array("the damper's part of it", 6, unit="N, N m")
     driven: np.ndarray = array("velocity of the medium", 6, unit="m/s, rad/s")
@@ -123,7 +123,7 @@ class FieldArrays(NamedTuple):
     implicit: np.ndarray = array("implicit part of the wrench", 6, unit="N, N m")
     before: np.ndarray = array("scaled velocity before the step", "nu")
     du: np.ndarray = array("change of u in the step without the field, then by it", "nu")
-    books: np.ndarray = array("what it stores, dissipated, supplied, and what switching it supplied", 4, unit="J")
+    books: np.ndarray = array("energy that it stores, dissipated, supplied, and got by switching", 4, unit="J")
 
 
 class Fields:
@@ -178,7 +178,7 @@ class Fields:
 
     @property
     def books(self) -> dict[str, dict[str, float]]:
-        """What each field stores at the beginning of the last step, and what it did since the start [J], by name."""
+        """Energy of each field at the start of the last step, and its work since the start [J], by name."""
         return {
             name: dict(zip(BOOKS, one.books.tolist(), strict=True))
             for name, one in zip(self.names, self._arrays, strict=True)
@@ -195,7 +195,7 @@ class Fields:
         self.set_levels(strengths)
 
     def set_levels(self, strengths: Mapping[str, float]) -> None:
-        """As `switch`, of strengths that have been checked, of fields that may be of other bodies."""
+        """Set strengths that have been checked, as `switch`; names of fields of other bodies are ignored."""
         self._level[1] = [strengths.get(name, 1.0) for name in self.names]
 
     def begin(self, tick: int, wrench: np.ndarray) -> None:

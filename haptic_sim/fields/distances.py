@@ -76,7 +76,7 @@ def _primitive(geometry: coal.CollisionGeometry) -> tuple[int, list[float]]:
 
 
 def _of_mesh(taken: Taken, shape: Any, outside: bool) -> Iterator[tuple[int, Any]]:
-    """What a mesh is, and its numbers; several of a union.
+    """Kind of a mesh and its numbers; several of a union.
 
     Raises:
         FieldError: it would have too many samples.
@@ -92,7 +92,7 @@ def _of_mesh(taken: Taken, shape: Any, outside: bool) -> Iterator[tuple[int, Any
 
 
 def _faces(geometry: coal.Convex) -> list[float]:
-    """How many faces a convex shape has, then outward normal and offset of each; coplanar triangles are one."""
+    """Number of faces of a convex shape, then outward normal and offset of each; coplanar triangles are one."""
     from scipy.spatial import ConvexHull  # takes long to import: only where a mesh is a field
 
     points = np.array([geometry.point(i) for i in range(geometry.num_points)])
@@ -119,7 +119,7 @@ def signed_distance(keys, at, x, y, z):
 
 @kernel
 def _distance(keys, at, x, y, z):
-    """As `signed_distance`, of one that is no union."""
+    """Signed distance, as `signed_distance`, from a single region, not from a union."""
     px, py, pz = x - keys[at + 1], y - keys[at + 2], z - keys[at + 3]
     a = keys[at + 4] * px + keys[at + 7] * py + keys[at + 10] * pz
     b = keys[at + 5] * px + keys[at + 8] * py + keys[at + 11] * pz

@@ -198,7 +198,7 @@ class SpringParameters(FieldParameters):
         return self.stiffness
 
     def drawn(self) -> Drawn:
-        """What is drawn of it beside its region."""
+        """Shapes that a view draws of the field beside its region."""
         return Drawn(points=np.array([self.point]))
 
 
@@ -207,7 +207,7 @@ class MagneticParameters(FieldParameters):
 
     LAW: ClassVar[Any] = attract
     type: Literal["magnetic"] = "magnetic"
-    to: AnyTargetParameters = quantity(description="What attracts")
+    to: AnyTargetParameters = quantity(description="Target that attracts")
     largest_force: float = quantity(unit="N", description="Largest force", gt=0.0, le=1e4)
     distance: float = quantity(
         0.01, unit="m", description="Distance at which the force is the largest", ge=1e-5, le=10.0
@@ -227,7 +227,7 @@ class MagneticParameters(FieldParameters):
         return 16.0 / 9.0 * self.largest_force / self.distance
 
     def drawn(self) -> Drawn:
-        """What is drawn of it beside its region."""
+        """Shapes that a view draws of the field beside its region."""
         return self.to.drawn()
 
 
@@ -277,7 +277,7 @@ class GuideParameters(FieldParameters):
         return self.stiffness
 
     def drawn(self) -> Drawn:
-        """What is drawn of it beside its region."""
+        """Shapes that a view draws of the field beside its region."""
         return self.along.drawn()
 
 
@@ -287,7 +287,9 @@ class ForbiddenParameters(FieldParameters):
     LAW: ClassVar[Any] = pull
     type: Literal["forbidden"] = "forbidden"
     shape: AnyShapeParameters = quantity(description="The shape, placed in the world")
-    keep: Literal["outside", "inside"] = quantity("outside", description="Where the point is kept")
+    keep: Literal["outside", "inside"] = quantity(
+        "outside", description="Side of the surface on which the point is kept"
+    )
     stiffness: float = quantity(1000.0, unit="N/m", description="Stiffness of the region", gt=0.0, le=1e6)
     damping: float = quantity(5.0, unit="N s/m", description="Damping along the normal", ge=0.0, le=1e5)
     largest_force: float | None = quantity(
@@ -312,5 +314,5 @@ class ForbiddenParameters(FieldParameters):
         return self.stiffness
 
     def drawn(self) -> Drawn:
-        """What is drawn of it beside its region."""
+        """Shapes that a view draws of the field beside its region."""
         return Drawn(shapes=(self.shape,))

@@ -53,7 +53,7 @@ class FieldPlace(NamedTuple):
 
 @record
 class FieldAnswer(NamedTuple):
-    """What a field does there, in world axes."""
+    """Result of a field law at a point, in world axes."""
 
     force: np.ndarray = array("force of the stored energy, minus its gradient", 3, unit="N")
     stored: np.ndarray = array("stored energy, 0 at the least", 1, unit="J")
@@ -82,7 +82,7 @@ def _in_order(intervals: tuple[Interval, ...]) -> tuple[Interval, ...]:
 
 
 class Drawn(NamedTuple):
-    """What of a field is drawn, in the axes of the world.
+    """Drawn parts of a field, in the axes of the world.
 
     Attributes:
         shapes: regions and surfaces.
@@ -132,7 +132,7 @@ class FieldParameters(Part):
         return 0.0
 
     def drawn(self) -> Drawn:
-        """What is drawn of it beside its region."""
+        """Shapes that a view draws of the field beside its region."""
         return Drawn()
 
     def placed(self, folder: Path) -> FieldParameters:

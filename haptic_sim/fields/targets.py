@@ -1,4 +1,4 @@
-"""What attracts: points, curves and surfaces, their parameters and how far a point is from them."""
+"""Targets of attraction: points, curves and surfaces, their parameters and the distance of a point from them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from haptic_sim.parameters import Parameters, quantity
 
 POINT, CURVE, SURFACE = range(3)
 CHORD = 1e-5  # [m] by which the straight lines that stand for a spline may miss it
-_MOST = 2000  # of these lines
+_MOST = 2000  # number of straight lines of a spline, at most
 
 
 class PointTargetParameters(Parameters):
@@ -28,11 +28,11 @@ class PointTargetParameters(Parameters):
     point: Vector = quantity(unit="m", description="Position of the point")
 
     def numbers(self, folder: Path, key: str) -> np.ndarray:
-        """What kernels read."""
+        """Numbers of the target for kernels."""
         return np.array([POINT, *self.point], float)
 
     def drawn(self) -> Drawn:
-        """What is drawn of it."""
+        """Shapes that a view draws of the target."""
         return Drawn(points=np.array([self.point]))
 
 
@@ -53,7 +53,7 @@ class CurveTargetParameters(Parameters):
         unit="m", description="Points of the curve, in their order"
     )
     between: Literal["lines", "spline"] = quantity(
-        "spline", description="What joins the points: straight lines, or a cubic spline"
+        "spline", description="Curve between the points: straight lines, or a cubic spline"
     )
     closed: bool = quantity(False, description="Whether the last point is joined to the first one")
 
@@ -75,12 +75,12 @@ class CurveTargetParameters(Parameters):
         return found
 
     def numbers(self, folder: Path, key: str) -> np.ndarray:
-        """What kernels read."""
+        """Numbers of the target for kernels."""
         line = self.polyline()
         return np.array([CURVE, len(line), *line.ravel()], float)
 
     def drawn(self) -> Drawn:
-        """What is drawn of it."""
+        """Shapes that a view draws of the target."""
         return Drawn(points=self.polyline())
 
 
@@ -91,11 +91,11 @@ class SurfaceTargetParameters(Parameters):
     shape: AnyShapeParameters = quantity(description="The shape, placed in the world")
 
     def numbers(self, folder: Path, key: str) -> np.ndarray:
-        """What kernels read."""
+        """Numbers of the target for kernels."""
         return np.concatenate([[SURFACE], shape_numbers(self.shape, folder, f"{key}.shape", outside=True)])
 
     def drawn(self) -> Drawn:
-        """What is drawn of it."""
+        """Shapes that a view draws of the target."""
         return Drawn(shapes=(self.shape,))
 
 
@@ -108,7 +108,7 @@ AnyPathParameters = Annotated[CurveTargetParameters | SurfaceTargetParameters, F
 
 @kernel
 def find_distance(keys, at, p):
-    """How far a point p is from the target whose numbers begin at keys[at].
+    """Distance of a point p from the target whose numbers begin at keys[at].
 
     Returns:
         distance [m], negative inside of a shape; unit vector along which it grows, 0 where there is none; tangent of a

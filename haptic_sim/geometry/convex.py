@@ -44,7 +44,7 @@ def _convex(corners: np.ndarray) -> coal.Convex:
 
 
 def _fewer(vertices: np.ndarray, most: int) -> np.ndarray:
-    """At most so many of the points (n, 3): all, or the farthest ones in directions spread over their bounding box."""
+    """Subset of at most `most` of the points (n, 3): the farthest ones in directions spread over their bounding box."""
     if len(vertices) <= most:
         return vertices
     extent = np.maximum(np.ptp(vertices, axis=0), 1e-12)

@@ -50,7 +50,7 @@ class Decomposition:
 
 
 def version() -> tuple[str, int, tuple[float, ...], int]:
-    """What decides about a decomposition beside the mesh."""
+    """Version of everything that determines a decomposition beside the mesh."""
     try:
         return metadata.version("coacd"), FORMAT, CONCAVITIES, SAMPLES
     except metadata.PackageNotFoundError as error:
@@ -128,11 +128,11 @@ def surface_error(vertices: np.ndarray, faces: np.ndarray, pieces: tuple[np.ndar
         largest = max(largest, float(found[within].max(initial=0.0)))
     else:
         for rays in (normals[within], -normals[within]):
-            found[within] = np.minimum(found[within], _way_out(points[within], rays, planes, SEAM * scale))
+            found[within] = np.minimum(found[within], _exit_distance(points[within], rays, planes, SEAM * scale))
     for i in np.flatnonzero(within)[np.argsort(-found[within])]:
         if found[i] <= largest:
             break
-        ways = _way_out(np.repeat(points[i][None], len(_DIRECTIONS), axis=0), _DIRECTIONS, planes, SEAM * scale)
+        ways = _exit_distance(np.repeat(points[i][None], len(_DIRECTIONS), axis=0), _DIRECTIONS, planes, SEAM * scale)
         largest = max(largest, min(float(found[i]), float(ways.min())))
     shapes = [convex_shape(piece) for piece in pieces]
     for i in np.flatnonzero(~within)[np.argsort(-found[~within])]:
@@ -143,8 +143,8 @@ def surface_error(vertices: np.ndarray, faces: np.ndarray, pieces: tuple[np.ndar
     return float(largest)
 
 
-def _way_out(points: np.ndarray, rays: np.ndarray, planes: list[np.ndarray], seam: float) -> np.ndarray:
-    """How far a ray from each point (N, 3) goes through pieces, across gaps of at most `seam` between them [m] (N,)."""
+def _exit_distance(points: np.ndarray, rays: np.ndarray, planes: list[np.ndarray], seam: float) -> np.ndarray:
+    """Length of a ray from each point (N, 3) through pieces, across gaps of at most `seam` between them [m] (N,)."""
     enter, leave = np.empty((len(planes), len(points))), np.empty((len(planes), len(points)))
     for k, one in enumerate(planes):
         height, rate = points @ one[:, :3].T + one[:, 3], rays @ one[:, :3].T

@@ -53,7 +53,7 @@ def read_heights(path: Path) -> np.ndarray:
 
 
 def read_pixels(path: Path) -> np.ndarray:
-    """As `read_heights`, of an image that may be the same everywhere.
+    """Read an image as `read_heights`; here it may be constant.
 
     Raises:
         TextureError: missing, of another kind, damaged, too large, in colour, or not finite.
@@ -183,7 +183,7 @@ def _weights(t):
 
 @kernel
 def _slopes(t):
-    """Their derivatives by t."""
+    """Derivatives of the spline weights by t."""
     s = 1.0 - t
     return -0.5 * s * s, 0.5 * t * (3.0 * t - 4.0), -0.5 * s * (3.0 * s - 4.0), 0.5 * t * t
 
@@ -201,11 +201,11 @@ class ImageFileParameters(TextureParameters):
     _pixels: np.ndarray | None = PrivateAttr(None)
 
     def placed(self: T, absolute: Callable[[str], str]) -> T:
-        """The same with a path that holds everywhere, as `absolute` makes it."""
+        """Copy with an absolute path, as `absolute` makes it."""
         return self.model_copy(update={"path": absolute(self.path)})
 
     def loaded(self: T, locate: Callable[[str], Path]) -> T:
-        """The same with the pixels of its file; `locate` returns where that is.
+        """Copy with the pixels of its file; `locate` returns the path of the file.
 
         Raises:
             TextureError: see `read_heights`.
@@ -241,19 +241,19 @@ class HeightMapParameters(ImageFileParameters):
 
     @property
     def largest_slope(self) -> float:
-        """Of the B-spline at most: the largest differences of neighbours along both axes, by the size of a pixel."""
+        """Upper bound of the slope of the B-spline: the largest differences along both axes, over the pixel size."""
         right, down = (np.abs(self._difference(self.pixels, axis)).max() for axis in (1, 0))
         return float(math.hypot(right, down) / self.pixel)
 
     @property
     def largest_curvature(self) -> float:
-        """Of the B-spline at most [1/m]: a bound of the largest eigenvalue of its Hessian, by second differences."""
+        """Upper bound of the curvature of the B-spline [1/m]: of the eigenvalues of its Hessian."""
         down, right = self._difference(self.pixels, 0), self._difference(self.pixels, 1)
         straight = max(np.abs(self._difference(one, axis)).max() for axis, one in ((0, down), (1, right)))
         return float(straight + np.abs(self._difference(down, 1)).max()) / self.pixel**2
 
     def _difference(self, values: np.ndarray, axis: int) -> np.ndarray:
-        """Of neighbours along an axis, with those over the edge if the image repeats."""
+        """Differences of neighbouring values along an axis, with those over the edge if the image repeats."""
         if self.repeats:
             return np.asarray(np.roll(values, -1, axis) - values)
         edge = [(1, 1) if one == axis else (0, 0) for one in range(2)]

@@ -1,4 +1,4 @@
-"""How much a file of a mesh draws, by its own words, before any parser of meshes is given it.
+"""Lower bound of the number of triangles in a mesh file, from its own counts, before any parser of meshes reads it.
 
 A few bytes can stand for any number of triangles: a node of DAE or glTF that names another ten times, which names the
 next ten times. Parsers follow such nodes one by one, and by recursion.
@@ -26,7 +26,7 @@ class BoundError(HapticsError, ValueError):
 
 
 def triangles_at_least(content: bytes, ending: str) -> int:
-    """How many triangles an STL file of text, an OBJ, PLY or OFF file has, or fewer; 0 of others.
+    """Number of triangles in an STL file of text, an OBJ, PLY or OFF file, or fewer; 0 for others.
 
     Args:
         content: of the file.
@@ -117,7 +117,7 @@ class _Dae:
         tag = tag.rpartition(":")[2]
         self._path.append(tag)
         if len(self._path) > DEPTH:
-            raise BoundError(f"has more than {DEPTH} elements in each other")
+            raise BoundError(f"has more than {DEPTH} nested elements")
         if tag == "geometry":
             self._geometry = attributes.get("id", "")
             self._triangles.setdefault(self._geometry, 0)
@@ -144,7 +144,7 @@ class _Dae:
     def _count(
         self, named: list[tuple[str, str]], done: dict[str, tuple[int, int]], path: list[str]
     ) -> tuple[int, int]:
-        """What these names stand for, each node counted once."""
+        """Numbers of triangles and parts that these names stand for, each node counted once."""
         triangles = parts = 0
         for tag, name in named:
             if tag == "instance_geometry":

@@ -264,7 +264,7 @@ def _first_line(error: Exception) -> str:
 
 
 def _options(kind: str, coordinates: bool) -> dict[str, Any]:
-    """What the parser of a kind is asked for; where it keeps their order, vertices are not split at seams."""
+    """Options of the parser of a kind; where it keeps their order, vertices are not split at seams."""
     return {"skip_materials": True, "maintain_order": not coordinates} if kind == "obj" else {}
 
 
@@ -305,8 +305,8 @@ def _check_stl(content: bytes) -> None:
     check_count(count if len(content) >= 84 + 50 * count else 0)
     if len(content) < 84 + 50 * count:
         raise MeshError(
-            f"cannot be read as a mesh: it says {count} triangles and has {(len(content) - 84) // 50}: it is cut off, "
-            "or not STL"
+            f"cannot be read as a mesh: its header gives {count} triangles, it has {(len(content) - 84) // 50}: it is "
+            "cut off, or not STL"
         )
     facet = np.dtype([("normal", "<f4", 3), ("corners", "<f4", (3, 3)), ("attribute", "<u2")])
     bad = ~np.isfinite(np.frombuffer(content, facet, count, 84)["corners"]).all(axis=2)
@@ -334,7 +334,7 @@ def _check_vertices(vertices: np.ndarray) -> None:
 
 
 def _not_finite(count: int, first: str) -> MeshError:
-    """What is said of vertices that are no points; `first`: where the first one is, counted from 0, but for lines."""
+    """Error text of vertices that are not finite; `first`: location of the first one, counted from 0, but for lines."""
     which = "vertices that are" if count > 1 else "vertex that is"
     return MeshError(
         f"has {count} {which} not finite, the first in {first}: export it again, or repair it, with MeshLab or Blender "

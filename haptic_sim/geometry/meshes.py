@@ -1,4 +1,4 @@
-"""What a mesh collides as: itself where it is convex, its convex pieces, a decomposition, its hull, or a field.
+"""Collision geometry of a mesh: itself where it is convex, its convex pieces, a decomposition, its hull, or a field.
 
 `take` chooses it. trimesh and scipy.spatial take a third of a second to import, so they are imported only for worlds
 with meshes.
@@ -40,22 +40,22 @@ CONVEX_TOLERANCE = 1e-4  # of the diagonal: how far the surface may lie inside t
 MOST_TRIANGLES = 50_000  # to be looked at for convexity, which takes some seconds then
 FLAT = 1e-9  # of the cube of the diagonal: less volume is none
 
-LEAST_SAMPLES = 10  # of them that lie inside a mesh that has a volume
+LEAST_SAMPLES = 10  # least number of the MASS_SAMPLES inside a mesh that has a volume
 MASS_SAMPLES = 200_000  # in the box of a mesh whose triangles intersect: overlaps are found to some 0.1 % of its volume
 COARSE = 0.01  # of the diagonal: of convex pieces with more error than this it is said that a field is finer
 LARGE = 10.0  # [m]; of a mesh that is larger it is asked whether it is in millimetres
 
 As = Literal["automatic", "hull", "pieces", "field"]
-"""What a mesh collides as: see `take`."""
+"""Kinds of collision geometry of a mesh: see `take`."""
 Points = Literal["all", "sharp"]
-"""Where a mesh that collides by a field has points: see `take`."""
+"""Points of a mesh that collides by a field: everywhere, or at sharp features only; see `take`."""
 Mass = tuple[float, np.ndarray, np.ndarray]
 """Volume [m^3], centroid (3,) [m] and inertia about it (3, 3) for unit density [m^5]."""
 
 
 @dataclass(frozen=True)
 class Taken:
-    """What a mesh collides as.
+    """Collision geometry of a mesh.
 
     Attributes:
         chosen: itself, connected pieces, hull, pieces or field.
@@ -84,19 +84,19 @@ class Taken:
 
     @property
     def geometry(self) -> tuple[coal.CollisionGeometry, ...]:
-        """Its shapes: convex ones, or its triangles where it has a field."""
+        """Collision geometries of the mesh: convex ones, or its triangles where it has a field."""
         if self.field is not None:
             return (triangle_mesh(self.vertices, self.faces),)
         return tuple(map(convex_shape, self.corners))
 
     @property
     def question(self) -> str:
-        """What is asked about its size; empty where it may be in metres."""
+        """Question about the size of the mesh; empty where it may be in metres."""
         return "".join(_questions(float(np.ptp(self.vertices, axis=0).max())))
 
     @property
     def summary(self) -> str:
-        """What was chosen, in one line; empty where the mesh is its own shape."""
+        """Summary of the choice in one line; empty where the mesh is its own shape."""
         found = []
         if self.field is not None:
             where = "" if self.field.everywhere else " on sharp parts"
@@ -112,7 +112,7 @@ class Taken:
 
 
 def remedy(error: Exception, key: str = "as") -> str:
-    """What the mesh that was refused can be taken as by a key of the user's instead; empty where nothing would do."""
+    """Remedy by a key of the user's: how the mesh that was refused can collide; empty where nothing would do."""
     if found := re.search(r"has a hole of (\S+) m", str(error)):
         bound = f" set largest_hole: {found[1]} to have it closed by a flat fan," if key == "as" else ""
         return f"; close it,{bound} or set {key}: hull to take its convex hull"
@@ -136,7 +136,7 @@ def take(
     points: Points = "all",
     largest_hole: float | None = None,
 ) -> Taken:
-    """What a mesh collides as.
+    """Collision geometry of a mesh.
 
     Args:
         mesh: with merged vertices.
@@ -201,7 +201,7 @@ def take(
 
 
 def take_of_file(mesh: trimesh.Trimesh, how: As | Literal["connected"], error: float | None) -> Taken:
-    """What one of the meshes of a model file collides as, see `take`; they have one `error` in common [m].
+    """Collision geometry of one of the meshes of a model file, see `take`; they have one `error` in common [m].
 
     That of a field is at most COARSEST of the diagonal, which an error for the large meshes of the file can exceed.
 
@@ -333,7 +333,7 @@ def _turned(mesh: trimesh.Trimesh) -> tuple[trimesh.Trimesh, tuple[str, ...]]:
 
 
 def _mass_of(mesh: trimesh.Trimesh) -> Mass:
-    """Of the inside of a closed mesh."""
+    """Volume [m^3], centre of mass [m] and inertia for unit density [m^5] of a closed mesh."""
     properties = mesh.mass_properties
     return float(properties.volume), np.array(properties.center_mass), np.array(properties.inertia)
 
@@ -488,7 +488,7 @@ def _hull(vertices: np.ndarray) -> ConvexHull:
 
 
 def _dent(hull: ConvexHull, centroids: np.ndarray) -> float:
-    """How deep the surface with triangles around these centroids lies inside the hull at most [m].
+    """Largest depth [m] inside the hull of a surface with triangles around these centroids.
 
     Depth under the hull is the least of the depths under its planes: concave, and nowhere negative. Such a function is
     on a triangle nowhere more than three times what it is at the centroid, so looking there is enough.

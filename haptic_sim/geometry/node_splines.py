@@ -67,7 +67,7 @@ def node_weights(t):
 
 @kernel
 def node_slopes(t):
-    """Their derivatives by t."""
+    """Derivatives of the node weights by t."""
     return t - 0.5, -2.0 * t, t + 0.5
 
 

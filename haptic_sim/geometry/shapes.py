@@ -133,7 +133,7 @@ class _Surface(Textured):
 
     points: Points = quantity(
         "all",
-        description="Where a mesh that collides by a signed distance field has points. all: everywhere; sharp: on "
+        description="Points of a mesh that collides by a signed distance field. all: everywhere; sharp: on "
         "sharp edges, corners and strongly curved parts, where the shapes that it touches have points everywhere, "
         "which find its faces",
     )
@@ -172,10 +172,10 @@ _AS: dict[str, Any] = {
         As,
         quantity(
             "automatic",
-            description="What the mesh collides as. automatic: itself where it is convex, its connected pieces where "
-            "these are, else a field, as also where it has more than 50,000 triangles; pieces: a decomposition into "
-            "convex pieces where it is not convex; hull: its convex hull; field: a signed distance field, which any "
-            "shape can have",
+            description="Collision geometry of the mesh. automatic: itself where it is convex, its connected pieces "
+            "where these are, else a field, as also where it has more than 50,000 triangles; pieces: a decomposition "
+            "into convex pieces where it is not convex; hull: its convex hull; field: a signed distance field, which "
+            "any shape can have",
         ),
     )
 }
@@ -201,7 +201,7 @@ class MeshParameters(_Mesh):
         return read_mesh(locate(self.path, folder), self.scale)
 
     def named(self, folder: Path) -> str:
-        """Where it is from, as messages name it."""
+        """Origin of the mesh, as messages name it."""
         return f"path = {locate(self.path, folder)}"
 
 
@@ -209,7 +209,7 @@ class GeneratedParameters(_Mesh):
     """A closed mesh that is generated from a few numbers (docs/shapes.md)."""
 
     type: Literal["generated"] = "generated"
-    shape: Literal["mug", "hook", "gear", "bolt", "nut", "bone"] = quantity(description="Which shape is generated")
+    shape: Literal["mug", "hook", "gear", "bolt", "nut", "bone"] = quantity(description="Shape that is generated")
     numbers: dict[str, float] = quantity(
         {}, description="Numbers of the shape that differ from its defaults, as {teeth: 18}; lengths in metres"
     )
@@ -234,7 +234,7 @@ class GeneratedParameters(_Mesh):
         return merged(*SHAPES[self.shape](**numbers))
 
     def named(self, folder: Path) -> str:
-        """Where it is from, as messages name it."""
+        """Origin of the mesh, as messages name it."""
         return f"shape = {self.shape}"
 
 
@@ -270,7 +270,7 @@ class Solid:
 
     @property
     def field(self) -> SolidField | None:
-        """What contacts are found from, where the geometry is not convex: a mesh of triangles."""
+        """Field of a geometry that is not convex, a mesh of triangles, from which its contacts are found."""
         return None if self.taken is None else self.taken.field
 
 
@@ -312,7 +312,7 @@ def surface_of(one: Solid) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _surface_of(geometry: coal.CollisionGeometry) -> tuple[np.ndarray, np.ndarray]:
-    """As `surface_of`, of one geometry; of a half-space one point."""
+    """Points and normals on the surface of one geometry; one point of a half-space. See `surface_of`."""
     if isinstance(geometry, coal.Halfspace):
         normal = np.array(geometry.n, float).reshape(1, 3)
         return geometry.d * normal, normal

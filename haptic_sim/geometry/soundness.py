@@ -1,4 +1,4 @@
-"""What is wrong with a closed surface of triangles, and what of that can be mended without a guess.
+"""Defects of a closed surface of triangles, and the repair of those that need no guess.
 
 Mended, and said: triangles that are there twice, triangles that are turned the wrong way, a mesh that is inside out,
 small holes. Refused: large holes, surfaces with one side. Left to winding numbers (UnclearError): edges with three
@@ -74,7 +74,7 @@ def mended(mesh: trimesh.Trimesh) -> tuple[trimesh.Trimesh, tuple[str, ...]]:
 
 
 def holes_of(mesh: trimesh.Trimesh, largest: float | None = None) -> tuple[str, ...]:
-    """What is said of the holes that a field closes by fans (`close_holes`): as many as there are, of a small area.
+    """Text about the holes that a field closes by fans (`close_holes`): as many as there are, of a small area.
 
     A gap between triangles that do not meet at their corners has no area, however long it is.
 
@@ -167,7 +167,7 @@ def _labels(first: np.ndarray, second: np.ndarray, count: int) -> np.ndarray:
 
 
 def _turned_wrong(faces: np.ndarray) -> np.ndarray:
-    """Which triangles of a closed surface have to be turned, so that each connected piece has one outside (F,).
+    """Mask of the triangles of a closed surface to be turned, so that each connected piece has one outside, (F,) bool.
 
     Raises:
         MeshError: a piece has one side only.
@@ -284,7 +284,7 @@ def volume(mesh: trimesh.Trimesh) -> float:
 
 
 def winding_number(vertices: np.ndarray, faces: np.ndarray, point: np.ndarray) -> float:
-    """How often a surface goes around a point: 1 within a closed one that is turned outwards, 0 outside.
+    """Winding number of a surface about a point: 1 within a closed one that is turned outwards, 0 outside.
 
     The solid angle of a triangle is that of Van Oosterom and Strackee (1983).
     """
@@ -311,7 +311,7 @@ def triangles_of(vertices: np.ndarray, faces: np.ndarray) -> coal.BVHModelOBBRSS
 
 
 def self_intersections(vertices: np.ndarray, faces: np.ndarray) -> int:
-    """How many pairs of triangles that have no corner in common intersect."""
+    """Number of intersecting pairs of triangles that have no corner in common."""
     tree, result, request = triangles_of(vertices, faces), coal.CollisionResult(), coal.CollisionRequest()
     request.num_max_contacts = 1000 * len(faces)
     coal.collide(tree, coal.Transform3s(), tree, coal.Transform3s(), request, result)

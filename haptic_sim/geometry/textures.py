@@ -72,7 +72,7 @@ class Coordinates(NamedTuple):
 
 @dataclass(frozen=True)
 class Surface:
-    """What a texture may ask of the shape that it is on; it is made when it is asked for.
+    """Surface of the shape that a texture is on; its properties are found when they are asked for.
 
     Attributes:
         points: returns points on the surface [m], and its outward unit normals there, (n, 3) each, in the axes of the
@@ -88,11 +88,11 @@ class SurfaceParameters(Part):
     """Parameters of the surface of a shape."""
 
     def placed(self, absolute: Callable[[str], str]) -> SurfaceParameters:
-        """The same with paths of files that hold everywhere, as `absolute` makes them."""
+        """Copy with absolute paths of files, as `absolute` makes them."""
         return self
 
     def loaded(self, locate: Callable[[str], Path]) -> SurfaceParameters:
-        """The same with what its files hold, if it has any; `locate` returns where a file is that it names.
+        """Copy with the content of its files, if it has any; `locate` returns the path of a file that it names.
 
         Raises:
             TextureError: a file cannot be used; the text goes after the key of the texture.
@@ -100,7 +100,7 @@ class SurfaceParameters(Part):
         return self
 
     def fitted(self, surface: Surface) -> SurfaceParameters:
-        """The same for the shape that it is on.
+        """Copy of the texture for the shape that it is on.
 
         Raises:
             TextureError: it cannot be on this shape; the text goes after the key of the texture.
@@ -196,7 +196,7 @@ class GratingParameters(TextureParameters):
 
 
 def contradiction(texture: TextureParameters) -> str:
-    """Where the law of a texture contradicts its height, its depth or its slope, at random points; empty: nowhere."""
+    """Contradiction between the law of a texture and its height, depth or slope, at random points; empty: none."""
     rng, place, answer = np.random.default_rng(20260), allocate(TexturePlace), allocate(TextureAnswer)
     numbers, slope, steps = texture.numbers(), texture.largest_slope or np.inf, NEAR * np.eye(3)
 

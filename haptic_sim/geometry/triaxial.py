@@ -46,7 +46,7 @@ from haptic_sim.parameters import quantity
 
 PARTS = 16  # of the extent of a shape, over which weights are blended if nothing else is said
 MOST_NODES = 1 << 18
-POWER = 4  # of the parts of a normal
+POWER = 4  # exponent of the components of a normal in the weights
 _HEAD = 11  # numbers of the law before the weights
 
 
@@ -97,7 +97,7 @@ class TriaxialParameters(HeightMapParameters):
     _spacing: float = PrivateAttr(1.0)  # [m]
 
     def fitted(self, surface: Surface) -> TriaxialParameters:
-        """The same with weights for a surface.
+        """Copy of the texture with weights for a surface.
 
         Raises:
             TextureError: it would need too many nodes.

@@ -171,7 +171,7 @@ class UVParameters(ImageFileParameters):
     _bounds: tuple[float, float] = PrivateAttr((0.0, 0.0))  # of the derivatives of the parts
 
     def fitted(self, surface: Surface) -> UVParameters:
-        """The same with the heights around a mesh.
+        """Copy of the texture with the heights around a mesh.
 
         Raises:
             TextureError: it has no coordinates, or would need too many nodes.

@@ -25,7 +25,7 @@ _SLENDER = 1e-9  # a link whose moments of inertia differ by more counts as one 
 
 
 def unholdable(link: pin.Inertia, planar: bool = False) -> str:
-    """Why a link of this inertia is no metric of the hand's twists, in the plane or in space; empty if it is one."""
+    """Why a link of this inertia is not a metric of the hand's twists, in the plane or in space; empty if it is one."""
     if not link.mass > 0.0:
         return f"has the mass {link.mass:g} kg: must be > 0"
     moments = np.array([link.inertia[2, 2]]) if planar else np.linalg.eigvalsh(link.inertia)
@@ -37,7 +37,7 @@ def unholdable(link: pin.Inertia, planar: bool = False) -> str:
 
 @record
 class HandArrays(NamedTuple):
-    """What the kernels of a `Hand` read and write; J is the joint that carries the held link."""
+    """Arrays that the kernels of a `Hand` read and write; J is the joint that carries the held link."""
 
     body: BodyArrays = value("arrays of the bodies")
     first: int = value("first coordinate of the hand's tree")
@@ -145,7 +145,7 @@ class Hand:
 
     @property
     def rank(self) -> int:
-        """Of the hand Jacobian."""
+        """Rank of the hand Jacobian."""
         return int(self.mobility.counts[0])
 
     @property
@@ -160,7 +160,10 @@ class Hand:
 
     @property
     def singular_values(self) -> np.ndarray:
-        """Of the hand Jacobian or its kinetic measure, (6,), ascending; as many count as the space has dimensions."""
+        """Singular values of the hand Jacobian or its kinetic measure, ascending, (6,).
+
+        As many of them are used as the hand's space has dimensions.
+        """
         _complete(self.packed)
         return self.mobility.singular_values
 
@@ -200,14 +203,14 @@ class Hand:
 
 @kernel
 def find_wrench(packed, du, period, wrench):
-    """As `Hand.wrench`."""
+    """Kernel of `Hand.wrench`: fills `wrench`."""
     a = packed.arrays
     wrench_at_hand(a.rule, a.mobility, a.W_S, a.first, a.end, du, period, wrench)
 
 
 @kernel
 def _complete(packed):
-    """As `complete_mobility`, of packed arrays."""
+    """Complete the mobility of packed arrays; see `complete_mobility`."""
     a = packed.arrays
     complete_mobility(a.rule, a.mobility)
 
@@ -221,7 +224,7 @@ def _inverse(packed, inverse):
 
 @kernel
 def refresh_hand(packed):
-    """As `Hand.refresh`."""
+    """Kernel of `Hand.refresh`."""
     a = packed.arrays
     body = a.body
     if not a.free and not a.surveyed[0]:

@@ -65,7 +65,7 @@ _LOST = 1e-6  # squared part of a direction in the new space below which it cann
 
 @record
 class RankRule(NamedTuple):
-    """When a direction counts as one in which the hand cannot move; see the module."""
+    """Rule for the rank: when a direction counts as one in which the hand cannot move; see the module."""
 
     axes: np.ndarray = shared("rows of twists that span the hand's space, SPATIAL or PLANAR", "n", dtype=np.int64)
     length: float = value("characteristic length", "m")
@@ -143,7 +143,7 @@ class Workspace(NamedTuple):
 
 @record
 class Mobility(NamedTuple):
-    """What `find_mobility` finds; n is the dimension of the hand's space."""
+    """Result of `find_mobility`; n is the dimension of the hand's space."""
 
     singular_values: np.ndarray = array("singular values, ascending, of which the first n count", 6)
     counts: np.ndarray = array(
@@ -204,7 +204,7 @@ def _fill_gram(rule, J, inverse_inertia, first, end, M, mobility):
 
 @kernel
 def _fill_kinetic_gram(axes, inverse_inertia, M, mobility):
-    """The same for `kinetic`: G^T (W W^T) G, and G."""
+    """Fill the Gram matrix of the kinetic measure: G^T (W W^T) G, and G."""
     A, G, product = mobility.memory.gram, mobility.memory.root, mobility.memory.product
     n = axes.shape[0]
     for i in range(n):
@@ -230,7 +230,7 @@ def _fill_kinetic_gram(axes, inverse_inertia, M, mobility):
 
 @kernel
 def _is_free(rule, inverse_inertia, mobility):
-    """Whether all singular values are surely above the threshold and where directions fade; says so if they are.
+    """Whether all singular values are surely above the threshold and the fading range; notes it if they are.
 
     A - t^2 has a Cholesky factor if and only if all eigenvalues of A are above t^2. The largest singular value is at
     most the root of the trace, and t is larger by what rounding may do.

@@ -77,12 +77,12 @@ class Link(NamedTuple):
 
 
 def folder() -> Path:
-    """Where compiled kernels are kept."""
+    """Folder of the compiled kernels."""
     return cache_folder.cache_folder("kernels")
 
 
 class KernelCache:
-    """What Numba asks for the compiled versions of one kernel, one for each tuple of argument types."""
+    """Store of the compiled versions of one kernel for Numba, one for each tuple of argument types."""
 
     def __init__(self, kernel: Any):
         self._kernel = kernel
@@ -91,7 +91,7 @@ class KernelCache:
 
     @property
     def cache_path(self) -> str:
-        """Where they are."""
+        """Folder of the compiled versions."""
         return str(folder())
 
     def enable(self) -> None:
@@ -103,7 +103,7 @@ class KernelCache:
         self._enabled = False
 
     def flush(self) -> None:
-        """Forget them all."""
+        """Delete all kept files of the kernel."""
         for path in self._kept():
             path.unlink(missing_ok=True)
 
@@ -127,7 +127,7 @@ class KernelCache:
         return None
 
     def load_overload(self, signature: Any, context: Any) -> Any:
-        """As `load`, when a kernel is about to be compiled: another process may have done it meanwhile."""
+        """Load, as `load`, a kernel that is about to be compiled: another process may have compiled it meanwhile."""
         result = self.load(signature, context)
         if result is None and progress.report is not None:
             progress.report(_compiled, self.name)
@@ -193,7 +193,7 @@ class KernelCache:
         return stamp[:24] + digest.hashed(f"[{key}]")[:24]
 
     def _path(self, signature: Any, codegen: Any) -> Path | None:
-        """Where the version for a signature is, or will be; None if it cannot be kept."""
+        """Path of the version for a signature, existing or not; None if it cannot be kept."""
         arguments, _ = sigutils.normalize_signature(signature)
         tag = self.tag(arguments, codegen) if self._enabled else ""
         return folder() / f"{self.name}-{tag[:24]}-{tag[24:]}.nbc" if tag else None
@@ -233,7 +233,7 @@ class KernelCache:
         return []
 
     def _forget_old_versions(self) -> None:
-        """Of the versions of the source, keep those that were used last."""
+        """Delete the files of all versions of the source but those used last."""
         latest: dict[str, float] = {}
         kept = self._kept()
         for path in kept:
@@ -259,7 +259,7 @@ def _shown_type(kind: Any) -> str:
 
 @cache
 def _shown_tools(codegen: Any) -> str:
-    """What compiles, and for which processor: LLVM takes long to find that out."""
+    """Compiler and target processor: LLVM takes long to find that out."""
     return f"{codegen.magic_tuple()!r}, {_TOOLS!r}"
 
 

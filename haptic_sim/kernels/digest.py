@@ -1,4 +1,4 @@
-"""What a kernel was compiled from, as a digest: compiled code is kept under it.
+"""Digest of the sources that a kernel was compiled from: compiled code is kept under it.
 
 Numba's own cache depends on the file of a kernel only. But compiled code also contains the kernels that it calls, the
 constants that it names, from any file, and the offsets of the fields of its records. Here the digest is one of
@@ -59,7 +59,7 @@ def stamp_of(kernel: Any) -> str:
 
 @cache
 def _own(subject: Any) -> tuple[str, tuple[Any, ...]]:
-    """Of a kernel or function: a text that changes whenever itself does, and the kernels and functions it names."""
+    """Text that changes whenever a kernel or function itself does, and the kernels and functions that it names."""
     function = _function(subject)
     others: list[Any] = []
     parts = [name_of(function), repr(_options(subject)), *_of_code(function.__code__, function.__doc__)]
@@ -81,13 +81,13 @@ def _function(subject: Any) -> Any:
 
 
 def _options(subject: Any) -> list[tuple[str, str]]:
-    """How a kernel is compiled."""
+    """Options of the compilation of a kernel."""
     options = getattr(subject, "targetoptions", {})
     return sorted((name, repr(sorted(value) if isinstance(value, set) else value)) for name, value in options.items())
 
 
 def _overloads(function: Any) -> list[Any]:
-    """What kernels call instead of a plain function: see numba.extending.overload."""
+    """Functions that kernels call instead of a plain function: see numba.extending.overload."""
     templates = [kind.templates for known, kind in builtin_registry.globals if known is function]
     found = [getattr(template, "_overload_func", None) for template in itertools.chain(*templates)]
     return [one for one in found if one is not None]

@@ -1,4 +1,4 @@
-"""How kernels are compiled, and what callers have of them.
+"""Compilation of kernels, and their interface for callers.
 
 Numba copies into a function the optimised code of all functions that it calls, and optimises it again: the time for
 this grows with the square of the depth of calls. So a kernel whose code is longer than COPIED is not copied into other
@@ -81,7 +81,7 @@ class Kernel(CPUDispatcher):
             return result.entry_point
 
     def get_call_template(self, args: Any, kws: Any) -> Any:
-        """What a caller calls: the same for a constant and a variable."""
+        """Template that a caller calls: the same for a constant and a variable."""
         arguments = tuple(map(types.unliteral, args))
         return super().get_call_template(arguments, {name: types.unliteral(kind) for name, kind in kws.items()})
 
@@ -161,7 +161,7 @@ class KernelLibrary(JITCodeLibrary):
         return super()._get_module_for_linking()
 
     def _get_module_for_linking(self) -> Any:
-        """What other callers than kernels link in: a copy, and for each symbol that it needs a jump to its address.
+        """Module that other callers than kernels link in: a copy, with a jump to the address of each needed symbol.
 
         Numba sees that there is an address, and does not keep what contains it.
         """

@@ -1,4 +1,4 @@
-"""What kernels use of Numba beyond its documented interface, by name; and a compiler that spares itself what it can.
+"""Parts of Numba beyond its documented interface that kernels use, by name; and a compiler without needless work.
 
 Each name is checked when kernels are imported: where one is missing, kernels are compiled by Numba alone. Names that
 begin with an underscore or are assigned in `__init__` belong to the objects of a class.
@@ -105,7 +105,7 @@ def hastened() -> Iterator[None]:
 
 @cache
 def _replacements() -> list[tuple[Any, str, Any]]:
-    """What is replaced while a kernel is compiled: owner, name, value.
+    """Replacements during the compilation of a kernel: owner, name, value.
 
     Numba tells the sizes in the error of an assignment to a slice of another size: making a text of numbers takes the
     compiler 2 s, and is then in the code of each kernel. And for each place where two numbers are added, it searches

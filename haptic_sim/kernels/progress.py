@@ -1,4 +1,4 @@
-"""What is said while kernels are compiled."""
+"""Progress messages during the compilation of kernels."""
 
 from __future__ import annotations
 

@@ -46,12 +46,12 @@ from haptic_sim.records import allocate, array, record, shared, value
 from haptic_sim.spatial import quat_from_matrix, rotation_difference
 
 FOLLOWS, TOUCHED, KEEPS = range(3)
-"""What a motion does: it follows its trajectory; it is touched for the first time; it keeps an acceleration."""
+"""Phases of a motion: it follows its trajectory; it is touched for the first time; it keeps an acceleration."""
 
 
 @record
 class DrivenArrays(NamedTuple):
-    """What all motions and pulls of a world share, for kernels."""
+    """Arrays that all motions and pulls of a world share, for kernels."""
 
     body: BodyArrays = value("the bodies")
     rows: RowArrays = value("contacts of the step")
@@ -68,9 +68,9 @@ class DrivenArrays(NamedTuple):
 class MotionArrays(NamedTuple):
     """A `Motion` for kernels."""
 
-    driven: DrivenArrays = value("what it shares with others")
+    driven: DrivenArrays = value("arrays that all motions share")
     times: np.ndarray = shared("times of the trajectory's points", "points", unit="s")
-    coefficients: np.ndarray = shared("of the trajectory", "segments", 6, "n")
+    coefficients: np.ndarray = shared("coefficients of the trajectory", "segments", 6, "n")
     kind: np.ndarray = shared("kind of each group of coordinates", "groups", dtype=np.int64)
     x: np.ndarray = shared("place of each group in the trajectory", "groups", dtype=np.int64)
     q: np.ndarray = shared("place in q", "groups", dtype=np.int64)
@@ -84,11 +84,11 @@ class MotionArrays(NamedTuple):
     gravity: np.ndarray = shared("weight of the bodies", "nv", unit="N, N m")
     torque: bool = value("whether by computed torque")
     balanced: bool = value("whether the weight is balanced")
-    keeps: bool = value("whether it keeps accelerations after touches")
+    keeps: bool = value("whether the motion keeps accelerations after touches")
     state: np.ndarray = array("FOLLOWS, TOUCHED or KEEPS; whether a touch lasts", 2, dtype=np.int64)
     place: np.ndarray = array("coordinates of the trajectory", "n")
-    rate: np.ndarray = array("their rates", "n")
-    bend: np.ndarray = array("their second derivatives", "n")
+    rate: np.ndarray = array("rates of the coordinates", "n")
+    bend: np.ndarray = array("second derivatives of the coordinates", "n")
     error: np.ndarray = array("error of position", "m", unit="m, rad")
     lag: np.ndarray = array("error of velocity", "m", unit="m/s, rad/s")
     wanted: np.ndarray = array("acceleration of the trajectory", "m")
@@ -105,7 +105,7 @@ class MotionArrays(NamedTuple):
 class PullArrays(NamedTuple):
     """A `Pull` for kernels; rows: translation, rotation."""
 
-    driven: DrivenArrays = value("what it shares with others")
+    driven: DrivenArrays = value("arrays that all motions share")
     grabs: np.ndarray = shared("begin and end of each grab", "grabs", 2, unit="s")
     joint: int = value("joint of the grabbed body")
     tree: int = value("tree of the grabbed body")
@@ -120,7 +120,7 @@ class PullArrays(NamedTuple):
     wrench: np.ndarray = array("wrench on the tool at the hand, world axes", 6, unit="N, N m")
     J: np.ndarray = array("Jacobian of the grabbed point", 6, "nv")
     W: np.ndarray = array("J L^-T", 6, "nv")
-    A: np.ndarray = array("what is solved for the wrench", 6, 6)
+    A: np.ndarray = array("matrix that is solved for the wrench", 6, 6)
     x: np.ndarray = array("from the grabbed point to the hand, then the wrench", 6, unit="m, rad")
     root: np.ndarray = array("square root of c of each row", 6)
     turned: np.ndarray = array("rotation of the hand since it grabbed, world axes", 3, 3)
@@ -301,7 +301,7 @@ def open_step(packed):
 def drive(packed, time, period):
     """Let a motion act in the step at a time [s]."""
     a = packed.arrays
-    _know_state(a)
+    _update_state(a)
     evaluate(a.times, a.coefficients, time, 0, a.place)
     evaluate(a.times, a.coefficients, max(time - 0.5 * period, 0.0), 1, a.rate)
     evaluate(a.times, a.coefficients, time, 2, a.bend)
@@ -316,7 +316,7 @@ def drive(packed, time, period):
         elif follows and a.torque:
             acceleration[j] += a.stiffness[i] * a.error[i] + a.damping[i] * a.lag[i]
     if a.loose.shape[0] > 0 and (a.torque or not follows):
-        _let_loose(a)
+        _accelerate_undriven(a)
     for t in range(a.trees.shape[0]):
         first = body.start[a.trees[t]]
         end = first + body.size[a.trees[t]]
@@ -342,7 +342,7 @@ def drive(packed, time, period):
 
 
 @kernel
-def _let_loose(a):
+def _accelerate_undriven(a):
     """Fill the accelerations of coordinates without drives, the others having theirs: D_ll a_l = -B_l - D_ld a_d.
 
     So that the drives give the accelerations that are asked of them (collocated linearisation: Spong, IROS 1994).
@@ -372,7 +372,7 @@ def _add_gyroscopic(a):
 
 
 @kernel
-def _know_state(a):
+def _update_state(a):
     """Go on to the next state by what was touched in the last step."""
     if not a.keeps:
         return
@@ -418,7 +418,7 @@ def _find_errors(a):
 
 @kernel
 def _find_turn(a, k, i, j, m):
-    """The same of a quaternion, whose velocity is angular in the body's axes.
+    """Fill errors and acceleration, as `_find_errors`, of a quaternion; its velocity is angular in the body's axes.
 
     A quaternion p of any length turns with omega = 2 Im(p' p^-1) in world axes, and d(omega)/dt = 2 Im(p'' p^-1 - (p'
     p^-1)^2): what its length does is in the real part alone.

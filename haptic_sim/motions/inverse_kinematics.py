@@ -15,7 +15,7 @@ _LEAST_DAMPING = 1e-12
 
 @dataclass(frozen=True)
 class Reach:
-    """Where a frame got.
+    """Result of inverse kinematics: the reached placement of a frame.
 
     Attributes:
         q: configuration (nq,).
@@ -77,7 +77,7 @@ def reach(
 def _evaluate(
     model: pin.Model, data: pin.Data, frame: int, goal: pin.SE3, q: np.ndarray, rotation: bool
 ) -> tuple[Reach, np.ndarray, np.ndarray]:
-    """Where the frame is at q, its error (6,), and its Jacobian (6, nv)."""
+    """Placement of the frame at q, its error (6,), and its Jacobian (6, nv)."""
     J = pin.computeFrameJacobian(model, data, q, frame, pin.LOCAL_WORLD_ALIGNED)
     now = pin.updateFramePlacement(model, data, frame)
     turn = pin.log3(goal.rotation @ now.rotation.T) if rotation else np.zeros(3)

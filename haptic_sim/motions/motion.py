@@ -16,7 +16,7 @@ NUMBER, ANGLE, QUATERNION = range(3)
 
 @dataclass(frozen=True)
 class Places:
-    """Where the coordinates of a trajectory are in q and v of a model (g: groups of coordinates, m: velocities).
+    """Indices of a trajectory's coordinates in q and v of a model (g: groups of coordinates, m: velocities).
 
     Attributes:
         names: of the coordinates of the trajectory.
@@ -47,7 +47,7 @@ class Places:
         return np.concatenate(parts, axis=-1)
 
     def rates(self, q: np.ndarray, v: np.ndarray) -> np.ndarray:
-        """Their rates, (..., n): of a quaternion 1/2 p (omega, 0), with the angular velocity in the body's axes."""
+        """Rates of these coordinates, (..., n): of a quaternion 1/2 p (omega, 0), with omega in the body's axes."""
         parts = []
         for kind, i, j in zip(self.kind, self.q, self.v, strict=True):
             if kind != QUATERNION:

@@ -15,7 +15,7 @@ class _Timed(Parameters):
     duration: float = quantity(unit="s", description="Duration of the motion", gt=0.0, le=1e5)
     profile: Literal["smooth", "constant"] = quantity(
         "smooth",
-        description="Speed along the way. smooth: from rest to rest, by a polynomial of fifth degree; constant: the "
+        description="Speed along the path. smooth: from rest to rest, by a polynomial of fifth degree; constant: the "
         "same all the time",
     )
 
@@ -121,13 +121,13 @@ AnyTrackingParameters = Annotated[
 class MotionParameters(Parameters):
     """A trajectory that bodies of a world follow by forces at their joints."""
 
-    of: str = quantity(description="What moves: a file of the world, or a body, with all that hangs together with it")
+    of: str = quantity(description="Body that moves, with all that is connected with it, or a file of the world")
     joints: tuple[str, ...] = quantity(
         (), description="Joints that are driven, the others move freely; left out: all joints, and the free base"
     )
     trajectory: AnyTrajectoryParameters = quantity(description="The trajectory")
     tracking: AnyTrackingParameters = quantity(
-        ComputedTorqueParameters(), description="How the forces at the joints follow from the trajectory"
+        ComputedTorqueParameters(), description="Control law of the forces at the joints"
     )
     effort: JointGains | None = quantity(
         None,
@@ -138,7 +138,7 @@ class MotionParameters(Parameters):
     )
     after_touch: Literal["return", "keep"] = quantity(
         "return",
-        description="What the tool's touch or pull does to the motion. return: it goes on to follow its trajectory; "
+        description="Motion after a touch or pull of the tool. return: it goes on to follow its trajectory; "
         "keep: from the first touch on, it has the acceleration that the last touch left (IGMS IV-A)",
     )
 

@@ -29,7 +29,7 @@ from haptic_sim.kernels import kernel
 from haptic_sim.parameters import ParameterError, Parameters, explain, quantity
 
 ORDER = 6  # coefficients of a polynomial
-_PER_SEGMENT, _INSTANTS = 24, 100_000  # at which limits are checked, of a segment and of all at most
+_PER_SEGMENT, _INSTANTS = 24, 100_000  # instants at which limits are checked: of a segment, and of all at most
 
 
 @dataclass(frozen=True)
@@ -88,7 +88,7 @@ def evaluate(times, coefficients, time, derivative, out):
 
 @kernel
 def _evaluate_all(times, coefficients, instants, derivative, out):
-    """As `evaluate`, at several times."""
+    """Evaluate the trajectory at several times; see `evaluate`."""
     for i in range(instants.shape[0]):
         evaluate(times, coefficients, instants[i], derivative, out[i])
 
@@ -223,7 +223,7 @@ def read(path: str | os.PathLike[str]) -> JointTrajectory:
 
 
 def point_problem(points: Sequence[PointParameters], count: int) -> str:
-    """What is wrong with the points of `count` joints; empty if nothing is."""
+    """Error text for the points of `count` joints; empty if they are valid."""
     first = points[0]
     for i, point in enumerate(points):
         if i and not point.time_from_start > points[i - 1].time_from_start:

@@ -26,7 +26,7 @@ from haptic_sim.worlds.isolated import isolate_tool
 
 
 class EnvironmentTrialParameters(ToolTrialParameters):
-    """What the environment needs to know of a trial."""
+    """Parameters of a trial that the environment needs."""
 
     directory: str = quantity("", description="Directory of the trial: receives what ticks had to leave out")
 
@@ -98,7 +98,7 @@ class EnvironmentNode(ToolNode):
         self._received_command = ToolCommand()
 
     def health(self) -> tuple[str, dict[str, object]]:
-        """What /diagnostics says of this node, also what ticks have left out of signed distance fields."""
+        """Content of /diagnostics for this node, with what ticks have left out of signed distance fields."""
         trouble, values = super().health()
         omissions = self._omissions()
         if omissions is None:  # no fields, or an engine of others

@@ -86,7 +86,7 @@ class LocalModelNode(ToolNode):
             self.refuse(error)
 
     def health(self) -> tuple[str, dict[str, object]]:
-        """What /diagnostics says of this node, also how old the surroundings are that the proxy feels."""
+        """Content of /diagnostics for this node, with the age of the surroundings that the proxy feels."""
         trouble, values = super().health()
         age, period = self.core.age, self.core.update_period
         if age > LATE * period + self.config.environment.schedule(self.config.rate).delay / self.config.rate:
@@ -116,7 +116,7 @@ class LocalModelNode(ToolNode):
         return False
 
     def _receive_latest(self, topic: str, data: bytes | Message) -> None:
-        """In realtime: the latest update acts from the next command on."""
+        """Receive in realtime: the latest update acts from the next command on."""
         if topic == "tool_command":
             if self.endless and not self._is_surrounded(data):
                 return

@@ -44,15 +44,15 @@ def check_command(topic: str, command: ToolCommand) -> None:
 
 
 class WorldTrialParameters(TrialParameters):
-    """What describes the virtual world of a trial."""
+    """Description of the virtual world of a trial."""
 
     seed: int = quantity(0, description="Seed of everything random", ge=0)
     tool: AnyToolParameters = quantity(description="The virtual tool")
-    scene: AnySceneParameters = quantity(description="What surrounds it")
+    scene: AnySceneParameters = quantity(description="Scene around the tool")
     contact: ContactParameters = quantity(description="Material of the contacts")
-    environment: EnvironmentParameters = quantity(description="How the world is simulated")
-    constraint: ConstraintParameters = quantity(description="How exact constraints are kept")
-    hands: tuple[HoldParameters, ...] = quantity((), description="Where further hands hold the world")
+    environment: EnvironmentParameters = quantity(description="Simulation of the world")
+    constraint: ConstraintParameters = quantity(description="Method that keeps exact constraints")
+    hands: tuple[HoldParameters, ...] = quantity((), description="Poses at which further hands hold the world")
 
     @model_validator(mode="after")
     def _fields_are_there(self) -> WorldTrialParameters:
@@ -66,10 +66,10 @@ class WorldTrialParameters(TrialParameters):
 
 
 class ToolTrialParameters(WorldTrialParameters):
-    """What environment and local model need to know of a trial."""
+    """Parameters of a trial that environment and local model need."""
 
     local_model: AnyLocalModelParameters = quantity(description="The local model of interaction")
-    device: DeviceLimits = quantity(description="What the device can render")
+    device: DeviceLimits = quantity(description="Limits of the device")
 
 
 def world_topics(node: ServoNode, start: Start | None, rate: float) -> WorldTopics:
@@ -110,7 +110,7 @@ class ToolNode(FieldSwitch):
         return world_topics(self, self.start, rate) if "world_state" in self.transport.published() else None
 
     def raise_priority(self) -> None:
-        """In realtime, give this thread priority, and a core of its own while it takes much of one."""
+        """Set the realtime priority of this thread; it gets a core of its own while it takes much of one."""
         graph = self.config.graph
         share = CoreShare(graph.loop_of(self.role), 1 + graph.relayed)
         super().raise_priority()
@@ -119,7 +119,7 @@ class ToolNode(FieldSwitch):
             self._core_share = share
 
     def health(self) -> tuple[str, dict[str, object]]:
-        """What /diagnostics says of this node: its trouble (empty: none) and values, with the core that it has now."""
+        """Content of /diagnostics for this node: its trouble (empty: none) and values, with its present core."""
         trouble, values = super().health()
         if self._core_share is not None:
             values["scheduler"] = on_core(self.scheduler, self._core_share.core)

@@ -60,7 +60,7 @@ class DraggedBodies:
         return seen
 
     def jacobian(self, number: int) -> np.ndarray:
-        """Of the twist of that body at the origin of its axes, in world axes, by the velocities; (6, nv)."""
+        """Jacobian of the twist of a body at the origin of its axes, in world axes, by the velocities, (6, nv)."""
         body, _ = self._refreshed(number)
         jacobian: np.ndarray = body.arrays.J_H.copy()
         return jacobian
@@ -117,7 +117,7 @@ class DraggedBodies:
         self.clear()
 
     def clear(self) -> None:
-        """Nothing acts on them in the next step."""
+        """Remove all forces: nothing acts on the bodies in the next step."""
         self._forces[:] = 0.0
         self.pulls.clear()
         self.trees.clear()

@@ -31,14 +31,14 @@ from haptic_sim.worlds.parameters import MujocoParameters
 from haptic_sim.worlds.world_setup import WorldSetup
 
 Start = WorldSetup | ConstrainedSetup
-"""What the tool's side starts from: the virtual world, or a tool under exact constraints alone.
+"""Start of the tool's side: the virtual world, or a tool under exact constraints alone.
 
 What is built from it advances a state of its own.
 """
 
 
 class EngineContext(NamedTuple):
-    """What an engine that answers a controller is built from.
+    """Context that an engine which answers a controller is built from.
 
     Attributes:
         start: what the scene describes: a Pinocchio model, shapes, and the state at the start. Several engines may
@@ -62,7 +62,7 @@ class EngineContext(NamedTuple):
 
 
 class SurroundingsContext(NamedTuple):
-    """What an engine behind a local model is built from.
+    """Context that an engine behind a local model is built from.
 
     Attributes:
         world: at its start.
@@ -112,13 +112,13 @@ class EngineParameters(Part):
     """Parameters of an engine that simulates a world."""
 
     LABEL: ClassVar[str] = ""
-    """What it is called in texts; empty: its type."""
+    """Name of the engine in texts; empty: its type."""
     SCENES: ClassVar[bool] = True
-    """Whether it simulates every scene that names no engine itself (`SceneParameters.ENGINE`)."""
+    """Whether the engine simulates every scene that names no engine itself (`SceneParameters.ENGINE`)."""
     SERVO: ClassVar[bool] = True
-    """Whether it answers a controller at the servo rate: it has `build`."""
+    """Whether the engine answers a controller at the servo rate: it has `build`."""
     SURVEYS: ClassVar[bool] = False
-    """Whether it can be behind a local model: it has `surroundings`."""
+    """Whether the engine can be behind a local model: it has `surroundings`."""
     PROGRAMS: ClassVar[bool] = False
     """Whether a program can advance the worlds that it simulates: it has `simulator`."""
     ONE_HAND: ClassVar[bool] = True
@@ -131,7 +131,7 @@ class EngineParameters(Part):
     """Whether the textures of shapes are felt in the worlds that it simulates."""
 
     BOOKS: ClassVar[bool] = False
-    """Whether its surroundings can keep an energy balance of the bodies around the tool: they have `keep_books`."""
+    """Whether the surroundings can keep an energy balance of the bodies around the tool: they have `keep_books`."""
 
     LINK: ClassVar[str] = ""
     """MODULE:CLASS of what connects that with other programs, made by the environment's node and closed with it."""
@@ -141,11 +141,11 @@ class EngineParameters(Part):
         raise TypeError(f"{type(self).__name__}: does not answer at the servo rate")
 
     def simulator(self, context: EngineContext, scene: SceneParameters) -> Simulator:
-        """What makes the simulations of a `haptic_sim.World`, from the parameters of its scene."""
+        """Simulator of a `haptic_sim.World`, from the parameters of its scene."""
         raise TypeError(f"{type(self).__name__}: does not simulate worlds for programs")
 
     def surroundings(self, context: SurroundingsContext) -> Surroundings:
-        """What a local model is fed by."""
+        """Surroundings that update a local model."""
         raise TypeError(f"{type(self).__name__}: does not survey for a local model")
 
     def links(self) -> tuple[Link, ...]:
@@ -217,7 +217,7 @@ class WorldSimulator:
                 self.q_limits[law.position] = law.lower, law.upper
 
     def simulation(self, q: np.ndarray, v: np.ndarray) -> Environment:
-        """One that begins with a configuration and a velocity.
+        """Simulation that begins with a configuration and a velocity.
 
         Raises:
             ParameterError: they do not meet the constraints.
@@ -249,11 +249,11 @@ class HapticsParameters(EngineParameters):
         return Environment(start, contact, method, device.rendering, device.limit(), rate, integrator, sleep)
 
     def simulator(self, context: EngineContext, scene: SceneParameters) -> WorldSimulator:
-        """What makes the simulations of a `haptic_sim.World`."""
+        """Simulator of a `haptic_sim.World`."""
         return WorldSimulator(context)
 
     def surroundings(self, context: SurroundingsContext) -> WorldSurroundings:
-        """What a local model is fed by."""
+        """Surroundings that update a local model."""
         return WorldSurroundings(
             context.world,
             context.contact,
@@ -290,11 +290,11 @@ class MujocoEngineParameters(EngineParameters):
         return load(_of_mujoco(scene).model_copy(update={"meshes": "hull"}))
 
     def simulator(self, context: EngineContext, scene: SceneParameters) -> MujocoSimulator:
-        """What makes the simulations of a `haptic_sim.World`: MuJoCo, which simulates the tool, too."""
+        """Simulator of a `haptic_sim.World`: MuJoCo, which simulates the tool, too."""
         return MujocoSimulator(_of_mujoco(scene), context.rate)
 
     def surroundings(self, context: SurroundingsContext) -> MujocoSurroundings:
-        """What a local model is fed by."""
+        """Surroundings that update a local model."""
         scene = _of_mujoco(context.scene)
         model, data, meshes = load_meshes(scene)
         return MujocoSurroundings(

@@ -97,7 +97,7 @@ class Environment:
         self._detector = detector(world, contact)
         self._held = self._detector.state
         self._detected = False
-        self._sleeping = self._tool.let_sleep(sleep, self._detector.body, self._detector.rests)
+        self._sleeping = self._tool.enable_sleep(sleep, self._detector.body, self._detector.rests)
         self._command = ToolCommand()
         self.tool_state, self.observer, self.hands = self._tool.tool_state, self._tool.observer, self._tool.others
         dragged = self._tool.dragged
@@ -178,7 +178,7 @@ class Environment:
 
     @property
     def fields(self) -> dict[str, dict[str, float]]:
-        """What each field stores, and what it dissipated, supplied and was switched by since the start [J], by name."""
+        """Energy that each field stores, and that it dissipated, supplied and got by switching since the start [J]."""
         return {} if self._tool.fields is None else self._tool.fields.books
 
     def switch(self, strengths: Mapping[str, float]) -> None:
@@ -190,7 +190,7 @@ class Environment:
         self._tool.switch(strengths)
 
     def set_levels(self, strengths: Mapping[str, float]) -> None:
-        """As `switch`, of strengths that have been checked."""
+        """Set strengths that have been checked; see `switch`."""
         self._tool.set_levels(strengths)
 
     def warm_up(self) -> None:
@@ -252,7 +252,7 @@ class Environment:
         self._detected = False
 
     def _step_sleeping(self, sleeping: SleepingBodies, command: ToolCommand, state: ToolState) -> None:
-        """The same where bodies may sleep."""
+        """Answer the command, as `step`, where bodies may sleep."""
         tool = self._tool
         at_hand = command.wrench if command.body == HAND else NO_WRENCH
         if sleeping.wake_pushed(at_hand, tool.dragged.pushed_by(command)):
@@ -263,7 +263,7 @@ class Environment:
 
 
 class DepthGauge:
-    """How deep bodies overlap in a configuration of a world."""
+    """Gauge of the depth at which bodies overlap in a configuration of a world."""
 
     def __init__(self, world: WorldSetup, contact: ContactParameters):
         self._body = Multibody(world.model, world.hand, world.q, world.v)

@@ -1,4 +1,4 @@
-"""How the tool of a slow world follows that of a local model, which the hand feels."""
+"""Coupling by which the tool of a slow world follows that of a local model, which the hand feels."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How easily a tool moves what it touches: the normal velocity for a unit impulse at a contact."""
+"""Mobility of a tool at a contact: its normal velocity for a unit impulse."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Touched(NamedTuple):
 
     closing: np.ndarray = array("normal velocity, negative where they close", "contacts", unit="m/s")
     velocity: np.ndarray = array("normal velocity of what the tool touches", "contacts", unit="m/s")
-    mobility: np.ndarray = array("of what the tool touches, along the normal", "contacts", unit="1/kg")
+    mobility: np.ndarray = array("mobility of what the tool touches, along the normal", "contacts", unit="1/kg")
     rotation: np.ndarray = array("angular velocity of what the tool touches, world axes", "contacts", 3, unit="rad/s")
     response: np.ndarray = array("memory: scaled velocity for a unit impulse", "nv")
     push: np.ndarray = array("memory: impulses of the contacts that do not let bodies pass", "contacts", unit="N s")
@@ -71,7 +71,7 @@ def measure(count, separation, contacts: ScaledContacts, tool, u, touched: Touch
         for j in range(i, count):
             if j == i or (loaded and tree[j, 0] == t and tree[j, 1] == tool and separation[j] <= deepest[t] + LOADED):
                 _push_side(contacts, j, 0, 1.0, touched.response)
-        _hold_back(touched.first[touched.group[t]], contacts, touched)
+        _resist_penetration(touched.first[touched.group[t]], contacts, touched)
         for j in range(i, count):
             if j == i or (loaded and tree[j, 0] == t and tree[j, 1] == tool and separation[j] <= deepest[t] + LOADED):
                 touched.mobility[j] = max(0.0, _side_velocity(contacts, j, 0, 0, touched.response))
@@ -130,7 +130,7 @@ def _head(group, t):
 
 
 @kernel
-def _hold_back(first, contacts, touched):
+def _resist_penetration(first, contacts, touched):
     """Let the contacts of a group, from `first` on, push back what the response would move into each other."""
     response, push, square, following = touched.response, touched.push, touched.square, touched.following
     W, tree, start, size = contacts.W, contacts.tree, contacts.start, contacts.size

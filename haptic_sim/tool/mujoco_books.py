@@ -25,7 +25,7 @@ PROBE = 20265  # seed of a velocity of what is left out, that no row of a constr
 
 
 class MujocoBooks:
-    """What has become of the energy of a model's bodies since the start, of all or all but some.
+    """Energy balance of a model's bodies since the start, of all or all but some.
 
     Args:
         model, data: MuJoCo's, which computes energies from now on (`mjENBL_ENERGY`); its motion keeps its bits.

@@ -20,7 +20,7 @@ from haptic_sim.worlds.compiled import SLIDE, body_names, coordinate_names, libr
 from haptic_sim.worlds.mujoco_files import find_tool, load
 from haptic_sim.worlds.parameters import MujocoParameters
 
-XYZW = np.array([1, 2, 3, 0])  # of MuJoCo's w x y z
+XYZW = np.array([1, 2, 3, 0])  # indices of x y z w in MuJoCo's order w x y z
 
 
 class MujocoSimulator:
@@ -63,7 +63,7 @@ class MujocoSimulator:
         self.q_limits[model.jnt_qposadr[limited]] = model.jnt_range[limited]
 
     def simulation(self, q: np.ndarray, v: np.ndarray) -> MujocoSimulation:
-        """One that begins with a configuration (nq,) and a velocity (nv,)."""
+        """Simulation that begins with a configuration (nq,) and a velocity (nv,)."""
         mujoco = library()
         data = mujoco.MjData(self.model)
         mujoco.mj_copyData(data, self.model, self._start)
@@ -108,7 +108,7 @@ class MujocoSimulation:
         return {}
 
     def switch(self, strengths: Mapping[str, float]) -> None:
-        """As `Simulation.switch`: there is no field.
+        """Reject strengths of force fields: MuJoCo's simulation has none.
 
         Raises:
             ParameterError: one is named.
@@ -158,7 +158,7 @@ class MujocoSimulation:
             self._mujoco.mj_applyFT(self._model, data, wrench[:3], wrench[3:], point, body, data.qfrc_applied)
 
     def _hand(self) -> np.ndarray:
-        """Where the tool is held [m], (3,)."""
+        """Position of the hand point of the tool [m], (3,)."""
         held, data = self._tool.held, self._data
         point: np.ndarray = data.xpos[held] + data.xmat[held].reshape(3, 3) @ self._tool.hold
         return point
@@ -267,7 +267,7 @@ class MujocoSimulation:
         state.contacts[: len(touching)] = touching
 
     def _touching(self) -> np.ndarray:
-        """The same as `CONTACT`; of a contact of the tool, the tool is the second body."""
+        """Contacts of the last step as records `CONTACT`; of a contact of the tool, the tool is the second body."""
         if self._contacts is not None:
             return self._contacts
         data, held, force = self._data, self._tool.link > 0, np.zeros(6)

@@ -27,7 +27,7 @@ SAME = 1e-3  # [m] by which a contact moves at most on one of its two bodies whi
 
 
 class MujocoSurroundings(SimulatedSurroundings):
-    """What surrounds a tool that MuJoCo simulates with it; see `haptic_sim.tool.surroundings.Surroundings`.
+    """Surroundings of a tool that MuJoCo simulates with it; see `haptic_sim.tool.surroundings.Surroundings`.
 
     MuJoCo steps with its own time step, as often as fits into the time of the survey. Its tool gets the forces of a
     `Follower` as generalised forces, and pushes other bodies by MuJoCo's contacts. (A mocap body would have no velocity
@@ -224,7 +224,7 @@ class MujocoSurroundings(SimulatedSurroundings):
         return np.concatenate([BY_FIELDS + self.rows.id[listed[listed < first]], numbers])
 
     def _allocate_for(self, capacity: int) -> None:
-        """For so many contacts."""
+        """Allocate the arrays for `capacity` contacts."""
         rows = ContactRows(capacity)
         rows.restitution[:] = self._restitution
         self._found = Packed(allocate(Found, {"contacts": capacity})).arrays
@@ -518,7 +518,7 @@ def _number(pair, own, other, old_pair, old_own, old_other, old_id, found, count
 
 
 def _radius(model: Any, data: Any, own: np.ndarray, hand: np.ndarray) -> float:
-    """How far a body reaches from its origin, or the tool from its hand point [m]; of a linkage, at the start."""
+    """Radius of a body about its origin, or of the tool about its hand point [m]; of a linkage, at the start."""
     reach = (
         np.where(own, np.linalg.norm(data.geom_xpos - hand, axis=1), np.linalg.norm(model.geom_pos, axis=1))
         + model.geom_rbound

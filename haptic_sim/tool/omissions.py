@@ -1,4 +1,4 @@
-"""What ticks have left out of signed distance fields (`CollisionDetector.omissions`), as a file of a trial."""
+"""Omissions of ticks from signed distance fields (`CollisionDetector.omissions`), as a file of a trial."""
 
 from __future__ import annotations
 

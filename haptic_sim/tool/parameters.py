@@ -15,7 +15,7 @@ from haptic_sim.tool.virtual_tool import SEMI_IMPLICIT
 
 
 class EnvironmentParameters(Parameters):
-    """How the world is simulated."""
+    """Parameters of the simulation of the world."""
 
     engine: AnyEngineParameters = quantity(
         HapticsParameters(), description="Engine that simulates the world; its type alone, or a mapping with its keys"
@@ -26,9 +26,9 @@ class EnvironmentParameters(Parameters):
     )
     integrator: int = quantity(
         SEMI_IMPLICIT,
-        description="How a tool's position follows from its velocity v, a method of BROWN Table 1. 1: by v before the "
-        "step; 2: by v after it; 3: by their mean. 1 and 3 are for one free rigid tool whose contacts are penalties, "
-        "and its twist is then that with which it moved",
+        description="Integration of a tool's position from its velocity v, a method of BROWN Table 1. 1: by v before "
+        "the step; 2: by v after it; 3: by their mean. 1 and 3 are for one free rigid tool whose contacts are "
+        "penalties, and its twist is then that with which it moved",
         ge=1,
         le=3,
     )
@@ -81,11 +81,11 @@ class EnvironmentParameters(Parameters):
 
     @property
     def sleep(self) -> Sleep:
-        """When bodies fall asleep."""
+        """Rule for the transition of resting bodies to sleep."""
         return Sleep(self.sleep_speed, self.sleep_time)
 
     def with_method(self, method: Method) -> EnvironmentParameters:
-        """The same with another contact method, or that of a name."""
+        """Copy with another contact method, or that of a name."""
         return self.model_copy(update={"method": contact_method(method)})
 
     def publish_every(self, servo_rate: float) -> int:
@@ -93,7 +93,7 @@ class EnvironmentParameters(Parameters):
         return 0 if self.publish is None else max(1, round(servo_rate / self.publish))
 
     def schedule(self, servo_rate: float) -> SurveySchedule:
-        """When an asynchronous environment surveys and when that is known, where time is counted in ticks."""
+        """Ticks at which an asynchronous environment surveys, and at which its results are known."""
         period = max(1, round(servo_rate / self.rate)) if self.rate is not None else 1
         return SurveySchedule(period, period if self.delay is None else round(self.delay * servo_rate))
 

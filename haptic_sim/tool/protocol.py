@@ -1,4 +1,4 @@
-"""What answers a controller at the servo rate: an environment, a local model, or a part of another package."""
+"""Interface of what answers a controller at the servo rate: environment, local model, or part of another package."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class ToolSide(Protocol):
 
     @property
     def observe_body(self) -> Callable[[int], Seen] | None:
-        """How a body other than the tool is placed and moves, by its number in world states; None: none is dragged."""
+        """Pose and motion of a body other than the tool, by its number in world states; None: none is dragged."""
 
     @property
     def omissions(self) -> int | None:
@@ -84,7 +84,7 @@ class Simulation(Protocol):
 
     @property
     def fields(self) -> dict[str, dict[str, float]]:
-        """What each field stores, and what it dissipated, supplied and was switched by since the start [J], by name."""
+        """Energy that each field stores, and that it dissipated, supplied and got by switching since the start [J]."""
 
     def switch(self, strengths: Mapping[str, float]) -> None:
         """Let fields fade to a part of their strength, by name; those that are not named to all of it.
@@ -122,7 +122,7 @@ class Simulation(Protocol):
         """Inverse inertia of a body that moves, at its origin, world axes, (6, 6)."""
 
     def snapshot(self) -> Snapshot:
-        """All that decides how it goes on, bit by bit."""
+        """Complete state of the simulation: it decides how the simulation continues, bit by bit."""
 
     def restore(self, snapshot: Snapshot) -> None:
         """Go on from a state of this simulation, or of another one of the same simulator.
@@ -157,7 +157,7 @@ class Simulator(Protocol):
     def q_limits(self) -> np.ndarray: ...
 
     def simulation(self, q: np.ndarray, v: np.ndarray) -> Simulation:
-        """One that begins with a configuration and a velocity; a quaternion in it need not be a unit one.
+        """Simulation that begins with a configuration and a velocity; a quaternion in it need not be a unit one.
 
         Raises:
             ParameterError: they do not meet the constraints.
@@ -169,7 +169,7 @@ class LocalModelCore(ToolSide, Protocol):
 
     @property
     def age(self) -> float:
-        """How old the surroundings are [s]."""
+        """Age of the surroundings [s]."""
 
     @property
     def update_period(self) -> float:

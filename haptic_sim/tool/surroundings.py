@@ -35,7 +35,7 @@ from haptic_sim.worlds.world_setup import WorldSetup
 
 
 class Surroundings(Protocol):
-    """What a local model is fed by."""
+    """Surroundings that update a local model."""
 
     @property
     def omissions(self) -> int | None:
@@ -64,7 +64,7 @@ class Surroundings(Protocol):
 
 
 class SimulatedSurroundings:
-    """What the surroundings of all engines have in common.
+    """Common part of the surroundings of all engines.
 
     An engine simulates the tool among the other bodies, and the tool follows the surveyed states (`Follower`), so that
     it pushes the others by its contacts, and is surveyed where it got. The engine's contacts are `rows` with the tool
@@ -125,7 +125,7 @@ class SimulatedSurroundings:
         """Advance the world to the time of a tool state, and fill `geometry` with what surrounds the tool."""
         self._advance(tool)
         self.report(geometry, self._wrench)
-        self._let_catch_up(tool, geometry)
+        self._slow_surveyed_turning(tool, geometry)
         geometry.stamp(tool.tick + 1, tool.nanoseconds)
         geometry.step = step
 
@@ -144,7 +144,7 @@ class SimulatedSurroundings:
         self._find_contacts(self._epsilon + reach)
         self._list(geometry)
 
-    def _let_catch_up(self, tool: ToolState, geometry: LocalGeometry) -> None:
+    def _slow_surveyed_turning(self, tool: ToolState, geometry: LocalGeometry) -> None:
         """Let the surveyed tool wait for the engine's where both stick to a body that turns.
 
         A tool that sticks by rolling and torsional friction turns as it is told that the body does. Where it is ahead

@@ -56,7 +56,7 @@ class ToolSections(Protocol):
 
 
 class LocalSections(ToolSections, Protocol):
-    """The same with that of a local model."""
+    """Sections of an experiment with a local model."""
 
     @property
     def local_model(self) -> LocalModelParameters: ...
@@ -68,7 +68,7 @@ def is_constrained(sections: ToolSections) -> bool:
 
 
 def build_start(sections: ToolSections) -> Start:
-    """What the tool's side starts from.
+    """Build the start of the tool's side.
 
     Raises:
         ParameterError: it cannot be built.
@@ -133,7 +133,7 @@ def world_of(sections: ToolSections, start: Start | None = None) -> WorldSetup:
 def build_tool_side(
     sections: ToolSections, device: DeviceLimits, rate: float, *, start: Start | None = None
 ) -> ToolSide:
-    """What answers the controller at the servo rate [Hz], without a local model.
+    """Build the part that answers the controller at the servo rate [Hz], without a local model.
 
     Args:
         sections: of the experiment.
@@ -154,7 +154,7 @@ def build_tool_side(
 
 
 def tool_sizes(start: Start) -> ToolSizes:
-    """Of the virtual tool."""
+    """Sizes of the state of the virtual tool."""
     if isinstance(start, WorldSetup):
         return start.tool_sizes()
     constrained = start.system
@@ -236,7 +236,7 @@ def _rigid_inertia(start: WorldSetup) -> tuple[float, float]:
 
 
 def _mean(values: np.ndarray) -> float:
-    """Their mean, which is exact where they are equal."""
+    """Mean of `values`, exact where they are equal."""
     return float(values[0] + np.mean(values - values[0]))
 
 
@@ -251,7 +251,7 @@ def build_environment(
 def local_model_context(
     world: WorldSetup, sections: LocalSections, device: DeviceLimits, rate: float
 ) -> LocalModelContext:
-    """What the local model of an experiment is built from, at the servo rate [Hz]."""
+    """Context that the local model of an experiment is built from, at the servo rate [Hz]."""
     environment = sections.environment
     schedule = environment.schedule(rate)
     period, delay = schedule.period / rate, schedule.delay / rate

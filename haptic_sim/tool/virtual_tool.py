@@ -38,7 +38,7 @@ SEMI_IMPLICIT = 2
 
 @record
 class ToolArrays(NamedTuple):
-    """What a step reads to fill the ToolState after it."""
+    """Arrays that a step reads to fill the ToolState after it."""
 
     body: Packed = value("arrays of the bodies, `BodyArrays`")
     hand: Packed = value("arrays of the hand, `HandArrays`")
@@ -49,13 +49,13 @@ class ToolArrays(NamedTuple):
     complete: bool = value("whether `wrench` is all that contacts do at the hand")
     q: np.ndarray = shared("configuration", "nq")
     rate: float = value("steps a second", unit="Hz")
-    period: float = value("of a step", unit="s")
+    period: float = value("duration of a step", unit="s")
     last_step: np.ndarray = shared("tangent vector of the step before, by the new velocity", "nv", unit="m, rad")
 
 
 @record
 class StepArrays(NamedTuple):
-    """What a whole step reads and writes."""
+    """Arrays that a whole step reads and writes."""
 
     tool: Packed = value("`ToolArrays`")
     response: Packed = value("`ResponseArrays`")
@@ -180,7 +180,7 @@ class VirtualTool:
         self._material: ContactParameters | None = None  # with which the step was bound
         self._step: Callable[..., int]
 
-    def let_sleep(self, sleep: Sleep, shape_joint: np.ndarray, rests: np.ndarray) -> SleepingBodies | None:
+    def enable_sleep(self, sleep: Sleep, shape_joint: np.ndarray, rests: np.ndarray) -> SleepingBodies | None:
         """Let bodies sleep, and be seen so; None where none may.
 
         Args:
@@ -244,7 +244,7 @@ class VirtualTool:
             raise ParameterError(problems)
 
     def set_levels(self, strengths: Mapping[str, float]) -> None:
-        """As `switch`, of strengths that have been checked, of fields that may be of other bodies."""
+        """Set strengths that have been checked, as `switch`; names of fields of other bodies are ignored."""
         if self.fields is not None:
             self.fields.set_levels(strengths)
 
@@ -269,7 +269,7 @@ class VirtualTool:
         return state
 
     def _initial_state(self, packed: Packed) -> ToolState:
-        """The same for the hand of packed `ToolArrays`."""
+        """Message for the hand of packed `ToolArrays`, holding the initial state (tick -1)."""
         state = self._sizes.tool_state()
         state.stamp(-1, 0)
         state.contact_state, state.contacts = FREE, 0
@@ -343,7 +343,7 @@ class VirtualTool:
         self._listed = listed
 
     def _step_several(self, command: ToolCommand, state: ToolState, geometry_tick: int) -> int:
-        """The same of bodies that Pinocchio evaluates; returns as `_fill`."""
+        """Step of bodies that Pinocchio evaluates; returns as `_fill`."""
         rows = self.rows
         contacts = count = rows.count if self._find_rows is None else self._fill_rows(self.surroundings, rows.count)
         if self._limits is not None:
@@ -385,7 +385,7 @@ class VirtualTool:
             one.impulse[:] += self.period * felt
 
     def _step_together(self, command: ToolCommand, state: ToolState, count: int, geometry_tick: int) -> int:
-        """The same with further hands, whose states it fills, too; returns as `_fill`.
+        """Step with further hands, whose states it fills, too; returns as `_fill`.
 
         A hand feels what contacts and the other hands do.
         """
@@ -413,7 +413,7 @@ class VirtualTool:
         return listed
 
     def _step_constrained(self, body: ConstrainedMultibody, command: ToolCommand, state: ToolState) -> int:
-        """The same under exact constraints; returns as `_fill`."""
+        """Step under exact constraints; returns as `_fill`."""
         rows, contact, packed = self.rows, self.contact, self._packed
         body.push(command.wrench, self.period, self._external)
         contact.respond(rows, body, self._external, self.period)

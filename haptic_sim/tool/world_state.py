@@ -94,7 +94,7 @@ class WorldStates:
         self._observer.observe_bodies(self._state)
 
     def conclude(self, answer: ToolState) -> None:
-        """To be called once after each tick, when it has been answered."""
+        """Conclude a tick: to be called once when it has been answered."""
         tick = answer.tick
         if not self._every:
             return
@@ -108,7 +108,7 @@ class WorldStates:
 
 @record
 class _Bodies(NamedTuple):
-    """What is read of the bodies, for kernels."""
+    """Arrays that are read of the bodies, for kernels."""
 
     R: np.ndarray = array("orientations of the bodies' axes", "bodies", 3, 3)
     p: np.ndarray = array("positions of the bodies' axes", "bodies", 3, unit="m")
@@ -118,7 +118,7 @@ class _Bodies(NamedTuple):
 
 @record
 class _Contacts(NamedTuple):
-    """What is read of the contacts, for kernels."""
+    """Arrays that are read of the contacts, for kernels."""
 
     rows: RowArrays = value("rows of the contacts")
     tangent: np.ndarray = shared("first tangents", "contacts", 3)
@@ -261,7 +261,7 @@ def _fill_contacts(packed, count, period, identities, integers, numbers):
 
 @kernel
 def _append_slept(packed, sleeping, count, period, identities, integers, numbers):
-    """As `_fill_contacts`, of the contacts of bodies that sleep, with their last forces, after `count` others."""
+    """Append the contacts of bodies that sleep, with their last forces, after `count` others; see `_fill_contacts`."""
     a, sleep = packed.arrays, sleeping.arrays
     n = count
     for i in range(sleep.numbers[SLEPT]):

@@ -55,7 +55,7 @@ def assemble(plan: Plan, gravity: Vector) -> tuple[pin.Model, np.ndarray, np.nda
 
 
 def _copy_limits(source: pin.Model, i: int, model: pin.Model, k: int) -> None:
-    """What a model says of a joint in arrays beside it."""
+    """Copy the values of a joint that a model has in arrays beside it."""
     a, b, n = source.idx_vs[i], model.idx_vs[k], source.nvs[i]
     for name in (
         "armature",

@@ -243,7 +243,7 @@ def _displaced_start(
 
 
 def _balanced(plan: Plan, ordered: list[Link], parameters: WorldParameters) -> list[pin.Inertia]:
-    """What of each joint's link gravity does not pull at."""
+    """Part of each joint's link whose weight is balanced: gravity does not act on it."""
     tool = root(plan.places[parameters.tool].link) if parameters.gravity_compensation else None
     return [pin.Inertia.Zero()] + [
         link.inertia if root(link) is tool and tool is not None else link.balanced for link in ordered
@@ -281,7 +281,7 @@ def _name_problems(plan: Plan, parameters: WorldParameters, hands: Sequence[Hold
     parents = {id(link.parent) for link in plan.links}
     for link in plan.links:
         if link.bare and id(link) not in parents:
-            yield f"bodies.{link.name}.bare: no body with mass hangs on it; give it mass, or name it as a parent"
+            yield f"bodies.{link.name}.bare: no body with mass is connected to it; give it mass, or name it as a parent"
     count = sum(len(link.v) for link in plan.links)
     if count > MAX_COORDINATES:
         yield f"bodies: they have {count} velocities together: must be at most {MAX_COORDINATES}"
@@ -320,7 +320,7 @@ def _hold_problems(plan: Plan, hold: WorldParameters | HoldParameters, prefix: s
 def _plane_problems(
     model: pin.Model, plan: Plan, ordered: list[Link], q: np.ndarray, parameters: WorldParameters
 ) -> Iterator[str]:
-    """What leaves the plane of x and y in a planar world."""
+    """Faults of a planar world: bodies that leave the plane of x and y."""
     if parameters.gravity[2] != 0.0:
         yield f"gravity[2] = {parameters.gravity[2]:g} m/s^2: must be 0 in a planar world (y is up)"
     part = part_of(model)

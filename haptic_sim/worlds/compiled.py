@@ -224,12 +224,12 @@ class CompiledTree:
         return centre
 
     def q_place(self) -> np.ndarray:
-        """As `MujocoTree.q`."""
+        """Indices of the tree's coordinates in qpos, in the order of ours; see `MujocoTree.q`."""
         return np.array(self._order, np.int64)
 
 
 def inertia_of(model: Any, body: int) -> pin.Inertia:
-    """Of a body, in its axes."""
+    """Inertia of a body, in its axes."""
     X_BC = pose_of(model.body_ipos[body], model.body_iquat[body])
     moments = X_BC.rotation @ np.diag(model.body_inertia[body]) @ X_BC.rotation.T
     return pin.Inertia(float(model.body_mass[body]), np.array(model.body_ipos[body]), moments)

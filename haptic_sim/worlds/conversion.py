@@ -49,7 +49,7 @@ def convert(trees: list[FileTree], folder: str) -> Converted:
 
 
 class _Conversion:
-    """What has been converted so far."""
+    """State of the conversion."""
 
     def __init__(self, folder: str):
         self._folder = folder
@@ -90,7 +90,7 @@ class _Conversion:
             damping = {"damping": tree.root_damping, "turn_damping": tree.root_damping} if tree.root_damping else {}
             carrier = self._body(root, {"joint": "free"} | _placed(X) | _mass(inertia) | damping, root)
             self._balance(carrier, model.inertias[0], tree, 0)
-            self._dress(carrier, root, X, shapes, tree)
+            self._add_shapes(carrier, root, X, shapes, tree)
             links[0] = [(link, X.inverse() * pose) for link, pose in others]
             carriers[0] = carrier
         for link, pose in links.get(0, []):
@@ -99,7 +99,7 @@ class _Conversion:
                 continue
             body = self._body(link, {"joint": "fixed"} | _parent(carriers[0]) | _placed(pose), link)
             X_J = X * pose if tree.free else pose
-            self._dress(body, link, X_J, shapes, tree)
+            self._add_shapes(body, link, X_J, shapes, tree)
         for joint in range(1, model.njoints):
             parent = int(model.parents[joint])
             placement = model.jointPlacements[joint]
@@ -131,10 +131,10 @@ class _Conversion:
             self._balance(carrier, inertia, tree, joint)
         for link, pose in links:
             if link == own:
-                self._dress(carrier, link, pin.SE3.Identity(), shapes, tree)
+                self._add_shapes(carrier, link, pin.SE3.Identity(), shapes, tree)
             else:
                 body = self._body(link, {"joint": "fixed"} | _parent(carrier) | _placed(pose), link)
-                self._dress(body, link, pose, shapes, tree)
+                self._add_shapes(body, link, pose, shapes, tree)
 
     def _body(self, wanted: str, keys: dict[str, Any], link: str | None) -> str:
         name = self._unique(wanted)
@@ -162,7 +162,7 @@ class _Conversion:
                 )
             self._bodies[body]["gravity_compensation"] = True
 
-    def _dress(
+    def _add_shapes(
         self, body: str, link: str, X_JB: pin.SE3, shapes: Mapping[str, list[FileShape]], tree: FileTree
     ) -> None:
         """Give a body the shapes and the surface of its link; X_JB: its pose in the joint's axes."""

@@ -73,7 +73,7 @@ def urdf_laws(root: ElementTree.Element) -> list[JointLaw]:
 
 
 def placed(laws: list[JointLaw], model: pin.Model) -> tuple[JointLaw, ...]:
-    """The same with their places in the model of the file."""
+    """Laws with the indices of their joints in the model of the file."""
     found = []
     for law in laws:
         if model.existJointName(law.name):
@@ -121,7 +121,7 @@ def _ordered(joint: str, lower: float, upper: float) -> None:
 
 
 def urdf_notes(root: ElementTree.Element) -> list[str]:
-    """What a URDF file says that is not simulated."""
+    """Notes on the content of a URDF file that is not simulated."""
     others = Counter(child.tag for child in root if child.tag not in {"link", "joint", "material"})
     notes = [_times(f"<{tag}>", count) for tag, count in sorted(others.items())]
     names = [joint.get("name", "") for joint in root.findall("joint") if joint.find("safety_controller") is not None]
@@ -135,7 +135,7 @@ def urdf_notes(root: ElementTree.Element) -> list[str]:
         if joint.get("name") == name and (joint.find("limit") is not None or joint.find("dynamics") is not None)
     ]
     if held:
-        notes.append(f"limits and damping of {listed(held)}, which are no hinges or slides")
+        notes.append(f"limits and damping of {listed(held)}, which are neither hinges nor slides")
     return notes
 
 
@@ -143,7 +143,7 @@ def urdf_notes(root: ElementTree.Element) -> list[str]:
 
 
 def mjcf_notes(root: ElementTree.Element) -> list[str]:
-    """What an MJCF file says that is not simulated."""
+    """Notes on the content of an MJCF file that is not simulated."""
     notes = []
     for section in root:
         if section.tag == "option":

@@ -1,4 +1,4 @@
-"""What a model file describes: trees of links with their joints, shapes and laws."""
+"""Content of a model file: trees of links with their joints, shapes and laws."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class ModelFileError(HapticsError, ValueError):
 
 FOLLOWERS = 10  # of joints that follow joints that follow others, of which the start is found
 Meshes = Literal["either", "automatic", "hull", "pieces", "field"]
-"""How meshes of a file are taken: see `files.NAME.meshes`."""
+"""Collision geometry of the meshes of a file: see `files.NAME.meshes`."""
 
 
 @dataclass(frozen=True)

@@ -94,7 +94,7 @@ def fill_bodies(model: pin.Model, data: pin.Data, frames: list[int], poses: np.n
 
 
 def tool_coordinates(world: WorldSetup) -> tuple[slice, slice]:
-    """Where the coordinates of the held tree are in the q and v of a world."""
+    """Indices of the coordinates of the held tree in the q and v of a world."""
     model, joints = world.model, held_joints(world)
     if not joints:
         return slice(0, 0), slice(0, 0)

@@ -24,7 +24,7 @@ _FLAT = 0.55  # moment of inertia of a wheel across its axle, of that about it; 
 
 
 class _Held(SceneParameters):
-    """What all of them have."""
+    """Keys common to all linkages."""
 
     rank_tolerance: float = rank_tolerance_quantity()
     rank_fade: float = rank_fade_quantity()

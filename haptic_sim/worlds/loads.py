@@ -1,4 +1,4 @@
-"""What bodies have to carry, and the stiffness of contacts that carry it.
+"""Loads that bodies have to carry, and the stiffness of contacts that carry them.
 
 **Column.** On a free body lie the bodies above it whose bounding boxes overlap it, or each other, when seen along
 gravity, as if all of them had fallen onto it. Of the column that they form, M is the mass, H the height without gaps, n
@@ -42,7 +42,7 @@ GREENHILL = 7.837  # 9/4 j^2 with the first zero j of the Bessel function J_(-1/
 
 
 class Load(NamedTuple):
-    """What lies on a body, itself included.
+    """Load on a body, itself included.
 
     Attributes:
         body: name of the lowest body.
@@ -119,7 +119,7 @@ def carry(contact: ContactParameters, world: WorldSetup, rate: float, *, rigid: 
 
 
 def explain_carrying(contact: ContactParameters, world: WorldSetup, *, rigid: bool) -> list[str]:
-    """What is listed at the start: bodies and columns that contacts are too soft for; a line of each or none."""
+    """Lines of the report at the start: bodies and columns that contacts are too soft for; a line of each or none."""
     if rigid:
         return []
     single = {world.body_names[joint] for joint in world.free_joints}  # of a robot, the box says little about its feet

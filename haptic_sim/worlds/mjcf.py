@@ -75,7 +75,7 @@ def _located(text: str) -> str:
 
 
 def _problems(model: Any) -> Iterator[str]:
-    """What worlds do not have, and values that no joint has."""
+    """Features that worlds do not have, and values that no joint has."""
     if model.nflex:
         yield f": <flex>: worlds have no deformable bodies; {INSTEAD}"
     forces = ("stiffness", "damping", "frictionloss", "armature", "limited")
@@ -99,7 +99,7 @@ def _problems(model: Any) -> Iterator[str]:
 def _file_tree(
     model: Any, tree: CompiledTree, bodies: list[int], names: tuple[str, ...], meshes: Meshes, allowed: float | None
 ) -> FileTree:
-    """What hangs on one body of the world, with frames for its joints and bodies."""
+    """Tree of one body of the world, with frames for its joints and bodies."""
     frames = {0: 0}
     for body in bodies:
         above = frames[int(model.body_parentid[body])]
@@ -176,7 +176,7 @@ def convex_geometries(model: Any, geom: int) -> list[coal.CollisionGeometry]:
 
 
 def _of_mesh(model: Any, mesh: int, body: str, meshes: Meshes, allowed: float | None) -> Taken:
-    """What a mesh collides as, in the axes that MuJoCo gives it."""
+    """Collision geometry of a mesh, in the axes that MuJoCo gives it."""
     first, count = int(model.mesh_vertadr[mesh]), int(model.mesh_vertnum[mesh])
     face, faces = int(model.mesh_faceadr[mesh]), int(model.mesh_facenum[mesh])
     try:

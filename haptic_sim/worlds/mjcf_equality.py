@@ -20,10 +20,10 @@ from haptic_sim.worlds.parameters import WORLD
 CONNECT, WELD, JOINT, TENDON = range(4)
 """MuJoCo's types of equality constraints, mjtEq."""
 BODY, SITE = 1, 6
-"""Of its types of objects, mjtObj."""
+"""MuJoCo's types of objects, mjtObj: body and site."""
 INSTEAD = "take it out, or let MuJoCo simulate the world (scene.type = mujoco)"
 WRAPS_JOINT = 1
-"""Of its types of a tendon's path, mjtWrap."""
+"""MuJoCo's type of a joint in the path of a tendon, mjtWrap."""
 
 
 def equality_constraints(model: Any, names: tuple[str, ...]) -> dict[str, AnyWorldConstraintParameters]:

@@ -46,7 +46,7 @@ _NUMBERS = {
     "size": 0,
 }
 _ONLY_OF = {"value": "mass", "scale": "mesh"}
-_NOT_ZERO = {"quat", "zaxis", "scale"}  # of the last, none
+_NOT_ZERO = {"quat", "zaxis", "scale"}  # all numbers zero is an error; for scale, any
 MOST_LINKS = 1000  # the loaders go down a chain by recursion, which ends in a crash
 
 
@@ -160,7 +160,7 @@ def last_link(source: ModelSource | Path, *, free: bool = False) -> str:
 
 
 def _tree_problems(tree: FileTree) -> Iterator[str]:
-    """What is wrong with moving links; what is fixed together counts as one, under its first name."""
+    """Faults of moving links; links that are fixed together count as one, under the first name."""
     names = {joint: name for name, joint, _ in reversed(list(tree.bodies()))}
     compiled = bool(tree.start)  # MuJoCo's compiler has looked at the masses; between joints of one body there is none
     joints = range(0 if tree.free else 1, 1 if compiled else tree.model.njoints)

@@ -36,7 +36,7 @@ _TURN = 1e-3  # by which a given quaternion may miss unit length
 
 @dataclass(frozen=True)
 class _Setting:
-    """What a motion is built in.
+    """Context that a motion is built in.
 
     Attributes:
         model: of the world, at q and v, which trajectories that begin elsewhere change; laws: of its joints.
@@ -244,7 +244,7 @@ def _from_points(
     for k in places.x[places.kind == QUATERNION]:
         lengths = np.linalg.norm(parts[0][:, k : k + 4], axis=1)
         if np.abs(lengths - 1.0).max() > _TURN:
-            raise ParameterError([f".trajectory: {places.names[k]} to qw are no quaternion of length 1"])
+            raise ParameterError([f".trajectory: {places.names[k]} to qw are not a quaternion of length 1"])
     positions = _continuous(parts[0], places, parts[1:])
     if times.size == 1:
         rest = np.repeat(positions, 2, axis=0)
@@ -418,7 +418,7 @@ def _pull(model: pin.Model, name: str, given: PullParameters, tool: int, key: st
     if joint == 0:
         problem = "is fixed; must be a body that moves"
     elif int(model.supports[joint][1]) == int(model.supports[tool][1]):
-        problem = "hangs together with the tool; must be another body"
+        problem = "is connected with the tool; must be another body"
     if problem:
         raise ParameterError([f"{key}.body = {given.body}: {problem}"])
     return Pull(

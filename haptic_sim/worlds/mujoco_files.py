@@ -120,7 +120,7 @@ def load(parameters: MujocoParameters, folder: Path = Path()) -> tuple[Any, Any]
 
 
 def load_meshes(parameters: MujocoParameters, folder: Path = Path()) -> Loaded:
-    """As `load`, with the meshes of `scene.meshes`, not with those that MuJoCo samples (`sampled_meshes`)."""
+    """Load a model, as `load`, with the meshes of `scene.meshes`, not with MuJoCo's `sampled_meshes`."""
     mujoco, path = library(), locate(parameters.file, folder)
     key = f"scene.file = {inputs.shown(str(path))}"
     try:
@@ -288,7 +288,7 @@ def _notes(
     could_hold: bool,
     meshes: tuple[MujocoMesh, ...],
 ) -> Iterator[str]:
-    """What of the tool is not simulated, or by MuJoCo alone, and which of its actuators act, or could."""
+    """Notes on the tool: what is not simulated, or by MuJoCo alone, and which of its actuators act, or could."""
     names = {i: _named(model.actuator(i), i) for i in _actuators(mujoco, model, set(tree.places))}
     if at_control:
         acting = listed(map(names.pop, at_control), LISTED)

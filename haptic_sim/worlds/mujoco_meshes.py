@@ -46,7 +46,7 @@ class MujocoMesh(NamedTuple):
 
     @property
     def field(self) -> SolidField:
-        """Its field."""
+        """Distance field of the mesh."""
         assert self.taken is not None and self.taken.field is not None
         return self.taken.field
 
@@ -223,7 +223,7 @@ def octree_error(model: Any, geom: int) -> float | None:
 
 
 def hull_distance(model: Any, geom: int) -> float:
-    """How deep corners and centres of triangles of a geom's mesh lie in MuJoCo's hull of it at most [m]."""
+    """Largest depth of corners and centres of triangles of a geom's mesh in MuJoCo's hull of it [m]."""
     start = int(model.mesh_graphadr[model.geom_dataid[geom]])
     if start < 0:  # a mesh that does not collide
         return 0.0
@@ -245,7 +245,7 @@ def hull_distance(model: Any, geom: int) -> float:
 
 
 def mesh_notes(model: Any, meshes: Iterable[MujocoMesh], touching: Iterable[int], remedies: bool) -> Iterator[str]:
-    """What is felt of meshes that are not convex, and what MuJoCo collides.
+    """Notes on meshes that are not convex, and on the shapes that MuJoCo collides.
 
     Args:
         model: MuJoCo's.

@@ -1,4 +1,4 @@
-"""Which bodies of a world overlap at its start."""
+"""Overlaps of bodies of a world at its start."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from haptic_sim.worlds.world_setup import MeshOfBody, WorldSetup
 
 HUGE = 1.0  # [m] of an overlap, more than of bodies that are only placed wrongly
 SHOWN = 5  # pairs of bodies that overlap
-ROWS_OF_A_PAIR = 2 * CELLS  # of shapes with fields, at most
+ROWS_OF_A_PAIR = 2 * CELLS  # contact rows of a pair of shapes with fields, at most
 
 
 def find_overlaps(world: WorldSetup, allowed: float = 0.0) -> list[tuple[float, str, str]]:
@@ -33,7 +33,7 @@ def overlaps_of(
     allowed: float,
     fields: Mapping[str, SolidField],
 ) -> list[tuple[float, str, str]]:
-    """As `find_overlaps`, of shapes of these bodies."""
+    """Overlaps, as `find_overlaps`, of the shapes of these bodies."""
     pairs = np.array([(pair.first, pair.second) for pair in geometry.collisionPairs], np.int64).reshape(-1, 2)
     shapes, placements = geometry.geometryObjects, joint_placements(model, q)
     poses = [placements[shape.parentJoint] * shape.placement for shape in shapes]

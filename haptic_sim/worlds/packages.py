@@ -1,4 +1,4 @@
-"""Where files are that others name by a package or a model: `package://`, `model://`, `file://`, `$(find ...)`.
+"""Paths of files that others name by a package or a model: `package://`, `model://`, `file://`, `$(find ...)`.
 
 A package is looked for in the folders that are given, then above the file that names it, then where ROS 2
 (AMENT_PREFIX_PATH) and Gazebo (GZ_SIM_RESOURCE_PATH, ...) have them. What Gazebo has fetched from its library of
@@ -55,7 +55,7 @@ class Packages:
         return next((found for folder in self._above if (found := _existing(folder / path))), None)
 
     def searched(self) -> str:
-        """Where packages are looked for, and what to do, for messages."""
+        """Text about the folders in which packages are searched, and the remedy, for messages."""
         places = ["the folders above the file", AMENT, RESOURCES[0]]
         given = f"{', '.join(map(str, self._folders))}, " if self._folders else ""
         return f"looked for in {given}{', '.join(places)}; name the folder that has it in `packages` (--packages)"
@@ -80,7 +80,7 @@ class Packages:
 
 
 def remedy(uri: str) -> str:
-    """What to do about a model that is not found."""
+    """Remedy for a model that is not found."""
     if _FUEL.fullmatch(uri):
         return f"fetch it with Gazebo's `gz fuel download -u {shown(uri)}`, once, or name a folder that has it"
     return f"name the folder that has it in `packages`, or in {RESOURCES[0]}"

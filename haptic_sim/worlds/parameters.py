@@ -34,7 +34,7 @@ WORLD = "world"  # the parent of bodies that hang on nothing else; no body has t
 
 
 class Material(Parameters):
-    """What a body's surface is like, where it differs from the experiment's `contact`."""
+    """Material of a body's surface, where it differs from the experiment's `contact`."""
 
     restitution: float | None = quantity(None, description="Coefficient of restitution of the body", ge=0.0, le=1.0)
     friction_static: float | None = quantity(None, description="Coefficient of static friction of the body", ge=0.0)
@@ -309,7 +309,7 @@ class FileParameters(Placed, Material):
     )
     limits: Literal["all", "position", "none"] = quantity(
         "all",
-        description="Which limits of the file's joints are used: all (position, speed, force of drives), position, or "
+        description="Limits of the file's joints that are used: all (position, speed, force of drives), position, or "
         "none",
     )
     limit_restitution: float = quantity(
@@ -385,7 +385,7 @@ def rank_fade_quantity() -> Any:
 
 
 class HoldParameters(Parameters):
-    """Where a further hand holds the world."""
+    """Pose at which a further hand holds the world."""
 
     name: str = quantity(
         description="Name of the hand, and of the namespace of its topics", pattern=r"^[a-z][a-z0-9_]*$", max_length=40
@@ -423,9 +423,9 @@ class MujocoParameters(SceneParameters):
     )
     meshes: Literal["hull", "pieces", "field"] = quantity(
         "hull",
-        description="What geoms of type mesh are that are not convex. hull: their convex hull, as MuJoCo takes it; "
-        "pieces: convex pieces, each a geom of its own; field: pieces for MuJoCo, and the mesh itself for the hand, by "
-        "a signed distance field",
+        description="Collision geometry of geoms of type mesh that are not convex. hull: their convex hull, as MuJoCo "
+        "takes it; pieces: convex pieces, each a geom of its own; field: pieces for MuJoCo, and the mesh itself for "
+        "the hand, by a signed distance field",
     )
     error: float | None = quantity(
         None,

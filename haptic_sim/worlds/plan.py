@@ -1,4 +1,4 @@
-"""What a world will be, before there is a model: joints with what they carry, bodies, shapes."""
+"""Plan of a world, before there is a model: joints with what they carry, bodies, shapes."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class Link:
 
 @dataclass
 class Place:
-    """Where a body is: with which joint (None: fixed), and its pose and centre of mass in the joint's axes."""
+    """Place of a body: its joint (None: fixed), and its pose and centre of mass in the joint's axes."""
 
     link: Link | None
     pose: pin.SE3
@@ -73,7 +73,7 @@ class Shape:
 
 @dataclass
 class Plan:
-    """What the world will be, before there is a model."""
+    """Plan of a world, before there is a model."""
 
     places: dict[str, Place] = field(default_factory=dict)
     links: list[Link] = field(default_factory=list)

@@ -74,7 +74,7 @@ def _counted(laws: tuple[JointLaw, ...], file: FileParameters) -> tuple[JointLaw
 def _file_states(
     file: FileParameters, trees: list[FileTree]
 ) -> tuple[list[tuple[pin.SE3, np.ndarray, np.ndarray]], list[str]]:
-    """Of each tree: where its root is instead of where the file has it, coordinates of its joints, all velocities.
+    """Start of each tree: pose of its root instead of that in the file, coordinates of its joints, all velocities.
 
     Besides, the joints that start at a limit, because the file shows them beyond it.
 
@@ -238,7 +238,7 @@ def _of_file(file: str, given: AnyWorldConstraintParameters) -> AnyWorldConstrai
 
 
 def _material(file: FileParameters, tree: FileTree, body: str) -> Material:
-    """What the surface of a link is like: as the keys of the file say, else as the file itself does."""
+    """Material of the surface of a link: from the keys of the file, else from the file itself."""
     restitution, friction = tree.materials.get(body, (None, None))
     own = {"restitution": restitution, "friction_static": friction, "friction_kinetic": friction}
     given = {key: value for key in MATERIAL if (value := getattr(file, key)) is not None}

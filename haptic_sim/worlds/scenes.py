@@ -40,11 +40,11 @@ class NoToolParameters(Parameters):
     type: Literal["none"] = "none"
 
     def parts(self) -> dict[str, Any]:
-        """Nothing: all bodies are those of the scene."""
+        """Empty mapping: all bodies are those of the scene."""
         return {}
 
     def bounds(self) -> tuple[float, float, float, float]:
-        """Of no extent, at the origin."""
+        """Bounding box of no extent, at the origin."""
         return 0.0, 0.0, 0.0, 0.0
 
 
@@ -59,7 +59,7 @@ class PegParameters(Parameters):
     )
 
     def parts(self) -> dict[str, Any]:
-        """What it adds to a planar world: bodies, and which is held and how."""
+        """Parts that the tool adds to a planar world: bodies, and which is held and how."""
         return {
             "bodies": {"tool": _planar(self, {"type": "box", "size": [*self.size, min(self.size)]})},
             "tool": "tool",
@@ -97,7 +97,7 @@ class ThreeLinksParameters(Parameters):
     rank_fade: float = rank_fade_quantity()
 
     def parts(self) -> dict[str, Any]:
-        """As `PegParameters.parts`; the links do not touch each other."""
+        """Bodies and joints, as `PegParameters.parts`; the links do not touch each other."""
         bodies: dict[str, Any] = {}
         parent, where = "world", [*self.base, 0.0]
         for i, name in enumerate(HOLDS):
@@ -125,7 +125,7 @@ class ThreeLinksParameters(Parameters):
         }
 
     def bounds(self) -> tuple[float, float, float, float]:
-        """As `PegParameters.bounds`."""
+        """Bounding box of the links; see `PegParameters.bounds`."""
         angles = np.cumsum(self.angles)
         steps = np.stack([np.cos(angles), np.sin(angles)], axis=1) * np.array(self.lengths)[:, None]
         points = np.array(self.base) + np.concatenate([np.zeros((1, 2)), np.cumsum(steps, axis=0)])
@@ -346,7 +346,7 @@ class TwoLinksParameters(SceneParameters):
 
     @property
     def struck(self) -> int:
-        """Which link the obstacle touches: 0 the base, 1 the distal one."""
+        """Index of the link that the obstacle touches: 0 the base, 1 the distal one."""
         return int(self.contact_height > self.lengths[0])
 
     def world(self, context: SceneContext) -> dict[str, Any]:

@@ -35,7 +35,7 @@ from haptic_sim.worlds.sdf_frames import Scope, flag, number_in, pose_of, read_s
 from haptic_sim.worlds.sdf_shapes import Shapes, material
 from haptic_sim.worlds.xml_files import at
 
-FIRST_VERSION, LAST_VERSION = (1, 4), (1, 12)  # of SDF, that are read
+FIRST_VERSION, LAST_VERSION = (1, 4), (1, 12)  # versions of SDF that are read
 KINDS = ("revolute", "continuous", "prismatic", "fixed", "ball", "universal", "revolute2", "screw", "gearbox")
 _READ = {
     "world": {"model", "include", "frame", "joint", "gravity", "name", "light", "scene", "gui"},

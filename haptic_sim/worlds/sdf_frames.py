@@ -27,7 +27,7 @@ from haptic_sim.worlds.xml_files import INCLUDES, MOST_FILES, at, read_xml
 from haptic_sim.worlds.xml_files import Element as PlacedElement
 
 MODEL = "__model__"
-NESTED = 20  # models in each other
+NESTED = 20  # nested models
 _TRUE = {"1", "true", "True", "TRUE"}
 _FALSE = {"0", "false", "False", "FALSE", ""}
 
@@ -58,7 +58,7 @@ class Scope:
 
     @property
     def is_world(self) -> bool:
-        """Whether it is no model."""
+        """Whether the scope is the world, no model."""
         return self.element.tag == "world"
 
     def full(self, name: str) -> str:
@@ -66,7 +66,7 @@ class Scope:
         return f"{self.path}::{name}" if self.path else name
 
     def scopes(self) -> Iterator[Scope]:
-        """This one and those inside."""
+        """Iterate over this scope and those inside of it."""
         yield self
         for scope in self.inside.values():
             yield from scope.scopes()
@@ -180,7 +180,7 @@ class Scope:
 
 
 def child_of(joint: Element) -> str:
-    """What a joint moves."""
+    """Link that a joint moves."""
     return (joint.findtext("child") or "").strip()
 
 
@@ -242,7 +242,7 @@ class _Reader:
         static = (outside is not None and outside.static) or flag(element, "static")
         made = Scope(element, version, folder, path, outside, static)
         if path.count("::") > NESTED:
-            raise ModelFileError(f"{at(element)}more than {NESTED} models in each other")
+            raise ModelFileError(f"{at(element)}more than {NESTED} nested models")
         for child in list(element):
             if child.tag == "include" and _is_merged(child):
                 self._merge(made, child)

@@ -115,7 +115,7 @@ class Shapes:
             yield sum_of_masses([_mass(part) for part in parts])
 
     def _terrain(self, heights: Element, name: str, scope: Scope) -> Taken:
-        """What a height map collides as: a field, unless pieces or hulls are wanted of all meshes.
+        """Collision geometry of a height map: a field, unless pieces or hulls are wanted of all meshes.
 
         As in Gazebo, black is at zero, the brightest pixel as high as its size, and the first row at the largest y.
 
@@ -146,7 +146,7 @@ class Shapes:
             raise ModelFileError(f"{where} {error}{remedy(error, 'meshes')}") from error
 
     def _locate(self, element: Element, what: str, scope: Scope) -> tuple[str, Path]:
-        """How a file of a shape is called in errors, and its path.
+        """Name of a file of a shape in errors, and its path.
 
         Raises:
             ModelFileError: not found, or too large.

@@ -120,7 +120,7 @@ _INERTIAL = {"mass": {"value"}, "inertia": {"ixx", "ixy", "ixz", "iyy", "iyz", "
 
 
 def _link_problems(link: ElementTree.Element) -> Iterator[str]:
-    """What is wrong with a link that the loader would add up without looking, or drop without a word."""
+    """Faults of a link that the loader would add up without a check, or drop silently."""
     name, inertials = link.get("name"), link.findall("inertial")
     if len(inertials) > 1:
         yield f"{at(inertials[1])}link {name}: has {len(inertials)} <inertial>: must have at most one"
@@ -198,7 +198,7 @@ def _located(error: Exception, path: Path, root: ElementTree.Element) -> str:
             return f"{at(mesh)}mesh {name}: cannot be read as a mesh; export it again, as STL, OBJ or DAE"
         if name and f"{name} could not be found" in lines[0]:
             return f"{at(mesh)}mesh {name}: not found; it was looked for beside the file, and in the folders above"
-    return f": Pinocchio: {lines[0].replace(f'The file {path} does not', 'does not')}; `check_urdf` of ROS says more"
+    return f": Pinocchio: {lines[0].replace(f'The file {path} does not', 'does not')}; see also `check_urdf` of ROS"
 
 
 def _shapes(
@@ -231,7 +231,7 @@ def _shapes(
 def take_mesh(
     mesh: coal.BVHModelBase, meshes: Meshes, allowed: float | None, body: str, name: str
 ) -> tuple[Taken, bool]:
-    """What a mesh of a link collides as, and whether its hull is taken because its pieces cannot be.
+    """Collision geometry of a mesh of a link, and whether its hull is taken because its pieces cannot be.
 
     Raises:
         ModelFileError: they cannot be made.
@@ -249,7 +249,7 @@ def mesh_arrays(mesh: coal.BVHModelBase) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _of_mesh(mesh: coal.BVHModelBase, meshes: Meshes, allowed: float | None) -> tuple[Taken, bool]:
-    """What a mesh collides as, and whether its hull is taken because its pieces are not convex."""
+    """Collision geometry of a mesh, and whether its hull is taken because its pieces are not convex."""
     triangles = merged(*mesh_arrays(mesh))
     try:
         return take_of_file(triangles, "connected" if meshes == "either" else meshes, allowed), False

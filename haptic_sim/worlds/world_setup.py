@@ -1,4 +1,4 @@
-"""What a multibody world starts from: its model, geometry and materials, and what else it has."""
+"""Start of a multibody world: its model, geometry and materials, and what else it has."""
 
 from __future__ import annotations
 
@@ -139,7 +139,7 @@ class WorldSetup:
 
     @property
     def hands_of_tree(self) -> int:
-        """How many hands hold the tree of the first, itself included."""
+        """Number of hands that hold the tree of the first, itself included."""
         model = self.model
         roots = [model.supports[model.frames[frame].parentJoint].tolist()[1:2] for frame in (self.hand, *self.further)]
         return roots.count(roots[0])
@@ -174,7 +174,7 @@ class WorldSetup:
         return tuple((names[pair.first], names[pair.second]) for pair in self.geometry.collisionPairs)
 
     def tool_sizes(self) -> ToolSizes:
-        """Of the tool's state."""
+        """Sizes of the tool's state."""
         return ToolSizes(self.model.nq, self.model.nv, sum(constraint.rows for constraint in self.constraints))
 
     def bodies(self, period: float, *, surveyed: bool = False, planes: int = 0) -> Multibody:
@@ -240,6 +240,6 @@ class WorldSetup:
     def materials(
         self, restitution: float, friction: tuple[float, float], resistance: tuple[float, float] = (0.0, 0.0)
     ) -> Materials:
-        """What each pair is like; the arguments hold where it has no own coefficient."""
+        """Materials of each pair; the arguments hold where it has no own coefficient."""
         table = np.where(np.isnan(self.own), (restitution, *friction, *resistance), self.own)
         return Materials(*map(np.ascontiguousarray, (table[:, 0], table[:, 1:3], table[:, 3:])))

@@ -28,7 +28,7 @@ from haptic_sim.worlds.xacro_expressions import NAMES, Budget, ExpressionError, 
 from haptic_sim.worlds.xml_files import INCLUDES, MOST_ELEMENTS, MOST_FILES, Element, at, read_xml
 
 PREFIX = "xacro:"
-NESTED = 250  # elements and macros in each other
+NESTED = 250  # nested elements and macros
 UNITS = {
     "!radians": 1.0,
     "!degrees": math.pi / 180.0,
@@ -125,7 +125,7 @@ class _Scope(dict[str, Any]):
 
 @dataclass
 class _Macro:
-    """Of a macro: its element and its parameters, each with whether the caller's value is taken, and its default."""
+    """Macro: its element and its parameters, each with whether the caller's value is taken, and its default."""
 
     body: Element
     parameters: dict[str, tuple[bool, str | None]]
@@ -133,7 +133,7 @@ class _Macro:
 
 @dataclass
 class _Names:
-    """What is known at a place of a document: properties, macros, and included files with names of their own."""
+    """Names known at a place of a document: properties, macros, and included files with names of their own."""
 
     properties: _Scope
     macros: dict[str, _Macro]
@@ -226,7 +226,7 @@ class _Expansion:
         """Append what the elements in `source` stand for to `made`."""
         self._depth += 1
         if self._depth > NESTED:
-            self._refuse(f"has more than {NESTED} elements and macros in each other{self._recursion()}")
+            self._refuse(f"has more than {NESTED} nested elements and macros{self._recursion()}")
         for child in source:
             assert isinstance(child, Element)
             self._here = child
@@ -241,7 +241,7 @@ class _Expansion:
         self._depth -= 1
 
     def _recursion(self) -> str:
-        """Which macro uses itself, and by way of which others; empty if none does."""
+        """Text that names a macro which uses itself, and by way of which others; empty if none does."""
         last = self._calls[-1] if self._calls else ""
         before = [i for i, name in enumerate(self._calls) if name == last]
         if len(before) < 2:
@@ -269,7 +269,7 @@ class _Expansion:
             case "element":
                 tag = _written(self.text(self._needed(child, "xacro:name"), names.properties))
                 if not re.fullmatch(r"[A-Za-z_][\w.:-]*", tag):
-                    self._refuse(f"xacro:element: {shown(tag)} is no name of an element")
+                    self._refuse(f"xacro:element: {shown(tag)} is not a name of an element")
                 made.append(self._element(child, names, tag))
             case "attribute":
                 key, value = (self.text(self._needed(child, key), names.properties) for key in ("name", "value"))
@@ -522,7 +522,7 @@ def _same(one: Path, other: Path) -> bool:
 def _written(value: Any) -> str:
     """A value as a text in a document."""
     if isinstance(value, Element) or callable(value):
-        raise ExpressionError("a block or a function is no text")
+        raise ExpressionError("a block or a function is not a text")
     return str(value)
 
 

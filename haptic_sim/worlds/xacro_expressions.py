@@ -23,7 +23,7 @@ from haptic_sim.parameters import did_you_mean, listed
 BITS = 4096  # of a whole number
 LONGEST = 100_000  # characters of a text, entries of a list
 STEPS = 2_000_000  # operations of a document, entries and characters of their results
-DEPTH = 40  # of operations in each other
+DEPTH = 40  # of nested operations
 CHARACTERS = 10_000  # of an expression
 
 
@@ -32,7 +32,7 @@ class ExpressionError(HapticsError, ValueError):
 
 
 class Budget:
-    """What the expressions of a document may still do."""
+    """Remaining budget of the expressions of a document."""
 
     def __init__(self) -> None:
         self._left = STEPS
@@ -180,10 +180,10 @@ class _Evaluation:
         self._depth = 0
 
     def value(self, node: ast.expr) -> Any:
-        """Of a node, its size counted."""
+        """Value of a node; the count of operations includes it."""
         self._depth += 1
         if self._depth > DEPTH:
-            raise ExpressionError(f"has more than {DEPTH} operations in each other")
+            raise ExpressionError(f"has more than {DEPTH} nested operations")
         take = getattr(self, f"_{type(node).__name__.lower()}", None)
         if take is None:
             raise ExpressionError(f"{_WORDS.get(type(node), type(node).__name__)} cannot be used here")
@@ -410,12 +410,12 @@ def _kind(value: Any) -> str:
 def _text(value: Any) -> str:
     """A value as a text."""
     if callable(value):
-        raise ExpressionError("a function is no text")
+        raise ExpressionError("a function is not a text")
     return str(value)
 
 
 def _count(value: Any, found: int = 0) -> int:
-    """Entries of lists in each other, and characters of their texts, to a little more than LONGEST."""
+    """Entries of nested lists, and characters of their texts, to a little more than LONGEST."""
     found += 1 + (len(value) if isinstance(value, str) else 0)
     entries = (*value, *value.values()) if isinstance(value, dict) else value if isinstance(value, list | tuple) else ()
     for entry in entries:

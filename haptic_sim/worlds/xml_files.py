@@ -11,9 +11,9 @@ from haptic_sim.inputs import MODEL, InputError, read_bytes
 from haptic_sim.worlds.file_trees import ModelFileError
 
 MOST_ELEMENTS = 200_000
-MOST_FILES = 200  # that are included
-INCLUDES = 20  # in each other
-DEPTH = 1100  # of elements in each other: a chain of 1000 bodies of MJCF, and some
+MOST_FILES = 200  # included files
+INCLUDES = 20  # nesting depth of included files
+DEPTH = 1100  # of nested elements: a chain of 1000 bodies of MJCF, and some
 _PART = 1 << 16  # [bytes] of a file that are parsed at once
 _COMMENT = re.compile(rb"<!\[CDATA\[.*?\]\]>|<!--.*?-->", re.DOTALL)
 _NOT_BLANK = re.compile(rb"[^\n]")
@@ -47,7 +47,7 @@ def read_xml(path: Path, file: str = "") -> Element:
 
 
 def at(element: ElementTree.Element) -> str:
-    """Where an element is, for messages that go after the name of the file."""
+    """Location of an element, for messages that follow the name of the file."""
     file, line = getattr(element, "file", ""), getattr(element, "line", 0)
     return f": {file}, line {line}: " if file else f", line {line}: "
 
@@ -97,7 +97,7 @@ class _Reader:
     def _start(self, tag: str, attributes: dict[str, str]) -> None:
         self._depth, self._count = self._depth + 1, self._count + 1
         if self._depth > DEPTH:
-            raise InputError(f"has more than {DEPTH} elements in each other")
+            raise InputError(f"has more than {DEPTH} nested elements")
         if self._count > MOST_ELEMENTS:
             raise InputError(f"has more than {MOST_ELEMENTS} elements")
         element = self._builder.start(tag, attributes)

@@ -137,7 +137,7 @@ def sequence(design: DesignParameters, seed: int, study: str, participant: int) 
 
 
 def _assigned(size: int, index: int, *purpose: Any) -> tuple[int, int]:
-    """Which round of `size` participants number `index` belongs to, and what it has of 0 to size - 1 in that round."""
+    """Round of `size` participants that number `index` belongs to, and its own value of 0 to size - 1 in that round."""
     seed, *source = purpose
     turn = index // size
     return turn, Choices(seed, *source, turn).shuffled(range(size))[index % size]

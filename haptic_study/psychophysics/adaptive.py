@@ -1,4 +1,4 @@
-"""What methods of measurement have in common: they choose the next stimulus from the answers so far.
+"""Common part of the methods of measurement: they choose the next stimulus from the answers so far.
 
 A method depends on its parameters, its seed and the list of its answers, and on nothing else: a study that was
 interrupted builds it again and repeats the answers (`replay`).
@@ -48,7 +48,7 @@ class AdaptiveMethod(Protocol):
 
     @property
     def estimate(self) -> dict[str, Any]:
-        """What is known so far: `threshold`, and `interval` of 95 % (low, high); None where it is not known."""
+        """Present estimate: `threshold`, and `interval` of 95 % (low, high); None where it is not known."""
 
 
 class MethodParameters(Parameters):
@@ -58,7 +58,7 @@ class MethodParameters(Parameters):
 
     def build(self, seed: int) -> AdaptiveMethod:
         """The method, before its first answer."""
-        raise TypeError(f"{type(self).__name__}: is no method")
+        raise TypeError(f"{type(self).__name__}: is not a method")
 
 
 class Method:

@@ -35,7 +35,7 @@ class PsychometricFunction(Protocol):
     """Whether F is a function of ln x."""
 
     def coordinate(self, x: Any) -> np.ndarray:
-        """What F is a function of: x, or ln x; minus infinity where x is at most 0."""
+        """Argument of F: x, or ln x; minus infinity where x is at most 0."""
 
     def level(self, coordinate: Any) -> np.ndarray:
         """The inverse of `coordinate`."""
@@ -54,7 +54,7 @@ class PsychometricFunction(Protocol):
 
 
 class _Family:
-    """What the families share: they differ in F and in its coordinate."""
+    """Common part of the families: they differ in F and in its coordinate."""
 
     name = ""
     logarithmic = False

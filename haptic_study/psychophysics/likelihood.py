@@ -120,7 +120,7 @@ def starts(
     low: np.ndarray,
     high: np.ndarray,
 ) -> np.ndarray:
-    """Where to start each table: the best of a grid with a small, a middle and a large lapse rate, (B, 3, 4)."""
+    """Starting points of each table: the best of a grid with a small, a middle and a large lapse rate, (B, 3, 4)."""
     axes = [np.linspace(low[0], high[0], 41), np.linspace(low[1], high[1], 15), np.linspace(low[2], high[2], 3)]
     chosen = []
     for share in (0.02, 0.3, 0.9):

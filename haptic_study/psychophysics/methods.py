@@ -64,7 +64,7 @@ class InterleavedParameters(MethodParameters):
     tracks: tuple[Annotated[MethodParameters, PlainValidator(_track)], ...] = quantity(
         description="The methods, each with its type and parameters"
     )
-    order: Literal["random", "alternate"] = quantity("random", description="Which method is next")
+    order: Literal["random", "alternate"] = quantity("random", description="Order of the methods")
 
     @model_validator(mode="after")
     def _check(self) -> InterleavedParameters:

@@ -156,7 +156,7 @@ class Staircase(Method):
         self._direction, self._level = direction, limited
 
     def _coordinate(self, level: float) -> float:
-        """What a step is added to."""
+        """Coordinate that a step is added to."""
         return 20.0 * math.log10(level) if self.parameters.scale == "decibel" else level
 
     def _of_coordinate(self, coordinate: float) -> float:

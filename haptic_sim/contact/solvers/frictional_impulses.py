@@ -82,7 +82,7 @@ PATH = numbers(
     *("compression", "remaining"),  # integrals of v dv / alpha [J]
     "slide",  # slip per tangential impulse of a step [1/kg]
 )
-"""Where a contact is between approach and rebound."""
+"""Phases of a contact between approach and rebound."""
 
 
 @record
@@ -251,7 +251,7 @@ def _solve_single(m, mu, g1, g2, push, guess, roughly):
 
 @kernel(error_model="numpy", inline="always")
 def _slide(m, mu, g1, g2, push, x):
-    """For lambda = x: p_n, p_1, p_2, |p_t|, and lambda after a Newton step on 1 / |p_t| - 1 / (mu p_n), or -1."""
+    """p_n, p_1, p_2, |p_t| at lambda = x, and lambda after a Newton step on 1 / |p_t| - 1 / (mu p_n), or -1."""
     e1, e2 = 1.0 / (m.s_1 + x), 1.0 / (m.s_2 + x)
     p1, p2 = -g1 * e1, -g2 * e2
     p_n = push - m.a_1 * p1 - m.a_2 * p2

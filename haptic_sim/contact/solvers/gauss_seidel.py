@@ -60,7 +60,7 @@ BLOCK = numbers(
     *("cos", "sin"),  # turn of the tangents
     *("c_n", "c_1", "c_2"),  # velocity that is not due to u, bias included
 )
-"""What `_prepare` finds of a contact."""
+"""Values that `_prepare` finds of a contact."""
 
 
 @record

@@ -105,7 +105,7 @@ def _at(x, row, s):
 
 @kernel(error_model="numpy")
 def _root(x, row, goal, low, high):
-    """Where a quantity that is below `goal` at `low` and above it at `high` reaches it: Newton's method, bracketed."""
+    """Root where a quantity, below `goal` at `low` and above it at `high`, reaches it: Newton's method, bracketed."""
     s = high
     for _ in range(100):
         value, rate = x[row, _ORDER], 0.0

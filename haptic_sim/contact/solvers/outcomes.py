@@ -1,4 +1,4 @@
-"""How a solver of this folder ended: the status that it returns, and its meaning."""
+"""Status that a solver of this folder returns, and its meaning."""
 
 from __future__ import annotations
 

@@ -46,7 +46,7 @@ class BroadPhase(NamedTuple):
 
 
 def build_broad_phase(kind: np.ndarray, objects: np.ndarray) -> BroadPhase:
-    """For shapes of these kinds (G,), of which the pairs `objects` (P, 2) may touch."""
+    """Build the broad phase for shapes of these kinds (G,), of which the pairs `objects` (P, 2) may touch."""
     flat = (kind[objects] == HALFSPACE).any(axis=1)
     solid = np.flatnonzero(~flat)
     ends = np.sort(objects[solid], axis=1)
@@ -237,7 +237,7 @@ def sort_by(items, n, key):
 
 @kernel(error_model="numpy")
 def _heap_sort(items, n, key):
-    """As `sort_by` (Williams, Algorithm 232, CACM 1964)."""
+    """Sort the first n items by key[item] in a heap (Williams, Algorithm 232, CACM 1964)."""
     for i in range(n // 2 - 1, -1, -1):
         _sift(items, i, n, key)
     for end in range(n - 1, 0, -1):

@@ -51,7 +51,7 @@ class LooseShapes(NamedTuple):
 
 @record
 class DetectorArrays(NamedTuple):
-    """What a detection works on, for kernels: contacts go to `found`, merged from there to `sink`, and to rows."""
+    """Arrays of a detection for kernels: contacts go to `found`, merged from there to `sink`, and to rows."""
 
     shapes: Shapes = value("features of the shapes")
     pairs: Pairs = value("pairs of shapes that may touch")
@@ -211,7 +211,7 @@ class CollisionDetector:
 
     @property
     def state(self) -> Held:
-        """What the next detection depends on beside the pose; to be kept, and given back before `search`."""
+        """State that the next detection depends on beside the pose; to be kept, and given back before `search`."""
         return self._arrays.field_memory.held
 
     @property
@@ -273,7 +273,7 @@ class CollisionDetector:
             )
 
     def _pack(self, sink: Sink, rows: ContactRows, cluster: float) -> Packed:
-        """What kernels work on."""
+        """Pack the arrays of the kernels."""
         found = self._single if cluster > 0.0 else sink
         return Packed(self._arrays._replace(cluster=cluster, found=found, sink=sink, rows=rows.arrays))
 
@@ -348,7 +348,7 @@ def _place_loose(packed, q):
 
 @kernel(error_model="numpy")
 def _search(packed, margin):
-    """As `find_near`; if there is nothing to measure, also as `_write`, whose result comes last."""
+    """Find near pairs, as `find_near`; without pairs to measure, also write the contacts: `count`."""
     near, changes, measured = find_near(packed.arrays, margin)
     count = _write(packed, near, margin) if measured == 0 else 0
     return near, changes, measured, count

@@ -68,15 +68,15 @@ from haptic_sim.records import allocate, array, part, record, shared, value
 from haptic_sim.vectors import act, along, corner, cross, dot, length, minus, times, triple, turn
 
 BUDGET = 4096  # leaves that a tick visits of one shell
-STEEPEST = 1.25  # of a distance between samples, per path
-FLAT = 1e-3  # of a sum of normals that has no direction
+STEEPEST = 1.25  # slope of a sampled distance along a path, at most
+FLAT = 1e-3  # length of a sum of normals below which it has no direction
 FADING = 2.0  # times such a sum is the weight of its row, up to 1
 HELD = 512  # points of a shell that are held at most
 AGREE = 0.9  # cosine between the gradient at a point and the normal where it has entered, up to which this follows
 SHORT = 0.25  # spacings of samples: a path along which nothing is passed
 TRACE = 64  # steps along a path
 EARLY = 0.25  # radii of a set that is not near: with less of clearance its parts last longer
-MOST_SLOPE = 0.9  # of a texture
+MOST_SLOPE = 0.9  # slope of a texture, at most
 DEEPEST = 64  # nodes of a path through a tree of halves of halves at most
 
 
@@ -144,7 +144,7 @@ class FieldMemory(NamedTuple):
 def build_memory(
     kind: np.ndarray, objects: np.ndarray, names: list[str], fields: Mapping[str, SolidField], budget: int = BUDGET
 ) -> FieldMemory:
-    """For shapes of these kinds (G,) and names, of which the pairs `objects` (P, 2) may touch.
+    """Build the memory of shapes of these kinds (G,) and names, of which the pairs `objects` (P, 2) may touch.
 
     Raises:
         ValueError: a shape that needs a field has none.
@@ -223,7 +223,7 @@ def _distance(scene, base, p):
 
 @kernel(error_model="numpy")
 def _clearance(scene, base, node, radius):
-    """How far the points of a node, which has this radius, are at least from the surface of a shape [m]."""
+    """Lower bound of the distance of the points of a node, which has this radius, from the surface of a shape [m]."""
     centre = triple(scene.field_memory.fields.node_ball, node)
     s, _ = _distance(scene, base, act(scene.field_memory.relative, 0, centre))
     return s - STEEPEST * radius
@@ -646,7 +646,7 @@ def _spacing(scene, base):
 
 @kernel(error_model="numpy")
 def _trace(scene, base, start, end, s, g, last):
-    """Where the path from `start` to `end` enters a shape (sphere tracing, Hart, 1996).
+    """Point where the path from `start` to `end` enters a shape (sphere tracing, Hart, 1996).
 
     Args:
         s, g: distance at the start and its gradient.

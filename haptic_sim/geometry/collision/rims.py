@@ -56,7 +56,7 @@ from haptic_sim.geometry.collision.sink import put
 from haptic_sim.kernels import kernel
 from haptic_sim.vectors import along, column, corner, cross, dot, length, minus, times, triple, turn
 
-POINTS = 4  # of a rim
+POINTS = 4  # contact points of a rim
 FLAT, LEANING = math.cos(math.radians(15.0)), math.cos(math.radians(30.0))
 STEEP = 0.1  # cosine between the normals of a cap and of a face below which points of the rim are not above the face
 LEVEL = 1e-4  # sine of the tilt below which the points of a rim are fixed to it

@@ -41,7 +41,7 @@ class Sink(NamedTuple):
 
 
 class Query(NamedTuple):
-    """What contacts of a pair of shapes are looked for; numbers, which kernels pass in registers."""
+    """Query for the contacts of a pair of shapes; numbers, which kernels pass in registers."""
 
     pair: int  # its number
     margin: float  # [m] contacts nearer than this are found

@@ -62,7 +62,7 @@ class Textures(NamedTuple):
 
     some: bool = value("whether there are any")
     of: np.ndarray = shared("number of the texture of each shape, -1: it is smooth", "shapes", dtype=np.int64)
-    address: np.ndarray = shared("where the compiled laws are", "textures", dtype=np.int64)
+    address: np.ndarray = shared("addresses of the compiled laws", "textures", dtype=np.int64)
     keys: np.ndarray = shared("numbers that each law gets", "textures", "keys")
     planar: bool = value("whether everything moves in the plane of x and y")
     place: Packed = value("`TexturePlace`")
@@ -197,7 +197,7 @@ def _radii(scene, g, x, n):
 
 @kernel(error_model="numpy")
 def _radii_of_polytope(scene, g, x, n):
-    """As `_radii`; x in the axes of the shape. A face is flat, a corner has no radius, nor has an edge across it."""
+    """Radii, as `_radii`, of a polytope; x in the axes of the shape. Faces are flat, corners have no radius."""
     shapes, placement = scene.shapes, scene.placement
     nowhere = (0.0, 0.0, 0.0)
     n = turn_back(placement, g, n)

@@ -110,7 +110,7 @@ def build_grid(vertices: np.ndarray, triangles: np.ndarray, spacing: float, memo
 def _laid_out(
     vertices: np.ndarray, triangles: np.ndarray, spacing: float, memory: int
 ) -> tuple[np.ndarray, np.ndarray, int, int]:
-    """Where the first node is, the number of the block at each place, their count, and the memory of all [bytes].
+    """First node, the number of the block at each place, their count, and the memory of all [bytes].
 
     Where the places alone need more than `memory`, they are not looked at.
     """
@@ -135,13 +135,13 @@ def affordable_spacing(vertices: np.ndarray, triangles: np.ndarray, spacing: flo
 
 
 class _Winding:
-    """Which points are inside of a mesh."""
+    """Winding numbers of a mesh: which points are inside of it."""
 
     def __init__(self, vertices: np.ndarray, triangles: np.ndarray):
         self._mesh = np.ascontiguousarray(vertices), np.ascontiguousarray(triangles, np.int64)
 
     def inside(self, points: np.ndarray) -> np.ndarray:
-        """Of (n, 3) [m], (n,)."""
+        """Mask of the points inside of the mesh, (n,) bool, for `points` (n, 3) [m]."""
         import igl  # takes a while to import, and is needed only where a field is built
 
         if not len(points):
@@ -391,7 +391,7 @@ def _samples_everywhere(
     shape: tuple[int, ...],
     winding: _Winding,
 ) -> np.ndarray:
-    """As `distances_everywhere`, of a mesh without holes."""
+    """Signed distances of the nodes, as `distances_everywhere`, from a mesh without holes."""
     from scipy.ndimage import label
 
     squares, owner = np.full(shape, np.inf), np.full(shape, -1)
@@ -539,7 +539,7 @@ def _clamp(place, last):
 
 @kernel(error_model="numpy", inline="always")
 def _find_node(grids, n, i, j, k):
-    """Where the coefficient of a fine node is in `blocks`, below 0: there is none."""
+    """Index in `blocks` of the coefficient of a fine node, below 0: there is none."""
     block = grids.number[
         grids.first[n, 0] + (i // SIDE * grids.places[n, 1] + j // SIDE) * grids.places[n, 2] + k // SIDE
     ]

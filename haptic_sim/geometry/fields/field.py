@@ -31,13 +31,13 @@ FORMAT = 2  # of fields that are kept: counts up with whatever changes a field o
 MEMORY = 400_000_000  # [bytes]
 MOST_POINTS = 500_000
 PARTS = 300  # of the diagonal: the accuracy where none is given, with which flat faces on each other keep 1 kHz
-COARSEST = 0.05  # of it: a coarser accuracy than this is refused
-FINEST = 1000  # of it: of fields of boxes, cylinders and convex meshes, however fine that of the mesh beside them
+COARSEST = 0.05  # of the diagonal: a coarser accuracy than this is refused
+FINEST = 1000  # of the diagonal: for boxes, cylinders and convex meshes, however fine that of the mesh beside them
 
 
 @record
 class SolidField(NamedTuple):
-    """What contacts of a solid with any other are found from; all in its own axes."""
+    """Data that contacts of a solid with any other are found from; all in its own axes."""
 
     grid: Grid = value("signed distances")
     shell: Shell = value("points on the surface")
@@ -116,7 +116,7 @@ def rounded_up(number: float) -> str:
 
 
 def standing_out(grid: Grid, points: np.ndarray, normals: np.ndarray, sharp: int, accuracy: float) -> np.ndarray:
-    """Which points of a shell find contacts that the points of another solid with a full shell do not, (n,).
+    """Mask of the shell points that find contacts which the full shell of another solid misses, (n,) bool.
 
     Let the other solid be flat where it touches point x, with normal n. Some point of its own lies within the radius r
     of x, as points on faces are that close together. It finds the depth at x less the distance of the tangent plane

@@ -24,7 +24,7 @@ from haptic_sim.records import record, shared
 
 SHARP = math.cos(math.radians(20.0))  # between the normals of two triangles at an edge that has points of its own
 DENSITY = 6.0  # candidates on faces for each square of the spacing
-CLOSE = 0.75  # of the spacing: nearest points
+CLOSE = 0.75  # of the spacing: least distance of two points
 ALIKE = 0.5  # cosine between the normals of points that stand for each other
 LEAF = 16  # points of a leaf at most
 TURN = 0.25  # of the extent of the solid: what counts as much as an extent of 1 of the normals of a cell

@@ -1,4 +1,4 @@
-"""What others do between the updates of a slow environment: baselines to compare the local model with.
+"""Methods of others between the updates of a slow environment: baselines to compare the local model with.
 
 - `HeldWrench` applies the wrench that the environment's contacts made, until the next one comes (zero-order hold).
 - `ExtrapolatedWrench` continues the last two such wrenches in a straight line (first-order hold).

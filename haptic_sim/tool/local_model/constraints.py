@@ -33,7 +33,7 @@ from haptic_sim.records import array, record
 
 FADED = 1e-9  # weight at which a constraint has gone
 KEEP, RELEASE, INTERPOLATE = range(3)
-"""Which offsets fade: none; those of penetrations that an update lessens; all."""
+"""Offsets that fade: none; those of penetrations that an update lessens; all."""
 
 
 @record
@@ -47,17 +47,17 @@ class Planes(NamedTuple):
     c: np.ndarray = array("point of the plane at the survey, world axes", "C", 3, unit="m")
     n: np.ndarray = array("unit normal, from the environment to the tool, world axes", "C", 3)
     p: np.ndarray = array("contact point in the axes of its link", "C", 3, unit="m")
-    velocity: np.ndarray = array("of the plane along its normal", "C", unit="m/s")
-    correction: np.ndarray = array("of that velocity which is still to be made", "C", unit="m/s")
+    velocity: np.ndarray = array("velocity of the plane along its normal", "C", unit="m/s")
+    correction: np.ndarray = array("correction of that velocity which is still to be made", "C", unit="m/s")
     change: np.ndarray = array("rate at which it is made", "C", unit="m/s^2")
-    displacement: np.ndarray = array("of the plane along its normal since the survey", "C", unit="m")
+    displacement: np.ndarray = array("displacement of the plane along its normal since the survey", "C", unit="m")
     offset: np.ndarray = array("deformation of the proxy", "C", unit="m")
     fade: np.ndarray = array("rate at which the offset goes to zero, 0: it does not", "C", unit="m/s")
     friction: np.ndarray = array("coefficients of static and kinetic friction", "C", 2)
     resistance: np.ndarray = array("coefficients of rolling and torsional friction", "C", 2, unit="m")
     rotation: np.ndarray = array("angular velocity of the environment's body, world axes", "C", 3, unit="rad/s")
     restitution: np.ndarray = array("coefficient of restitution", "C")
-    mobility: np.ndarray = array("of the environment's point along the normal", "C", unit="1/kg")
+    mobility: np.ndarray = array("mobility of the environment's point along the normal", "C", unit="1/kg")
     plane: np.ndarray = array("number among those that move as masses, -1: none", "C", dtype=np.int64, fill=-1)
     weight: np.ndarray = array("part of its forces that acts: less than 1 if the last update left it out", "C", fill=1)
     leaving: np.ndarray = array("whether the last update left it out", "C", dtype=np.bool_)
@@ -66,7 +66,7 @@ class Planes(NamedTuple):
 
 
 class Rules(NamedTuple):
-    """How one update follows another.
+    """Rules for the transition from one update to the next.
 
     Attributes:
         law: KEEP, RELEASE or INTERPOLATE.

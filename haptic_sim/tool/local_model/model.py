@@ -1,4 +1,4 @@
-"""What all local models have: a tool at the servo rate, updates that are checked, and a view of the world."""
+"""Common part of all local models: a tool at the servo rate, updates that are checked, and a view of the world."""
 
 from __future__ import annotations
 
@@ -128,7 +128,7 @@ class LocalModel:
 
     @property
     def age(self) -> float:
-        """How old the surroundings are [s]."""
+        """Age of the surroundings [s]."""
         return (self._tick - max(self.geometry_tick, 0)) * self.tool.period
 
     @property
@@ -137,7 +137,7 @@ class LocalModel:
         return self._period.mean
 
     def prepare(self) -> None:
-        """As `Environment.prepare`: an update may come in between, so that nothing is done ahead."""
+        """Do nothing ahead, unlike `Environment.prepare`: an update may come in between."""
 
     def step(self, command: ToolCommand, state: ToolState) -> None:
         """Answer the command of a tick with the state after it."""

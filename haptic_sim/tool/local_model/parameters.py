@@ -25,7 +25,7 @@ class TransientParameters(Parameters):
 
 
 class LocalModelContext(NamedTuple):
-    """What a local model is built from.
+    """Context that a local model is built from.
 
     Attributes:
         world: at its start, with the tool among what surrounds it; a local model simulates the tool alone
@@ -58,16 +58,16 @@ class LocalModelParameters(Part):
     )
     prediction: Literal["none", "velocity"] = quantity(
         "none",
-        description="Which constraints are sent beside those within epsilon. velocity: those that the tool's present "
+        description="Constraints that are sent beside those within epsilon. velocity: those that the tool's present "
         "velocity reaches before the update after next arrives",
     )
     transient: TransientParameters = quantity(
-        TransientParameters(), description="What an impact adds to the rendered force, by material"
+        TransientParameters(), description="Transients that an impact adds to the rendered force, by material"
     )
 
     def build(self, context: LocalModelContext) -> LocalModelCore:
         """The local model."""
-        raise TypeError(f"{type(self).__name__}: is no local model")
+        raise TypeError(f"{type(self).__name__}: is not a local model")
 
     def problems(self, context: LocalModelContext) -> list[str]:
         """Why it cannot take part in this trial; lines that begin with a key of the experiment."""

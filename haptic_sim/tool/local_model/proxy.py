@@ -52,7 +52,7 @@ class ProxyParameters(LocalModelParameters):
     )
     release: Literal["gradual", "immediate"] = quantity(
         "gradual",
-        description="What becomes of a penetration that an update lessens or ends. gradual: it fades during one period "
+        description="Release of a penetration that an update lessens or ends. gradual: it fades during one period "
         "of the updates; immediate: it ends at once, as the source has it, and the force falls in one tick",
     )
     constraints: Literal["static", "kinematic", "dynamic"] = quantity(
@@ -68,7 +68,7 @@ class ProxyParameters(LocalModelParameters):
     )
     coherence: Literal["identity", "geometry"] = quantity(
         "identity",
-        description="Which constraints of two updates are the same. identity: those with the same number, and others "
+        description="Matching of the constraints of two updates. identity: those with the same number, and others "
         "by geometry; geometry: those whose points and normals are near each other (THESIS 6.11, 6.12)",
     )
     max_speed: float = quantity(
@@ -116,7 +116,7 @@ FULL = FullParameters()
 
 @record
 class Neighbourhood(NamedTuple):
-    """What a step reads to put the constraints where they are now; C: capacity, L: links, with the world."""
+    """Inputs of the step that moves the constraints to the present instant; C: capacity, L: links, with the world."""
 
     planes: Planes = part(Planes, "constraints in use")
     rows: RowArrays = value("the same as contact rows")
@@ -125,8 +125,8 @@ class Neighbourhood(NamedTuple):
     R_WL: np.ndarray = shared("orientation of the tool's links", "L", 3, 3)
     p_WL: np.ndarray = shared("position of the tool's links", "L", 3, unit="m")
     times: np.ndarray = array("age of the survey, when planes stop, period of the updates", 3, unit="s")
-    period: float = value("of the servo", unit="s")
-    masses: int = value("how many constraints may move as masses")
+    period: float = value("period of the servo", unit="s")
+    masses: int = value("number of constraints that may move as masses")
 
 
 class Proxy(LocalModel):
