@@ -20,6 +20,7 @@ import multiprocessing
 import os
 import signal
 import struct
+import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -29,6 +30,8 @@ ENDED = EOFError, OSError
 """What receiving from a fork raises when that has ended: after a message, and in the middle of one."""
 _NUMBER = struct.Struct("=H")
 _SIGNALS = {signal.SIGINT: signal.SIG_IGN, signal.SIGHUP: signal.SIG_IGN, signal.SIGTERM: signal.SIG_DFL}
+_starting = threading.Lock()
+"""Held while a pipe is open that forks of another thread must not have: they would wait for each other's ends."""
 
 
 class Numbers:
@@ -55,13 +58,14 @@ Work = Callable[[Numbers, Callable[[Any], None]], None]
 def begun(work: Work, count: int, processes: int) -> Iterator[tuple[Numbers, Mapping[Any, Any]]]:
     """Let forks work on the numbers below `count`, at most MOST; the numbers, and the forks by their receivers."""
     context = multiprocessing.get_context("fork")
-    waiting, filled = os.pipe()
     forks = dict[Any, Any]()
     with contextlib.ExitStack() as stack:
-        stack.callback(os.close, waiting)
         # None begins before all are known. An interrupt while one is started leaves it unknown, which then finds an
         # empty pipe that is closed. The mask does not prevent that: threads of libraries take it.
         starting = stack.enter_context(contextlib.ExitStack())
+        starting.enter_context(_starting)
+        waiting, filled = os.pipe()
+        stack.callback(os.close, waiting)
         starting.callback(os.close, filled)
         for _ in range(processes):
             receiver, sender = context.Pipe(duplex=False)
@@ -91,6 +95,7 @@ def _become(work: Work, waiting: int, filled: int, sender: Any, receivers: Seque
     for number, handler in _SIGNALS.items():
         signal.signal(number, handler)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, _SIGNALS)
+    _starting.release()
     os.close(filled)
     for receiver in receivers:
         receiver.close()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import math
+import multiprocessing
 import signal
 from collections.abc import Callable, Sequence
 from multiprocessing import connection
@@ -78,7 +79,7 @@ def rollout(
 
     Raises:
         ParameterError: the wrenches are not finite or not (N, T, 6), a state is of a world of another model, or
-            `processes` is no whole number from 1 on.
+            `processes` is no whole number from 1 on, or more than 1 in a daemonic process.
         UnstableError: a world cannot go on; the text says which, the first one, and in which step.
         RolloutError: a process was killed.
     """
@@ -91,6 +92,9 @@ def rollout(
         raise ParameterError([f"states: {len(states)} given, {count} rollouts: must be one, or one for each"])  # type: ignore[arg-type]
     if isinstance(processes, bool) or not isinstance(processes, int | np.integer) or processes < 1:
         raise ParameterError([f"processes = {processes!r}: must be a whole number, at least 1"])
+    if processes > 1 and multiprocessing.current_process().daemon:
+        reason = "as a worker of multiprocessing.Pool, which may have no processes of its own"
+        raise ParameterError([f"processes = {processes}: must be 1 in a daemonic process, {reason}"])
     world = World(model)
     core, tool = world._core, world._core.state
     start = world.state
