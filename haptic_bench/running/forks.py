@@ -112,8 +112,9 @@ def _are_same(some: tuple[Any, ...], others: tuple[Any, ...]) -> bool:
 
 def _cores() -> int:
     """How many processes shall work: in a process of multiprocessing, as a fork is, and beside other threads, one."""
-    alone = multiprocessing.parent_process() is not None or not _is_single_threaded()
-    return 1 if alone else len(os.sched_getaffinity(0))
+    if multiprocessing.parent_process() is not None or not _is_single_threaded():
+        return 1
+    return len(os.sched_getaffinity(0))
 
 
 def _is_single_threaded() -> bool:
