@@ -1,16 +1,15 @@
 """Forks of this process, each of which takes one number after the other from a pipe and works on what that stands for.
 
     def work(numbers: Numbers, send: Callable[[Any], None]) -> None:
-        for number in numbers:
-            send((number, function(items[number])))
+        send([function(items[number]) for number in numbers])
 
-    with begun(work, len(items), processes=3) as (numbers, forks):
-        messages = [fork.recv() for fork in forks]
+    with begun(work, len(items), processes=3) as (_, receivers):
+        found = [receiver.recv() for receiver in receivers]
 
 A fork has all that this process has imported, built and compiled. It has none of its other threads, but the locks that
-these hold: who begins forks says what that means, and what an error in one and its end mean. No lock is shared among
-processes, which one that is killed would hold for ever. Signals that end a program are the parent's affair, but for
-SIGTERM. Forks end with the block, whatever they are at; one whose parent was killed ends when it sends a message.
+these hold: who begins forks decides whether it may. So it does about errors in a fork, and about one that was killed.
+Processes share no lock, which one that is killed would hold for ever. Signals that end a program are the parent's
+affair, but for SIGTERM. Forks end with the block, whatever they are at; one whose parent was killed ends when it sends.
 """
 
 from __future__ import annotations
@@ -32,6 +31,15 @@ _NUMBER = struct.Struct("=H")
 _SIGNALS = {signal.SIGINT: signal.SIG_IGN, signal.SIGHUP: signal.SIG_IGN, signal.SIGTERM: signal.SIG_DFL}
 _starting = threading.Lock()
 """Held while a pipe is open that forks of another thread must not have: they would wait for each other's ends."""
+
+
+def _release() -> None:
+    """In any fork: the thread that holds the lock is not there."""
+    if _starting.locked():
+        _starting.release()
+
+
+os.register_at_fork(after_in_child=_release)
 
 
 class Numbers:
@@ -56,7 +64,11 @@ Work = Callable[[Numbers, Callable[[Any], None]], None]
 
 @contextlib.contextmanager
 def begun(work: Work, count: int, processes: int) -> Iterator[tuple[Numbers, Mapping[Any, Any]]]:
-    """Let forks work on the numbers below `count`, at most MOST; the numbers, and the forks by their receivers."""
+    """Let forks work on the numbers below `count`, at most MOST.
+
+    Yields:
+        the numbers, which this process may take, too, and the forks by the ends of the pipes that receive from them.
+    """
     context = multiprocessing.get_context("fork")
     forks = dict[Any, Any]()
     with contextlib.ExitStack() as stack:
@@ -95,7 +107,6 @@ def _become(work: Work, waiting: int, filled: int, sender: Any, receivers: Seque
     for number, handler in _SIGNALS.items():
         signal.signal(number, handler)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, _SIGNALS)
-    _starting.release()
     os.close(filled)
     for receiver in receivers:
         receiver.close()
