@@ -19,7 +19,7 @@ from haptic_sim.vectors import cross
 
 HALFSPACE, POLYTOPE, SPHERE, CAPSULE, CYLINDER, FIELD = range(6)
 COPLANAR = 1e-4  # [rad] between triangles that are one face
-MOST_HULLS = 256  # that are kept, 0.1 MB at most each, see `_hull`
+MOST_HULLS = 256  # that are kept (`_hull`): 0.1 MB each with the most corners of `convex_shape`
 
 # An identity is pair, feature of the first shape, feature of the second: 22, 20 and 20 bits. A feature is a sort (2
 # bits) and a number.
@@ -113,7 +113,7 @@ def _cross(a: np.ndarray, b: np.ndarray) -> np.ndarray:
 
 
 class _Polytope(NamedTuple):
-    """Features of a box or a hull, numbered from 0 on; to be read alone, as shapes of several worlds are made of it."""
+    """Features of a box or a hull, numbered from 0 on; not to be written to: shapes of several worlds are made of it."""
 
     vertices: np.ndarray = np.empty((0, 3))
     faces: np.ndarray = np.empty((0, 4))
