@@ -113,7 +113,7 @@ def _cross(a: np.ndarray, b: np.ndarray) -> np.ndarray:
 
 
 class _Polytope(NamedTuple):
-    """Features of a box or a hull, numbered from 0 on; not to be written to: shapes of several worlds are made of it."""
+    """Features of a box or a hull, numbered from 0; not to be written to: shapes of several worlds are made of it."""
 
     vertices: np.ndarray = np.empty((0, 3))
     faces: np.ndarray = np.empty((0, 4))
