@@ -5,9 +5,7 @@ from __future__ import annotations
 import contextlib
 import math
 import multiprocessing
-import os
 import signal
-import struct
 from collections.abc import Callable, Sequence
 from multiprocessing import connection
 from typing import Any, NamedTuple, cast
@@ -15,6 +13,7 @@ from typing import Any, NamedTuple, cast
 import numpy as np
 from numpy.typing import ArrayLike
 
+from haptic_sim import forks
 from haptic_sim.dynamics.energy import UnstableError
 from haptic_sim.errors import HapticsError
 from haptic_sim.parameters import ParameterError
@@ -23,9 +22,8 @@ from haptic_sim.snapshots import Snapshot
 
 PARTS = 16
 """Parts for each process, which takes one after the other: at the end, a process waits for one part of another."""
-MOST_PARTS = 10_000
-"""Whose numbers a pipe takes at once. There are as many where states are kept, as each has 1 MB, long for a message."""
-_NUMBER = struct.Struct("=H")
+MOST_PARTS = forks.MOST
+"""There are as many where states are kept: each has 1 MB, long for a message."""
 
 
 class RolloutError(HapticsError, RuntimeError):
@@ -81,7 +79,7 @@ def rollout(
 
     Raises:
         ParameterError: the wrenches are not finite or not (N, T, 6), a state is of a world of another model, or
-            `processes` is no whole number from 1 on.
+            `processes` is no whole number from 1 on, or more than 1 in a daemonic process.
         UnstableError: a world cannot go on; the text says which, the first one, and in which step.
         RolloutError: a process was killed.
     """
@@ -94,6 +92,9 @@ def rollout(
         raise ParameterError([f"states: {len(states)} given, {count} rollouts: must be one, or one for each"])  # type: ignore[arg-type]
     if isinstance(processes, bool) or not isinstance(processes, int | np.integer) or processes < 1:
         raise ParameterError([f"processes = {processes!r}: must be a whole number, at least 1"])
+    if processes > 1 and multiprocessing.current_process().daemon:
+        reason = "as a worker of multiprocessing.Pool, which may have no processes of its own"
+        raise ParameterError([f"processes = {processes}: must be 1 in a daemonic process, {reason}"])
     world = World(model)
     core, tool = world._core, world._core.state
     start = world.state
@@ -134,37 +135,31 @@ def _share_out(advance: Callable[[int], None], results: Sequence[Any], count: in
     Raises:
         RolloutError: a fork was killed.
     """
-    context = multiprocessing.get_context("fork")
     size = math.ceil(count / (MOST_PARTS if keeps else min(PARTS * processes, MOST_PARTS)))
-    waiting, filled = os.pipe()  # numbers of parts, from which each fork takes one after the other
-    first, forks = count, dict[Any, Any]()
-    with contextlib.ExitStack() as stack:
-        stack.callback(os.close, waiting)
-        # None begins before all are known. An interrupt while one is started leaves it unknown, which then finds an
-        # empty pipe that is closed. The mask does not prevent that: threads of libraries take it.
-        starting = stack.enter_context(contextlib.ExitStack())
-        starting.callback(os.close, filled)
-        for _ in range(processes):
-            receiver, sender = context.Pipe(duplex=False)
-            fork = context.Process(
-                target=_become, args=(advance, results, count, size, waiting, filled, sender, [*forks, receiver])
-            )
-            before = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])  # until it is ignored there
-            try:
-                fork.start()
-                stack.callback(_end, fork, receiver)
-            finally:
-                signal.pthread_sigmask(signal.SIG_SETMASK, before)
-            sender.close()
-            forks[receiver] = fork
-        os.write(filled, b"".join(map(_NUMBER.pack, range(math.ceil(count / size)))))
-        starting.close()
-        while forks:
-            for ready in connection.wait(list(forks)):
+
+    def work(numbers: forks.Numbers, send: Callable[[Any], None]) -> None:
+        """Parts are taken in their order, so that all before one that fails are finished."""
+        for number in numbers:
+            begin, failed = size * number, False
+            end = min(begin + size, count)
+            for i in range(begin, end):
+                try:
+                    advance(i)
+                except Exception:  # the parent does it again, which raises its error
+                    end, failed = i, True
+                    numbers.drop()
+                    break
+            send((begin, end, failed, [result[begin:end] for result in results]))
+
+    first = count
+    with forks.begun(work, math.ceil(count / size), processes) as (_, begun):
+        working = dict(begun)
+        while working:
+            for ready in connection.wait(list(working)):
                 try:
                     begin, end, failed, found = cast(Any, ready).recv()
-                except (EOFError, OSError):  # at the end, and in the middle of a message
-                    fork = forks.pop(ready)
+                except forks.ENDED:
+                    fork = working.pop(ready)
                     fork.join()
                     if fork.exitcode:
                         raise RolloutError(fork.pid, fork.exitcode) from None
@@ -174,48 +169,3 @@ def _share_out(advance: Callable[[int], None], results: Sequence[Any], count: in
                 if failed:
                     first = min(first, end)
     return first
-
-
-def _end(fork: Any, receiver: Any) -> None:
-    """End a fork, whatever it is at."""
-    fork.kill()
-    fork.join()
-    receiver.close()
-
-
-def _become(
-    advance: Callable[[int], None],
-    results: Sequence[Any],
-    count: int,
-    size: int,
-    waiting: int,
-    filled: int,
-    sender: Any,
-    receivers: Sequence[Any],
-) -> None:
-    """In the fork: advance the worlds of one part after the other, until all are taken or one fails, and send results.
-
-    Parts are taken in their order, so that all before one that fails are finished. A fork ends with its parent, whose
-    ends of the pipes nobody else has.
-    """
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent's affair
-    signal.signal(signal.SIGTERM, signal.SIG_DFL)
-    signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGINT])
-    os.close(filled)
-    for receiver in receivers:
-        receiver.close()
-    while taken := os.read(waiting, _NUMBER.size):
-        begin = size * _NUMBER.unpack(taken)[0]
-        end, failed = min(begin + size, count), False
-        for i in range(begin, end):
-            try:
-                advance(i)
-            except Exception:  # the parent does it again, which raises its error
-                end, failed = i, True
-                while os.read(waiting, MOST_PARTS * _NUMBER.size):
-                    pass  # no part after it is begun
-                break
-        try:
-            sender.send((begin, end, failed, [result[begin:end] for result in results]))
-        except BrokenPipeError:  # the parent was killed
-            return

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import coal
 import numpy as np
 import pinocchio as pin
 import pytest
+import trimesh
 from collision_scenes import GENERIC, Scene, at, convex, gem, random_pose, sorted_rows
 
+from haptic_sim import Model, World
+from haptic_sim.geometry.collision import features
+from haptic_sim.geometry.collision.features import BOX_FACES, box_vertices, build_shapes, convex_faces
 from haptic_sim.geometry.collision.narrow_phase import NarrowPhase
 
 CUBE = (0.1, 0.1, 0.1)
@@ -178,8 +184,6 @@ def test_what_was_before_does_not_matter() -> None:
 
 
 def test_coplanar_triangles_are_one_face() -> None:
-    from haptic_sim.geometry.collision.features import convex_faces
-
     points = cube_points()
     loops = convex_faces(points)
     assert sorted(len(loop) for loop in loops) == [4] * 6
@@ -189,10 +193,54 @@ def test_coplanar_triangles_are_one_face() -> None:
         assert normal @ corners[0] > 0.0, "anticlockwise seen from outside"
 
 
+def test_shapes_share_nothing_but_what_may_only_be_read() -> None:
+    """Features of a hull are kept, for the next detector of the same one."""
+    geometry = Scene(gem(), gem()).geometry
+    first = build_shapes(geometry)
+    expected = [array.copy() for array in first]
+    for array in first:
+        array[...] = 7
+    computed = features._hull.cache_info().misses
+    for array, other in zip(build_shapes(geometry), expected, strict=True):
+        np.testing.assert_array_equal(array, other, strict=True)
+        assert array.flags.writeable
+    assert features._hull.cache_info().misses == computed
+    for array in features._hull(np.array(gem().points(), float).tobytes()):
+        with pytest.raises(ValueError, match="read-only"):
+            array[...] = 7
+
+
+def test_worlds_with_the_same_mesh_do_not_influence_each_other(tmp_path: Path) -> None:
+    """Stepped by turns, under other forces, each has the bits that it has alone."""
+    trimesh.convex.convex_hull(np.array(gem().points(), float)).export(tmp_path / "gem.stl")
+    shape = {"type": "mesh", "path": str(tmp_path / "gem.stl"), "as": "hull"}
+    bodies = {
+        "floor": {"joint": "fixed", "shapes": [{"type": "plane"}]},
+        "gem": {"joint": "free", "mass": 0.5, "position": [0.0, 0.0, 0.065], "shapes": [shape]},
+        "other": {"joint": "free", "mass": 0.5, "position": [0.0, 0.0, 0.153], "shapes": [shape]},
+    }
+    model = Model({"tool": "other", "bodies": bodies}, environment={"method": "constraint"})
+    pushes = np.random.default_rng(20260).normal(scale=2.0, size=(2, 200, 6)) * [1, 1, 1, 0.1, 0.1, 0.1]
+
+    def moved(world: World, push: np.ndarray) -> tuple[bytes, bytes, bytes]:
+        world.step(push)
+        return world.pose.tobytes(), world.twist.tobytes(), world.wrench.tobytes()
+
+    alone = []
+    for of_world in pushes:
+        features._hull.cache_clear()
+        world = World(model)
+        alone.append([moved(world, push) for push in of_world])
+    worlds = World(model), World(model)
+    for k in range(pushes.shape[1]):
+        for i, world in enumerate(worlds):
+            assert moved(world, pushes[i, k]) == alone[i][k]
+    assert alone[0][-1] != alone[1][-1]
+    assert all(world.wrench.any() for world in worlds)
+
+
 @pytest.mark.parametrize("half", [(0.05, 0.05, 0.05), (0.02, 0.03, 0.05), (1.0, 2e-3, 0.3)])
 def test_the_faces_of_a_box_are_those_of_its_hull(half: tuple[float, float, float]) -> None:
-    from haptic_sim.geometry.collision.features import BOX_FACES, box_vertices, convex_faces
-
     def from_least(loop: tuple[int, ...]) -> tuple[int, ...]:
         first = loop.index(min(loop))
         return loop[first:] + loop[:first]

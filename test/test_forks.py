@@ -90,6 +90,11 @@ def test_forks_and_other_threads_do_all_themselves() -> None:
     assert set(alone) == {here}
 
 
+def test_a_daemonic_process_which_may_have_no_forks_does_all_itself() -> None:
+    with multiprocessing.get_context("fork").Pool(1) as pool:
+        assert pool.apply(forks.on_cores, (abs, ITEMS)) == ITEMS
+
+
 def children() -> set[str]:
     """Processes that this one has started and not waited for; those of other tests are among them."""
     return set(Path(f"/proc/self/task/{threading.get_native_id()}/children").read_text().split())

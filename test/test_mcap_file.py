@@ -65,7 +65,7 @@ def appended(layout: McapLayout, step: list | dict, parts: list[Part]) -> tuple[
     entries = []
     for (log_time, publish_time), several in itertools.groupby(step, lambda message: (message[1], message[3])):
         channels, _, data, _ = zip(*several, strict=True)
-        entries.append(([channel - 1 for channel in channels], log_time, data, publish_time))
+        entries.append((tuple(channel - 1 for channel in channels), log_time, data, publish_time))
     return layout.chunk(entries, parts)
 
 

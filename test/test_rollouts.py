@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import multiprocessing
 import os
 import pickle
 import signal
@@ -21,6 +23,7 @@ import haptic_sim
 from haptic_sim import Environment, Model, World, rollout, rollouts
 from haptic_sim.contact.response import ContactParameters
 from haptic_sim.dynamics.energy import UnstableError
+from haptic_sim.errors import HapticsError
 from haptic_sim.parameters import ParameterError
 from haptic_sim.rollouts import RolloutError
 
@@ -247,6 +250,49 @@ def test_what_fails_in_a_fork_alone_is_done_here(monkeypatch: pytest.MonkeyPatch
     alone = rollout(Model(ALONE), wrenches, keep_states=True)
     np.testing.assert_array_equal(found.poses, alone.poses)
     assert found.states == alone.states
+
+
+@pytest.mark.parametrize("error", [ParameterError(["two", "problems"]), RolloutError(7, -9)], ids=["two", "killed"])
+def test_errors_can_be_pickled(error: HapticsError) -> None:
+    """With their texts and attributes: so a pool of processes passes them on."""
+    found = pickle.loads(pickle.dumps(error))
+    assert (type(found), str(found), vars(found)) == (type(error), str(error), vars(error))
+
+
+def test_a_daemonic_process_is_told_to_take_none() -> None:
+    """As a worker of multiprocessing's Pool is, in the words that the worker sends back."""
+    with multiprocessing.get_context("fork").Pool(1) as pool:
+        found = pool.apply(rollout, (Model(ALONE), np.zeros((4, 3, 6))))
+        assert found.poses.shape == (4, 3, 7)
+        with pytest.raises(ParameterError, match=r"processes = 2: must be 1 in a daemonic process"):
+            pool.apply(rollout, (Model(ALONE), np.zeros((4, 3, 6))), {"processes": 2})
+
+
+THREADS = """
+import threading
+import numpy as np
+from haptic_sim import Model, rollout
+bodies = {"box": {"joint": "free", "mass": 1.0, "shapes": [{"type": "box", "size": [0.1, 0.1, 0.1]}]}}
+model, wrenches = Model({"tool": "box", "bodies": bodies}), np.zeros((8, 5, 6))
+rollout(model, wrenches)
+for _ in range(3):
+    threads = [threading.Thread(target=rollout, args=(model, wrenches), kwargs={"processes": 2}) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+"""
+
+
+def test_forks_of_several_threads_do_not_wait_for_each_other() -> None:
+    """A fork may not hold what ends a pipe of the others', which would end only after it."""
+    program = subprocess.Popen([sys.executable, "-c", THREADS], start_new_session=True)
+    try:
+        assert program.wait(120.0) == 0
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(program.pid, signal.SIGKILL)
+        program.wait()
 
 
 def test_a_process_that_is_killed_is_named(monkeypatch: pytest.MonkeyPatch) -> None:

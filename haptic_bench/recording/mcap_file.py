@@ -2,7 +2,7 @@
 
 The bytes are those of mcap's `Writer`, with which a test compares them. For each message that makes an object and
 fifteen calls of its stream, 5 us, most of the time of a recording; here the heads of all messages of a chunk are one
-array, and so are the entries of its indexes. All records but messages and their indexes are mcap's.
+array, and so are the entries of its indexes. Records that a file has few of are mcap's: all but these and chunks.
 
 Nothing here has a state or touches a file: what is to be appended follows from the parts that the file has. So nothing
 is half done after an interrupt or on a full disk, and a file may lose its last parts and go on.
@@ -21,7 +21,6 @@ from mcap.data_stream import RecordBuilder
 from mcap.opcode import Opcode
 from mcap.records import (
     Channel,
-    Chunk,
     ChunkIndex,
     DataEnd,
     Footer,
@@ -37,13 +36,14 @@ from mcap.writer import MCAP0_MAGIC as MAGIC
 
 FRAME = struct.Struct("<BQ")  # of every record: opcode, length of the body
 MESSAGE = struct.Struct("<HIQQ")  # channel, sequence, log time, publish time; then the data
+_CHUNK_HEAD = struct.Struct("<BQQQQIIQ")  # frame; first and last time, size, checksum, no compression, size again
 INDEX_HEAD = struct.Struct("<HI")  # of a message index: channel, length of the entries of two uint64
 _HEAD = np.dtype(  # of a message: frame and fields before the data
     [("opcode", "u1"), ("length", "<u8"), ("channel", "<u2"), ("sequence", "<u4"), ("log", "<u8"), ("publish", "<u8")]
 )
 HEAD_SIZE = _HEAD.itemsize  # [B]
 _FOOTER_HEAD = struct.Struct("<BQQQ")  # what the checksum of the summary has of the footer
-Entry = tuple[Sequence[int], int, Sequence[bytes], int]
+Entry = tuple[tuple[int, ...], int, Sequence[bytes], int]
 """Messages with the same times: indices of their channels, log time [ns], data, publish time [ns]."""
 
 
@@ -100,30 +100,30 @@ class McapLayout:
         definitions = self._definitions() if first else b""
         together, log_times, several, publish_times = zip(*messages, strict=True)
         data = [*chain.from_iterable(several)]
-        channels = np.array([*chain.from_iterable(together)]) + 1
-        sizes = np.fromiter(map(len, data), np.int64, len(data)) + HEAD_SIZE
+        channels = np.fromiter(chain.from_iterable(together), np.uint16, len(data)) + 1
+        sizes = np.fromiter(map(len, data), np.uint64, len(data)) + HEAD_SIZE
         lengths = [*map(len, several)]
         heads, entries = np.zeros(len(data), _HEAD), np.empty((len(data), 2), "<u8")
         heads["opcode"], heads["length"], heads["channel"] = Opcode.MESSAGE, sizes - FRAME.size, channels
-        heads["log"] = np.repeat(np.array(log_times, np.uint64), lengths)
-        heads["publish"] = np.repeat(np.array(publish_times, np.uint64), lengths)
-        entries[:, 0], entries[:, 1] = heads["log"], len(definitions) + np.cumsum(sizes) - sizes
-        records = [b""] * (2 * len(data))
-        records[::2], records[1::2] = heads.view(f"V{HEAD_SIZE}").tolist(), data
-        content = b"".join((definitions, *records))
-        start, end = int(heads["log"].min()), int(heads["log"].max())
-        chunk = _bytes_of([Chunk("", content, end, start, zlib.crc32(content), len(content))])
-        behind, offsets, counts = [chunk], {}, []
-        at = begin + len(chunk)
-        for channel in dict.fromkeys(channels.tolist()):
-            offsets[channel] = at
-            of_channel = entries[channels == channel].tobytes()
-            index = INDEX_HEAD.pack(channel, len(of_channel)) + of_channel
-            behind += (FRAME.pack(Opcode.MESSAGE_INDEX, len(index)), index)
-            at += FRAME.size + len(index)
+        heads["log"] = entries[:, 0] = np.array(log_times, np.uint64).repeat(lengths)
+        heads["publish"] = np.array(publish_times, np.uint64).repeat(lengths)
+        entries[:, 1] = sizes.cumsum() - sizes + len(definitions)
+        records = [definitions] * (1 + 2 * len(data))
+        records[1::2], records[2::2] = heads.view(f"V{HEAD_SIZE}").tolist(), data
+        content = b"".join(records)
+        size, start, end = len(content), min(log_times), max(log_times)
+        length = _CHUNK_HEAD.size + size
+        head = _CHUNK_HEAD.pack(Opcode.CHUNK, length - FRAME.size, start, end, size, zlib.crc32(content), 0, size)
+        behind, offsets, counts = [head, content], {}, []
+        at = begin + length
+        for channel in dict.fromkeys(chain.from_iterable(dict.fromkeys(together))):
+            offsets[channel + 1] = at
+            of_channel = entries.compress(channels == channel + 1, 0).tobytes()
             counts.append(len(of_channel) // 16)
-        length = at - begin - len(chunk)
-        found = ChunkIndex(len(chunk), begin, "", len(content), end, length, offsets, start, len(content))
+            index = FRAME.pack(Opcode.MESSAGE_INDEX, INDEX_HEAD.size + len(of_channel))
+            behind += (index, INDEX_HEAD.pack(channel + 1, len(of_channel)), of_channel)
+            at += FRAME.size + INDEX_HEAD.size + len(of_channel)
+        found = ChunkIndex(length, begin, "", size, end, at - begin - length, offsets, start, size)
         return b"".join(behind), Part(at, found, tuple(counts))
 
     def metadata(self, name: str, values: Mapping[str, str], parts: Sequence[Part]) -> tuple[bytes, Part]:

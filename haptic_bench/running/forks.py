@@ -17,24 +17,18 @@ from __future__ import annotations
 import contextlib
 import multiprocessing
 import os
-import signal
-import struct
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextvars import ContextVar
 from functools import update_wrapper
 from typing import Any, Generic, TypeVar, cast
 
-from haptic_bench.set_up import failures
 from haptic_ros.middleware import process
+from haptic_sim.forks import ENDED, MOST, Numbers, Work, begun
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 
-MOST = 10_000  # numbers of items that the pipe of those that wait takes at once
-_NUMBER = struct.Struct("=H")
-
-_is_fork = False
 _first: ContextVar[Callable[[], object] | None] = ContextVar("first", default=None)  # see `meanwhile`
 
 
@@ -48,17 +42,11 @@ def on_cores(function: Callable[[Item], Result], items: Sequence[Item]) -> list[
     others = min(_cores(), len(items)) - 1
     if others < 1 or len(items) > MOST:
         return [function(item) for item in items]
-    waiting = _numbers(len(items))
-    found: dict[int, Result] = {}
-    with contextlib.ExitStack() as stack:
-        stack.callback(os.close, waiting)
-        forks = [_Fork(function, items, waiting) for _ in range(others)]
-        for fork in forks:
-            stack.callback(fork.end)
+    with begun(_work(function, items), len(items), others) as (numbers, receivers):
         _do_first()
-        _do(function, items, waiting, found)
-        for fork in forks:
-            found |= fork.results()
+        found = {number: function(items[number]) for number in numbers}
+        for receiver in receivers:
+            found |= _received(receiver)
     return [found[number] if number in found else function(item) for number, item in enumerate(items)]
 
 
@@ -93,29 +81,27 @@ class Ahead(Generic[Result]):
     def __init__(self, function: Callable[..., Result]):
         self.function = function
         update_wrapper(self, function)
-        self._fork: _Fork | None = None
+        self._receiver: Any = None
         self._begun: tuple[Any, ...] = ()
 
     @contextlib.contextmanager
     def begun(self, *arguments: Any) -> Iterator[None]:
         """Let a fork compute the result for some arguments, where there is a core for it; at the end it is ended."""
-        if self._fork is not None or _cores() < 2:
+        if self._receiver is not None or _cores() < 2:
             yield
             return
-        waiting = _numbers(1)
-        self._fork, self._begun = _Fork(lambda given: self.function(*given), [arguments], waiting), arguments
-        os.close(waiting)
-        try:
-            yield
-        finally:
-            self._fork.end()
-            self._fork, self._begun = None, ()
+        with begun(_work(lambda given: self.function(*given), [arguments]), 1, 1) as (_, (receiver,)):
+            self._receiver, self._begun = receiver, arguments
+            try:
+                yield
+            finally:
+                self._receiver, self._begun = None, ()
 
     def __call__(self, *arguments: Any) -> Result:
         """The result: the fork's where it was begun for these very arguments, and asked for the first time."""
-        if self._fork is not None and _are_same(arguments, self._begun):
+        if self._receiver is not None and _are_same(arguments, self._begun):
             self._begun = ()
-            for result in self._fork.results().values():
+            for result in _received(self._receiver).values():
                 return cast(Result, result)
         return self.function(*arguments)
 
@@ -125,16 +111,10 @@ def _are_same(some: tuple[Any, ...], others: tuple[Any, ...]) -> bool:
 
 
 def _cores() -> int:
-    """How many processes shall work: in a fork, and beside other threads, one."""
-    return 1 if _is_fork or not _is_single_threaded() else len(os.sched_getaffinity(0))
-
-
-def _numbers(count: int) -> int:
-    """A pipe of the numbers of items, from which each process takes one after the other."""
-    waiting, filled = os.pipe()
-    os.write(filled, b"".join(_NUMBER.pack(number) for number in range(count)))
-    os.close(filled)
-    return waiting
+    """How many processes shall work: in a process of multiprocessing, as a fork is, and beside other threads, one."""
+    if multiprocessing.parent_process() is not None or not _is_single_threaded():
+        return 1
+    return len(os.sched_getaffinity(0))
 
 
 def _is_single_threaded() -> bool:
@@ -145,53 +125,27 @@ def _is_single_threaded() -> bool:
         return threading.active_count() == 1
 
 
-def _do(function: Callable[[Item], Result], items: Sequence[Item], waiting: int, found: dict[int, Result]) -> None:
-    """Do what waits, each item taken from the pipe by one process, until nothing does."""
-    while taken := os.read(waiting, _NUMBER.size):
-        (number,) = _NUMBER.unpack(taken)
-        found[number] = function(items[number])
+def _work(function: Callable[[Item], object], items: Sequence[Item]) -> Work:
+    """What a fork does: items until one fails, all of whose results it sends at the end: nobody receives before."""
+    parent = os.getpid()
+
+    def work(numbers: Numbers, send: Callable[[Any], None]) -> None:
+        os.environ["HAPTICS_PARENT"] = str(parent)
+        process.die_with_parent()  # items take long, and may start processes
+        found = {}
+        with contextlib.suppress(Exception):  # the parent does the item again, and raises its error
+            for number in numbers:
+                found[number] = function(items[number])
+        with contextlib.suppress(Exception):  # what cannot be sent, the parent does itself
+            send(found)
+
+    return work
 
 
-class _Fork:
-    """A fork of this process that does what waits."""
-
-    def __init__(self, function: Callable[[Any], Any], items: Sequence[Any], waiting: int):
-        context = multiprocessing.get_context("fork")
-        self._receiver, sender = context.Pipe(duplex=False)
-        self._process = context.Process(target=_become, args=(function, items, waiting, sender, os.getpid()))
-        before = signal.pthread_sigmask(signal.SIG_BLOCK, failures.ENDING)  # until the fork has its own handlers
-        try:
-            self._process.start()
-        finally:
-            signal.pthread_sigmask(signal.SIG_SETMASK, before)
-        sender.close()
-
-    def results(self) -> dict[int, Any]:
-        """Its results, when it has no more to do; those that it has are lost with it if it is killed."""
-        try:
-            found: dict[int, Any] = self._receiver.recv()
-            return found
-        except EOFError:
-            return {}
-
-    def end(self) -> None:
-        """End it, whatever it is at."""
-        self._process.kill()
-        self._process.join()
-        self._receiver.close()
-
-
-def _become(function: Callable[[Any], Any], items: Sequence[Any], waiting: int, sender: Any, parent: int) -> None:
-    """In the fork: do what waits until an item fails, and send the results. Signals are the parent's affair."""
-    global _is_fork
-    _is_fork = True
-    for number in failures.ENDING:
-        signal.signal(number, signal.SIG_DFL if number == signal.SIGTERM else signal.SIG_IGN)
-    signal.pthread_sigmask(signal.SIG_UNBLOCK, failures.ENDING)
-    os.environ["HAPTICS_PARENT"] = str(parent)
-    process.die_with_parent()
-    found: dict[int, Any] = {}
-    with contextlib.suppress(Exception):  # the parent does the item again, and raises its error
-        _do(function, items, waiting, found)
-    with contextlib.suppress(Exception):  # what cannot be sent, the parent does itself
-        sender.send(found)
+def _received(receiver: Any) -> dict[int, Any]:
+    """The results of a fork, when it has no more to do; those that it has are lost with it if it is killed."""
+    try:
+        found: dict[int, Any] = receiver.recv()
+        return found
+    except ENDED:
+        return {}

@@ -7,6 +7,7 @@ mesh has only its bounding box here: its contacts come from its field (`field_co
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import NamedTuple
 
 import coal
@@ -18,6 +19,7 @@ from haptic_sim.vectors import cross
 
 HALFSPACE, POLYTOPE, SPHERE, CAPSULE, CYLINDER, FIELD = range(6)
 COPLANAR = 1e-4  # [rad] between triangles that are one face
+MOST_HULLS = 256  # that are kept (`_hull`): 0.1 MB each with the most corners of `convex_shape`
 
 # An identity is pair, feature of the first shape, feature of the second: 22, 20 and 20 bits. A feature is a sort (2
 # bits) and a number.
@@ -110,6 +112,52 @@ def _cross(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     return np.stack(cross.py_func(a.T, b.T), axis=-1)
 
 
+class _Polytope(NamedTuple):
+    """Features of a box or a hull, numbered from 0; not to be written to: shapes of several worlds are made of it."""
+
+    vertices: np.ndarray = np.empty((0, 3))
+    faces: np.ndarray = np.empty((0, 4))
+    corners: np.ndarray = np.empty(0, np.int64)  # of each face
+    loops: np.ndarray = np.empty((0, 2), np.int64)
+    edges: np.ndarray = np.empty((0, 2), np.int64)
+    sides: np.ndarray = np.empty((0, 2), np.int64)
+
+
+@lru_cache(MOST_HULLS)
+def _hull(points: bytes) -> _Polytope:
+    """That of points (n, 3). It takes 1 ms, and a world is built anew to be checked, to be run and in each node."""
+    given = np.frombuffer(points).reshape(-1, 3)
+    found = _polytope(given, convex_faces(given))
+    for array in found:
+        array.flags.writeable = False
+    return found
+
+
+def _polytope(points: np.ndarray, loops: list[np.ndarray]) -> _Polytope:
+    """That whose faces have these loops of points (n, 3)."""
+    used = np.unique(np.concatenate(loops))  # points inside the hull are no vertices
+    number = {int(point): k for k, point in enumerate(used)}
+    faces, ends = [], list[tuple[int, int]]()  # ends: number of a vertex, and of the edge to the next
+    edges: dict[tuple[int, int], int] = {}
+    sides: list[tuple[int, int]] = []
+    for face, loop in enumerate(loops):
+        following = np.concatenate([loop[1:], loop[:1]])
+        corners = points[loop]
+        centre = corners.sum(axis=0) / len(corners)
+        normal = _cross(corners - centre, points[following] - centre).sum(axis=0)
+        normal /= np.linalg.norm(normal)
+        faces.append([*normal, (corners @ normal).max()])
+        for u, v in zip(loop.tolist(), following.tolist(), strict=True):
+            edge = edges.setdefault((number[min(u, v)], number[max(u, v)]), len(edges))
+            if edge == len(sides):
+                sides.append((face, face))
+            # of nearly coplanar triangles more than two faces, or only one, can have an edge
+            sides[edge] = (sides[edge][0], face)
+            ends.append((number[u], edge))
+    counts = np.array([*map(len, loops)])
+    return _Polytope(points[used], np.array(faces), counts, np.array(ends), np.array([*edges]), np.array(sides))
+
+
 def build_shapes(geometry: pin.GeometryModel) -> Shapes:
     """Features of all objects of a geometry model.
 
@@ -123,24 +171,17 @@ def build_shapes(geometry: pin.GeometryModel) -> Shapes:
 
 
 class _Tables:
-    """Growing lists behind `build_shapes`."""
+    """Growing lists behind `build_shapes`, of all shapes."""
 
     def __init__(self) -> None:
         self.kind: list[int] = []
         self.body: list[int] = []
-        self.first: list[tuple[int, int, int]] = []
         self.size: list[tuple[float, float, float]] = []
         self.box: list[np.ndarray] = []
-        self.vertices: list[np.ndarray] = []
-        self.faces: list[np.ndarray] = []
-        self.loop: list[int] = [0]
-        self.loops: list[tuple[int, int]] = []
-        self.edges: list[tuple[int, int]] = []
-        self.sides: list[tuple[int, int]] = []
+        self.polytopes: list[_Polytope] = []
 
     def add(self, item: pin.GeometryObject) -> None:
-        shape = item.geometry
-        self.first.append((len(self.vertices), len(self.faces), len(self.edges)))
+        shape, polytope = item.geometry, _Polytope()
         self.body.append(int(item.parentJoint))
         if shape.getNodeType() != coal.GEOM_HALFSPACE and getattr(shape, "getSweptSphereRadius", float)() != 0.0:
             raise ValueError(f"geometry {item.name!r} has a swept-sphere radius, which is not supported")
@@ -150,14 +191,15 @@ class _Tables:
             self.box.append(np.array([*shape.n, shape.d, 0.0, 0.0]))
         elif isinstance(shape, coal.Box):
             corners = box_vertices(np.array(shape.halfSide))
-            self._polytope(item.name, corners, [np.array(loop) for loop in BOX_FACES])
+            polytope = _polytope(corners, [np.array(loop) for loop in BOX_FACES])
+            self._bounded(POLYTOPE, polytope.vertices)
         elif isinstance(shape, coal.ConvexBase):
             points = np.array(shape.points(), float)
             try:
-                loops = convex_faces(points)
+                polytope = _hull(points.tobytes())
             except ValueError as error:
                 raise ValueError(f"geometry {item.name!r}: its convex mesh has no volume") from error
-            self._polytope(item.name, points, loops)
+            self._bounded(POLYTOPE, polytope.vertices)
         elif isinstance(shape, coal.Sphere):
             self._round(SPHERE, shape.radius, 0.0, np.full(3, shape.radius))
         elif isinstance(shape, coal.Capsule | coal.Cylinder):
@@ -165,65 +207,43 @@ class _Tables:
             capsule = isinstance(shape, coal.Capsule)
             self._round(CAPSULE if capsule else CYLINDER, r, h, np.array([r, r, h + r if capsule else h]))
         elif isinstance(shape, coal.BVHModelBase):
-            self._mesh(np.array(shape.vertices(), float))
+            self._bounded(FIELD, np.array(shape.vertices(), float))
         else:
             raise ValueError(
                 f"geometry {item.name!r} is a {type(shape).__name__}: must be one of Box, Sphere, Cylinder, Capsule, "
                 "Halfspace, Convex, BVHModel (a mesh with a field)"
             )
+        if len(polytope.edges) > FEATURES // 2:
+            raise ValueError(f"geometry {item.name!r} has {len(polytope.edges)} edges: must be at most {FEATURES // 2}")
+        self.polytopes.append(polytope)
 
     def _round(self, kind: int, radius: float, half_length: float, half: np.ndarray) -> None:
         self.kind.append(kind)
         self.size.append((radius, half_length, float(np.linalg.norm(half))))
         self.box.append(np.concatenate([np.zeros(3), half]))
 
-    def _mesh(self, points: np.ndarray) -> None:
+    def _bounded(self, kind: int, points: np.ndarray) -> None:
         low, high = points.min(axis=0), points.max(axis=0)
-        self.kind.append(FIELD)
-        self.size.append((0.0, 0.0, float(np.linalg.norm(high - low)) / 2))
-        self.box.append(np.concatenate([(low + high) / 2, (high - low) / 2]))
-
-    def _polytope(self, name: str, points: np.ndarray, loops: list[np.ndarray]) -> None:
-        self.kind.append(POLYTOPE)
-        used = np.unique(np.concatenate(loops))  # points inside the hull are no vertices
-        number = {int(point): len(self.vertices) + k for k, point in enumerate(used)}
-        edges: dict[tuple[int, int], int] = {}
-        for loop in loops:
-            following = np.concatenate([loop[1:], loop[:1]])
-            corners = points[loop]
-            centre = corners.sum(axis=0) / len(corners)
-            normal = _cross(corners - centre, points[following] - centre).sum(axis=0)
-            normal /= np.linalg.norm(normal)
-            self.faces.append(np.array([*normal, (corners @ normal).max()]))
-            for u, v in zip(loop.tolist(), following.tolist(), strict=True):
-                ends = (number[min(u, v)], number[max(u, v)])
-                edge = edges.setdefault(ends, len(self.edges))
-                if edge == len(self.edges):
-                    self.edges.append(ends)
-                    self.sides.append((len(self.faces) - 1, len(self.faces) - 1))
-                # of nearly coplanar triangles more than two faces, or only one, can have an edge
-                self.sides[edge] = (self.sides[edge][0], len(self.faces) - 1)
-                self.loops.append((number[u], edge))
-            self.loop.append(len(self.loops))
-        if max(len(used), len(loops), len(edges)) > FEATURES // 2:
-            raise ValueError(f"geometry {name!r} has {len(edges)} edges: must be at most {FEATURES // 2}")
-        self.vertices.extend(points[used])
-        low, high = points[used].min(axis=0), points[used].max(axis=0)
+        self.kind.append(kind)
         self.size.append((0.0, 0.0, float(np.linalg.norm(high - low)) / 2))
         self.box.append(np.concatenate([(low + high) / 2, (high - low) / 2]))
 
     def shapes(self) -> Shapes:
-        self.first.append((len(self.vertices), len(self.faces), len(self.edges)))
+        every = [_Polytope(), *self.polytopes]
+        counts = [(len(one.vertices), len(one.faces), len(one.edges)) for one in every]
+        first = np.cumsum(counts, axis=0, dtype=np.int64)
+        before = [*zip(every, [first[0], *first[:-1]], strict=True)]
+        corners = np.concatenate([one.corners for one in every])
         return Shapes(
             np.array(self.kind, np.int64),
             np.array(self.body, np.int64),
-            np.array(self.first, np.int64).reshape(-1, 3),
+            first,
             np.array(self.size, float).reshape(-1, 3),
             np.array(self.box, float).reshape(-1, 6),
-            np.array(self.vertices, float).reshape(-1, 3),
-            np.array(self.faces, float).reshape(-1, 4),
-            np.array(self.loop, np.int64),
-            np.array(self.loops, np.int64).reshape(-1, 2),
-            np.array(self.edges, np.int64).reshape(-1, 2),
-            np.array(self.sides, np.int64).reshape(-1, 2),
+            np.concatenate([one.vertices for one in every]),
+            np.concatenate([one.faces for one in every]),
+            np.concatenate([[0], np.cumsum(corners)]),
+            np.concatenate([one.loops + at[[0, 2]] for one, at in before]),
+            np.concatenate([one.edges + at[0] for one, at in before]),
+            np.concatenate([one.sides + at[1] for one, at in before]),
         )
