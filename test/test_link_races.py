@@ -119,3 +119,24 @@ def test_a_device_that_is_being_closed_is_not_opened_again() -> None:
     disables.go_on()
     assert bench.link._opening is None
     assert bench.fake.calls[-1] == "close" and not bench.fake.is_open
+
+
+def test_a_fault_of_what_was_read_before_does_not_end_the_opening_of_the_device() -> None:
+    """The servo thread was stopped between a reading and its judgement; the request to enable was lost."""
+    bench = Bench()
+    bench.step(PUSH, 2)
+    bench.fake.pose[1] = np.nan
+    servo = Stopped(lambda: bench.step(PUSH, 10), bench.link, "fail")
+    opens, may = bench.fake.open, threading.Event()
+    bench.fake.open = lambda: (may.wait(PATIENCE), opens())  # type: ignore[method-assign, assignment]
+    bench.fake.broken = True
+    assert bench.link.ask(Request.ENABLE) == ""  # it finds the device broken, and opens it again
+    bench.fake.broken, bench.fake.pose[1] = False, 0.0
+    assert bench.link.life.reopening
+    servo.go_on()
+    may.set()
+    bench.settle()
+    fault = "the device has a fault, its force is zero: USB: no such device; enable it again when that is gone"
+    assert bench.said == [fault, "the device is open again"]
+    bench.step(PUSH, 2)
+    assert bench.link.life.state == ENABLED and bench.fake.force.any()

@@ -241,9 +241,10 @@ class Link:
             self._follow()
 
     def fail(self, fault: str) -> None:
-        """The driver cannot use what was read."""
+        """The driver cannot use what was read; while the device is opened again that was read before, and is over."""
         with self._lock:
-            self._fail(fault)
+            if not self.life.reopening:
+                self._fail(fault)
         self._hand_over()
 
     # From the servo thread
