@@ -7,10 +7,10 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from fake_hardware import Bench
+from fake_hardware import TICK, Bench
 
 from haptic_drivers.devices.life import Request
-from haptic_sim.messages import DISABLED, ENABLED, FAULT, DeviceReading
+from haptic_sim.messages import DISABLED, ENABLED, FAULT, DeviceReading, Reason
 
 PUSH = (1.0, -2.0, 3.0, 0.0, 0.0, 0.0)
 PATIENCE = 60.0  # [s] for what comes at once unless it hangs
@@ -140,3 +140,30 @@ def test_a_fault_of_what_was_read_before_does_not_end_the_opening_of_the_device(
     assert bench.said == [fault, "the device is open again"]
     bench.step(PUSH, 2)
     assert bench.link.life.state == ENABLED and bench.fake.force.any()
+
+
+def test_a_wrench_that_comes_after_the_watchdog_has_acted_is_not_rendered() -> None:
+    """The servo thread was stopped between its computation and its rendering, while the hand moved on."""
+    bench = Bench()
+    bench.step(PUSH, 3)
+    servo = Stopped(lambda: bench.step(PUSH), bench.link, "write")
+    bench.fake.now += 25 * TICK
+    bench.link.check()
+    assert not bench.fake.force.any()
+    servo.go_on()
+    assert not bench.fake.force.any()
+    assert bench.step(PUSH).reason == Reason.NONE and not bench.fake.force.any()
+    bench.step(PUSH)
+    assert bench.state.reason == Reason.WATCHDOG and bench.fake.force.any()
+
+
+def test_a_wrench_that_comes_long_after_its_reading_is_not_rendered_at_all() -> None:
+    """Also where no force was rendered before, which the watchdog could have ended."""
+    bench = Bench()
+    bench.step((0.0,) * 6, 3)
+    servo = Stopped(lambda: bench.step(PUSH), bench.link, "write")
+    bench.fake.now += 25 * TICK
+    servo.go_on()
+    assert not any(one.any() for one in bench.fake.written)
+    bench.step(PUSH, 2)
+    assert bench.state.reason == Reason.WATCHDOG and bench.fake.force.any()

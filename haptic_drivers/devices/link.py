@@ -114,7 +114,7 @@ class Link:
         self._closing = False  # whether that thread closes the device, too
         self._called = 0  # when the call began that has not returned [ns]; 0: there is none
         self._open = self._pushes = self._on = self._starved = False
-        self._written = self._opened = clock()
+        self._written = self._opened = self._took = clock()  # the last: when the last tick began
         self._patience = round(1e9 * device.watchdog)
         self._active = False  # as the driver is
         self._has_read = False  # since it was opened
@@ -254,6 +254,7 @@ class Link:
         with self._lock:
             self._run_requests()
             life, found, now = self.life, self._reading, self._clock()
+            self._took = now
             if self._open and not life.reopening:
                 self._call(self._read)
             silent = max(1e-9 * (now - (found.time_ns if self._has_read else self._opened)), 0.0)
@@ -272,12 +273,18 @@ class Link:
         self._hand_over()
 
     def write(self, wrench: np.ndarray) -> None:
-        """Render a wrench on the hand, in the axes of the base (6,) [N, N m]."""
+        """Render a wrench on the hand, in the axes of the base (6,) [N, N m].
+
+        One that comes after the watchdog has acted, or so late after `take`, is of a hand that has moved on: zero force
+        until the next tick, in which the driver begins softly.
+        """
         with self._lock:
             self._run_requests()
             if self._on:
-                self._call(lambda: self._hardware.write(wrench))
-                self._written, self._pushes = self._clock(), bool(wrench.any())
+                self._starved |= self._clock() - self._took > self._patience
+                written = NO_FORCE if self._starved else wrench
+                self._call(lambda: self._hardware.write(written))
+                self._written, self._pushes = self._clock(), bool(written.any())
         self._hand_over()
 
     def _read(self) -> None:
