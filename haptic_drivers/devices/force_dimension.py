@@ -131,7 +131,6 @@ class ForceDimension(Exchanging):
         self._parameters, self._connection = device, connection
         self._exchange = Exchange(device.watchdog, connection.smoothing)
         self._asked = np.zeros(2, np.int64)  # to END, to HOME
-        self._thread: threading.Thread | None = None
         self._moving = -1  # id of the device while it is homed
         self._identity = ""
 
@@ -143,6 +142,7 @@ class ForceDimension(Exchanging):
         """
         self.close()
         name = self._parameters.name
+        self._check_thread(name)
         self._library = library = vendor_library.load(
             name,
             LIBRARY,
@@ -173,8 +173,7 @@ class ForceDimension(Exchanging):
         if self._thread is not None:
             self._asked[END] = 1
             self.disable()
-            self._thread.join(TIMEOUT)
-            self._thread = None
+            self._end_thread(TIMEOUT)
 
     def disable(self) -> None:
         """Zero force, and switch the motors off, where that can be done."""

@@ -1,0 +1,83 @@
+"""Threads of devices that are stopped at the worst instant: what they had in hand is not sent, and none serves twice."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from fake_hardware import Fake
+from fake_hardware import data as fake_data
+from fake_haply_2diy import board
+from test_haply_2diy import data
+from test_link_races import PATIENCE
+
+from haptic_bench.experiment.devices import read_device
+from haptic_drivers.devices import exchange, haply_2diy, teleoperator
+from haptic_drivers.devices.exchange import Exchange
+from haptic_drivers.devices.haply_2diy import Haply2diy
+from haptic_drivers.devices.interface import LATE_THREAD, DeviceError
+from haptic_drivers.devices.link import Link
+from haptic_drivers.devices.parameters import HardwareParameters, build_hardware
+from haptic_drivers.devices.teleoperator import HapticTeleoperator
+from haptic_drivers.hardware import HardwareDeviceParameters
+
+
+class Stalling:
+    """A clock whose caller is stopped for long at its second look, while something happens."""
+
+    def __init__(self, happens: Callable[[], object]):
+        self._happens, self._looks = happens, 0
+
+    def monotonic(self) -> float:
+        self._looks += 1
+        if self._looks == 2:
+            self._happens()
+        return 0.0 if self._looks < 2 else 100.0
+
+    def sleep(self, seconds: float) -> None:
+        """Sleep."""
+
+
+
+
+
+
+
+
+def stopped_in_its_turn(owner: Any, name: str) -> threading.Event:
+    """Stop the thread of a device at its next call of a method; what is set to let it go on."""
+    there, may, real = threading.Event(), threading.Event(), getattr(owner, name)
+
+    def method(*arguments: Any) -> Any:
+        setattr(owner, name, real)
+        there.set()
+        assert may.wait(PATIENCE)
+        return real(*arguments)
+
+    setattr(owner, name, method)
+    assert there.wait(PATIENCE)
+    return may
+
+
+@pytest.mark.parametrize("name", ["inverse3", "sigma7"])
+def test_a_thread_of_a_device_that_is_late_does_not_serve_the_next_connection(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It was forgotten; its end was a fault of the new connection, or it went on beside the new thread."""
+    hardware: Any = build_hardware(HardwareParameters.model_validate(read_device(name).model_dump()))
+    monkeypatch.setattr(f"{type(hardware).__module__}.TIMEOUT", 0.01)
+    leave = threading.Event()
+    hardware._thread = late = threading.Thread(target=leave.wait, args=(PATIENCE,), daemon=True)
+    late.start()
+    hardware.close()
+    with pytest.raises(DeviceError, match=LATE_THREAD):
+        hardware.open()
+    leave.set()
+    late.join(PATIENCE)
+    hardware.close()
+    assert hardware._thread is None
