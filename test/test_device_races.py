@@ -43,10 +43,52 @@ class Stalling:
         """Sleep."""
 
 
+def test_a_reading_that_came_while_who_waits_for_it_was_stopped_counts(monkeypatch: pytest.MonkeyPatch) -> None:
+    one = Exchange(0.1, 0.005)
+    pose = np.array([0.0, 0, 0, 0, 0, 0, 1])
+    clock = Stalling(lambda: one.give(pose, np.zeros(3), (0, -1, 1), 7))
+    monkeypatch.setattr(exchange, "time", clock)
+    assert one.wait("a device", 1.0) == ""
+    monkeypatch.setattr(exchange, "time", Stalling(int))
+    assert Exchange(0.1, 0.005).wait("a device", 1.0) == "a device: no reading within 1 s"
 
 
+def test_an_answer_that_came_while_who_waits_for_it_was_stopped_counts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Twice in a row, and the board counted as gone."""
+    hardware = build_hardware(data("/dev/nothing"))
+    assert isinstance(hardware, Haply2diy)
+    reading, writing = os.pipe()
+    try:
+        hardware._file = reading
+        os.write(writing, b"123456789")
+        monkeypatch.setattr(haply_2diy, "time", Stalling(int))
+        assert hardware._receive(9, 0.01) == b"123456789"
+        assert hardware._receive(9, 0.01) == b""
+    finally:
+        os.close(reading)
+        os.close(writing)
 
 
+def test_no_torques_are_sent_after_a_device_was_disabled_whatever_its_thread_had_in_hand() -> None:
+    """It had computed them, and was stopped before it sent them."""
+    with board() as fake:
+        hardware = build_hardware(data(fake.port))
+        assert isinstance(hardware, Haply2diy)
+        hardware.open()
+        try:
+            hardware.enable()
+            hardware.write(np.array([1.0, 0, 0, 0, 0, 0]))
+            fake.settle()
+            assert any(fake.torques)
+            go_on = stopped_in_its_turn(hardware, "_drain")
+            hardware.disable()
+            sent, send = [], hardware._send_torques
+            hardware._send_torques = lambda torques: (sent.append(torques.any()), send(torques))  # type: ignore[method-assign]
+            go_on.set()
+            fake.settle()
+            assert sent and not any(sent)
+        finally:
+            hardware.close()
 
 
 def stopped_in_its_turn(owner: Any, name: str) -> threading.Event:

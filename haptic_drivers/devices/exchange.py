@@ -289,13 +289,15 @@ class Exchange:
     def wait(self, title: str, seconds: float) -> str:
         """Wait for the first reading of what is called `title`; returns why there is none, empty if there is one."""
         deadline = time.monotonic() + seconds
-        while not self._block["time"]:
+        while True:
+            late = time.monotonic() > deadline  # asked first: a reading that came while this thread was stopped counts
+            if self._block["time"]:
+                return ""
             if fault := self._block["fault"]:
                 return self._explain(fault)
-            if time.monotonic() > deadline:
+            if late:
                 return f"{title}: no reading within {seconds:g} s"
             time.sleep(1e-3)
-        return ""
 
     def offer(self, wrench: np.ndarray) -> None:
         """Hand over a command (6,) [N, N m]."""
