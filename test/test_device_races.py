@@ -123,3 +123,36 @@ def test_a_thread_of_a_device_that_is_late_does_not_serve_the_next_connection(
     late.join(PATIENCE)
     hardware.close()
     assert hardware._thread is None
+
+
+def test_a_thread_of_a_teleoperator_that_is_late_does_not_serve_the_next_connection(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """It went on beside the new one; and when it ended, it closed the device of the new one."""
+    monkeypatch.setattr(teleoperator, "CLOSING", 0.01)
+    device = fake_data(watchdog=1.0, reading_watchdog=1.0)
+    fakes: list[Fake] = []
+
+    def connect(device: HardwareDeviceParameters, rate: float, notify: Callable[[str], None]) -> Link:
+        fakes.append(Fake(device))
+        fakes[-1].now = time.monotonic_ns()
+        link = Link(fakes[-1], device, 1.0 / rate, watch=False, notify=notify)
+        link.open()
+        return link
+
+    monkeypatch.setattr(HardwareDeviceParameters, "connect", connect)
+    teleop = HapticTeleoperator(device, 500.0)
+    teleop.connect()
+    late = teleop._thread
+    assert late is not None
+    go_on = stopped_in_its_turn(fakes[0], "read")
+    teleop.disconnect()
+    assert late.is_alive()
+    teleop.connect()
+    go_on.set()
+    late.join(PATIENCE)
+    assert not late.is_alive() and not fakes[0].is_open
+    assert teleop.is_connected and fakes[1].is_open
+    teleop.get_action()
+    teleop.disconnect()
+    assert not fakes[1].is_open
