@@ -295,7 +295,7 @@ class ServoNode(LifecycleNode):
     def on_configure(self, state: LifecycleState) -> TransitionCallbackReturn:
         """Read and check the parameters, build the core, open the topics."""
         try:
-            self.config = self.live.read()
+            self.config = self.live.open()
             self.realtime, self.endless = self.config.realtime, self.config.endless
             self.transport.open_events()
             self._report_compilation()
@@ -308,7 +308,6 @@ class ServoNode(LifecycleNode):
             return self._not_configured(str(error))
         except Exception:  # rclpy would say nothing of it
             return self._not_configured(f"\n{traceback.format_exc()}")
-        self.live.open()
         self._diagnosis = Diagnosis(self)
         find_modules()  # not in the servo thread, in the middle of a trial
         return TransitionCallbackReturn.SUCCESS
@@ -362,6 +361,7 @@ class ServoNode(LifecycleNode):
     def _not_configured(self, reason: str) -> TransitionCallbackReturn:
         """Say why, and close what is open."""
         self.get_logger().error(f"cannot be configured: {reason}")
+        self.live.close()
         self._close_topics()
         return TransitionCallbackReturn.FAILURE
 
