@@ -70,6 +70,7 @@ class ServoNode(LifecycleNode):
     Config: ClassVar[type[TrialParameters]]
 
     _unfinished = False  # whether it has been active since `finish` was last called
+    _ends = False  # whether its process ends
 
     config: Any
     realtime: bool
@@ -90,6 +91,7 @@ class ServoNode(LifecycleNode):
         self.exit_code = 0
         self._stopping = False
         self._thread: threading.Thread | None = None
+        self._changing = threading.Lock()  # while the servo thread is started or told to end, or `finished` is set
         self.transport = transport = Transport(self)
         self.barrier, self.live = Barrier(self, transport), LiveParameters(self, self.Config)
         self.send, self.listen, self.publish_event = transport.send, transport.listen, transport.publish_event
@@ -250,9 +252,16 @@ class ServoNode(LifecycleNode):
         composition = self.transport.composition
         first = self if composition is None else composition.nodes[0]
         for node in (self, first):
-            if not node.finished.is_set():
-                node.exit_code = exit_code
-            node.finished.set()
+            with node._changing:
+                if not node.finished.is_set():
+                    node.exit_code = exit_code
+                    node.finished.set()
+
+    def close(self) -> None:
+        """The process ends: do not activate this node any more, and leave what it drives without force."""
+        with self._changing:
+            self._ends = True
+        self.release()
 
     def release(self) -> None:
         """Leave what this node drives without force, at once; from any thread."""
@@ -269,12 +278,14 @@ class ServoNode(LifecycleNode):
         Raises:
             ServoError: it does not end; what it uses must stay open.
         """
-        self._stopping = True
-        if self.transport.inbox is not None:
-            self.transport.inbox.wake()
-        if self._thread is not None and self._thread is not threading.current_thread():
-            self._thread.join(STOP)
-            if self._thread.is_alive():
+        with self._changing:  # one that is just being started is waited for, too
+            self._stopping = True
+            thread = self._thread
+        if (inbox := self.transport.inbox) is not None:
+            inbox.wake()
+        if thread is not None and thread is not threading.current_thread():
+            thread.join(STOP)
+            if thread.is_alive():
                 raise ServoError(f"the servo thread has not ended {STOP:g} s after it was told to")
             self._thread = None
 
@@ -313,14 +324,17 @@ class ServoNode(LifecycleNode):
         return TransitionCallbackReturn.SUCCESS
 
     def on_activate(self, state: LifecycleState) -> TransitionCallbackReturn:
-        """Start the servo thread; in a composition the first node's serves all."""
-        self._stopping, self._unfinished = False, True
-        composition = self.transport.composition
-        if composition is not None and composition.nodes[0] is not self:
-            return TransitionCallbackReturn.SUCCESS
-        thread = threading.Thread(target=self._serve, name="servo", daemon=True)
-        thread.start()  # without memory this fails: then there is none to wait for
-        self._thread = thread
+        """Start the servo thread, unless the process ends; in a composition the first node's serves all."""
+        with self._changing:
+            if self._ends:
+                return TransitionCallbackReturn.FAILURE
+            self._stopping, self._unfinished = False, True
+            composition = self.transport.composition
+            if composition is not None and composition.nodes[0] is not self:
+                return TransitionCallbackReturn.SUCCESS
+            thread = threading.Thread(target=self._serve, name="servo", daemon=True)
+            thread.start()  # without memory this fails: then there is none to wait for
+            self._thread = thread
         return TransitionCallbackReturn.SUCCESS
 
     def on_deactivate(self, state: LifecycleState) -> TransitionCallbackReturn:

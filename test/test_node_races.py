@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import signal
+import subprocess
+import sys
 import threading
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from conftest import python
+from conftest import DEADLINE
 
 rclpy = pytest.importorskip("rclpy", reason="needs ROS 2")
 pytest.importorskip("haptics.msg", reason="needs the built messages")
@@ -50,3 +53,98 @@ def test_a_change_of_the_configuration_before_does_not_undo_a_later_one(
     configured(node)
     node.apply_changes()
     assert not node.config.paused
+
+
+ENDED = """
+import threading
+from haptic_ros.process import run
+from haptic_ros.servo import ServoNode
+from haptic_ros.trial import TrialParameters
+
+released = threading.Event()
+
+
+class Slow(ServoNode):
+    NAME, Config = "slow", TrialParameters
+
+    def build(self):
+        print("builds", flush=True)
+        released.wait()
+
+    def release(self):
+        released.set()
+
+    def serve(self):
+        print("serves", flush=True)
+
+
+run(Slow)
+"""
+ARGUMENTS = ["--ros-args", "-p", "trial.rate:=1000.0", "-p", "trial.last_tick:=1", "-p", "trial.nodes:=[slow]"]
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_node_that_is_told_to_end_while_it_is_configured_is_not_activated(
+    tmp_path: Path, number: signal.Signals
+) -> None:
+    """Its device was released before it was open, and then enabled for a moment."""
+    arguments = [sys.executable, "-c", ENDED, *ARGUMENTS]
+    with subprocess.Popen(arguments, cwd=tmp_path, stdout=subprocess.PIPE, text=True) as process:
+        try:
+            assert process.stdout is not None and process.stdout.readline() == "builds\n"
+            process.send_signal(number)
+            assert process.wait(DEADLINE) == 0
+            assert process.stdout.read() == ""
+        finally:
+            process.kill()
+
+
+def servo_node() -> Any:
+    """What a ServoNode needs to start and end its servo thread."""
+    return SimpleNamespace(
+        _stopping=False,
+        _thread=None,
+        _changing=threading.Lock(),
+        _ends=False,
+        _serve=lambda: None,
+        transport=SimpleNamespace(composition=None, inbox=None),
+        finished=threading.Event(),
+        exit_code=0,
+    )
+
+
+def test_a_servo_thread_that_is_just_being_started_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It would else work with topics that are being closed, and enable a device that was released."""
+    node, there, may, start = servo_node(), threading.Event(), threading.Event(), threading.Thread.start
+
+    def start_later(thread: threading.Thread) -> None:
+        if thread.name == "servo":
+            there.set()
+            assert may.wait(PATIENCE)
+        start(thread)
+
+    monkeypatch.setattr(threading.Thread, "start", start_later)
+    activates = threading.Thread(target=ServoNode.on_activate, args=(node, None), daemon=True)
+    activates.start()
+    assert there.wait(PATIENCE)
+    stops = threading.Thread(target=ServoNode.stop_servo, args=(node,), daemon=True)
+    stops.start()
+    stops.join(0.2)  # as far as it gets
+    may.set()
+    for thread in (activates, stops):
+        thread.join(PATIENCE)
+    assert node._stopping and node._thread is None
+
+
+def test_a_process_has_the_exit_code_of_its_first_end_whichever_threads_end_it() -> None:
+    """One was stopped between its look and its change, and changed the code after the end."""
+    node, codes = servo_node(), []
+    sets = node.finished.set
+    node.finished.set = lambda: (codes.append(node.exit_code), sets())
+    first = Stopped(lambda: ServoNode.end(node, 0), node.finished, "is_set")
+    fails = threading.Thread(target=ServoNode.end, args=(node, 1), daemon=True)
+    fails.start()
+    fails.join(0.2)  # as far as it gets
+    first.go_on()
+    fails.join(PATIENCE)
+    assert codes[0] == node.exit_code
