@@ -375,6 +375,23 @@ def test_what_a_failed_thread_leads_to_does_not_hide_it(monkeypatch: pytest.Monk
     assert process.describe(short=True) == "driver has ended (exit status 1): the thread 'x' has failed"
 
 
+def test_a_node_whose_starter_is_killed_just_after_the_fork_ends(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """It took whoever it is then a child of for its starter, and outlived it."""
+    program = "import os\nfrom haptic_ros.middleware.process import die_with_parent\n"
+    program += "def main():\n    die_with_parent()\n    os._exit(7)\n"
+    (tmp_path / "orphaned_node.py").write_text(program)
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr(os, "getppid", lambda: 1)
+    spec = runner.NodeSpec("orphaned_node", {"driver": {}})
+    process = runner.Process(spec, (), tmp_path / "log", threading.Event(), lambda text: False)
+    process.watch()
+    assert process.wait(time.monotonic() + 30.0)
+    process.finish()
+    assert process.status == 1
+
+
 def test_a_process_has_its_status_when_its_end_is_noticed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """Of a large one that is killed, the kernel closes the files a while before that."""
 

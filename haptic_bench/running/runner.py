@@ -326,7 +326,8 @@ def _become(module: str, arguments: Sequence[str], writing: int, output: int) ->
     for number in _SIGNALS:
         signal.signal(number, signal.SIG_DFL)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, _SIGNALS)
-    os.environ["HAPTICS_PARENT"] = str(os.getppid())
+    # as the parent has said it: asked for here, it would be another one where the parent has been killed meanwhile
+    os.environ["HAPTICS_PARENT"] = str(multiprocessing.process.parent_process().pid)  # type: ignore[union-attr]
     sys.argv = [module, *arguments]
     setproctitle(" ".join([sys.executable, "-m", module, *arguments]))
     setthreadtitle(module.rpartition(".")[2])
