@@ -6,6 +6,7 @@ import os
 import threading
 import time
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -16,7 +17,10 @@ from fake_haply_2diy import board
 from test_haply_2diy import data
 from test_link_races import PATIENCE
 
+from haptic_bench.commands import bring_up
+from haptic_bench.commands.bring_up import Contact
 from haptic_bench.experiment.devices import read_device
+from haptic_drivers.bring_up.session import Session
 from haptic_drivers.devices import exchange, haply_2diy, teleoperator
 from haptic_drivers.devices.exchange import Exchange
 from haptic_drivers.devices.haply_2diy import Haply2diy
@@ -156,3 +160,29 @@ def test_a_thread_of_a_teleoperator_that_is_late_does_not_serve_the_next_connect
     teleop.get_action()
     teleop.disconnect()
     assert not fakes[1].is_open
+
+
+def test_a_program_that_was_stopped_and_goes_on_does_not_take_its_driver_for_one_that_hangs(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """As after Ctrl-Z in `haptics bring-up`: the main thread may go on before the servo thread does."""
+    clock, leave = [100.0], threading.Event()
+    monkeypatch.setattr(bring_up, "time", SimpleNamespace(monotonic=lambda: clock[0]))
+    device = fake_data()
+    session = Session(device)
+    contact = Contact(device, session)
+    contact._thread = threading.Thread(target=leave.wait, args=(PATIENCE,), daemon=True)
+    contact._thread.start()
+    contact._beat = clock[0]
+    assert not contact.ended
+    clock[0] += 100.0
+    assert not contact.ended
+    contact._beat = clock[0]
+    assert not contact.ended
+    for _ in range(100):
+        clock[0] += bring_up.LOOK
+        if contact.ended:
+            break
+    leave.set()
+    assert clock[0] - contact._beat == pytest.approx(bring_up.HUNG, abs=3.0 * bring_up.LOOK)
+    assert session.stopped == f"a call of the driver has not returned for {bring_up.HUNG:g} s"
