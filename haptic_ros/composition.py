@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
@@ -42,6 +44,7 @@ class Composition:
         self.waits = False
         self._takers: dict[str, list[Taker]] = {}
         self._outgoing: list[tuple[Callable[[bytes], None], bytes]] = []
+        self._waiting: deque[threading.Event] = deque()  # for the next flush
 
     def open(self) -> None:
         """To be called when all nodes are configured."""
@@ -72,7 +75,15 @@ class Composition:
             node.look_ahead()
 
     def flush(self) -> None:
-        """Publish what was sent."""
+        """Publish what was sent; the thread of the first node is in none of the others then."""
         for publish, data in self._outgoing:
             publish(data)
         self._outgoing.clear()
+        while self._waiting:
+            self._waiting.popleft().set()
+
+    def next_flush(self) -> threading.Event:
+        """What is set when all is published that was sent until now, and is being sent."""
+        event = threading.Event()
+        self._waiting.append(event)
+        return event

@@ -14,6 +14,7 @@ import inspect
 import json
 import sys
 import threading
+import time
 import traceback
 from collections.abc import Callable
 from contextlib import nullcontext
@@ -288,6 +289,22 @@ class ServoNode(LifecycleNode):
             if thread.is_alive():
                 raise ServoError(f"the servo thread has not ended {STOP:g} s after it was told to")
             self._thread = None
+        self._leave_composition()
+
+    def _leave_composition(self) -> None:
+        """Wait until the first node's thread, which serves this one, is not in it and has published what it sent.
+
+        Raises:
+            ServoError: it does not come so far.
+        """
+        composition = self.transport.composition
+        thread = None if composition is None else composition.nodes[0]._thread
+        if composition is None or thread is None or thread is threading.current_thread():
+            return
+        flushed, deadline = composition.next_flush(), time.monotonic() + STOP
+        while thread.is_alive() and not flushed.wait(POLL):
+            if time.monotonic() > deadline:
+                raise ServoError(f"the servo thread of the first node has not left this one within {STOP:g} s")
 
     # Lifecycle
 

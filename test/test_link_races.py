@@ -22,27 +22,30 @@ class Stopped:
     Args:
         work: what it does.
         owner, name: the method.
+
+    Attributes:
+        thread: the thread; may: what is set to let it go on.
     """
 
     def __init__(self, work: Callable[[], object], owner: Any, name: str):
-        self._may, self._there, real = threading.Event(), threading.Event(), getattr(owner, name)
+        self.may, there, real = threading.Event(), threading.Event(), getattr(owner, name)
 
         def method(*arguments: Any, **keys: Any) -> Any:
             setattr(owner, name, real)
-            self._there.set()
-            assert self._may.wait(PATIENCE)
+            there.set()
+            assert self.may.wait(PATIENCE)
             return real(*arguments, **keys)
 
         setattr(owner, name, method)
-        self._thread = threading.Thread(target=work, daemon=True)
-        self._thread.start()
-        assert self._there.wait(PATIENCE)
+        self.thread = threading.Thread(target=work, daemon=True)
+        self.thread.start()
+        assert there.wait(PATIENCE)
 
     def go_on(self) -> None:
         """Let the thread go on, and wait for its end."""
-        self._may.set()
-        self._thread.join(PATIENCE)
-        assert not self._thread.is_alive()
+        self.may.set()
+        self.thread.join(PATIENCE)
+        assert not self.thread.is_alive()
 
 
 def in_a_tick(bench: Bench) -> Stopped:

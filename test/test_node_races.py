@@ -20,6 +20,7 @@ from rclpy.parameter import Parameter  # noqa: E402
 from test_link_races import PATIENCE, Stopped  # noqa: E402
 from test_nodes import Bench, bench, configured  # noqa: E402, F401
 
+from haptic_ros.composition import Composition  # noqa: E402
 from haptic_ros.servo import ServoNode  # noqa: E402
 
 
@@ -110,6 +111,7 @@ def servo_node() -> Any:
         transport=SimpleNamespace(composition=None, inbox=None),
         finished=threading.Event(),
         exit_code=0,
+        _leave_composition=lambda: None,
     )
 
 
@@ -148,3 +150,34 @@ def test_a_process_has_the_exit_code_of_its_first_end_whichever_threads_end_it()
     first.go_on()
     fails.join(PATIENCE)
     assert codes[0] == node.exit_code
+
+
+def test_what_a_node_of_a_composition_uses_stays_open_while_the_first_ones_thread_is_in_it() -> None:
+    """Its topics were closed while it sent, and the process failed."""
+    first, second, over, closed = servo_node(), servo_node(), threading.Event(), threading.Event()
+    composition = Composition([first, second])
+    first.transport.composition = second.transport.composition = composition
+    second._leave_composition = lambda: ServoNode._leave_composition(second)
+    second.take = lambda: composition.send(lambda data: published.append(closed.is_set()), "topic", b"", b"")
+    published: list[bool] = []
+
+    def serve() -> None:
+        second.take()
+        while not over.is_set():
+            composition.flush()
+
+    servo = Stopped(serve, second, "take")
+    first._thread = servo.thread
+
+    def stop() -> None:
+        ServoNode.stop_servo(second)
+        closed.set()
+
+    stops = threading.Thread(target=stop, daemon=True)
+    stops.start()
+    stops.join(0.2)  # as far as it gets
+    servo.may.set()
+    stops.join(PATIENCE)
+    over.set()
+    servo.go_on()
+    assert closed.is_set() and published == [False]
