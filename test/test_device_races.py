@@ -1,4 +1,4 @@
-"""Threads of devices that are stopped at the worst instant: what they had in hand is not sent, and none serves twice."""
+"""Threads of devices that are stopped at the worst instant: nothing old is sent, and none serves two connections."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from typing import Any
 
 import numpy as np
 import pytest
+from fake_haply_2diy import board
 from fake_hardware import Fake
 from fake_hardware import data as fake_data
-from fake_haply_2diy import board
 from test_haply_2diy import data
-from test_link_races import PATIENCE
+from test_link_races import PATIENCE, Stopped
 
 from haptic_bench.commands import bring_up
 from haptic_bench.commands.bring_up import Contact
 from haptic_bench.experiment.devices import read_device
 from haptic_drivers.bring_up.session import Session
-from haptic_drivers.devices import exchange, haply_2diy, teleoperator
+from haptic_drivers.devices import exchange, haply_2diy, open_haptics, teleoperator
 from haptic_drivers.devices.exchange import Exchange
 from haptic_drivers.devices.haply_2diy import Haply2diy
 from haptic_drivers.devices.interface import LATE_THREAD, DeviceError
@@ -186,3 +186,23 @@ def test_a_program_that_was_stopped_and_goes_on_does_not_take_its_driver_for_one
     leave.set()
     assert clock[0] - contact._beat == pytest.approx(bring_up.HUNG, abs=3.0 * bring_up.LOOK)
     assert session.stopped == f"a call of the driver has not returned for {bring_up.HUNG:g} s"
+
+
+def test_two_threads_that_open_devices_of_a_library_share_its_scheduler(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each had made one, and opened its device while that of the other ran."""
+    library, made = SimpleNamespace(_handle=-7), []
+
+    class Api:
+        def __init__(self, _: Any):
+            made.append(self)
+
+    monkeypatch.setattr(open_haptics, "_apis", {})
+    monkeypatch.setattr(open_haptics, "_Api", Api)
+    found: list[Any] = []
+    first = Stopped(lambda: found.append(open_haptics._api(library)), open_haptics, "_Api")  # type: ignore[arg-type]
+    second = threading.Thread(target=lambda: found.append(open_haptics._api(library)), daemon=True)  # type: ignore[arg-type]
+    second.start()
+    second.join(0.2)  # as far as it gets
+    first.go_on()
+    second.join(PATIENCE)
+    assert len(made) == 1 and found == made * 2

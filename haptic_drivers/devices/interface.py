@@ -17,7 +17,6 @@ import numpy as np
 from haptic_sim.errors import HapticsError
 from haptic_sim.messages import MOST_BUTTONS
 
-
 LATE_THREAD = "the thread of the last connection has not ended yet: wait, and enable the device again"
 
 
