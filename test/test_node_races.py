@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import signal
 import subprocess
 import sys
 import threading
+from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -20,6 +22,8 @@ from rclpy.parameter import Parameter  # noqa: E402
 from test_link_races import PATIENCE, Stopped  # noqa: E402
 from test_nodes import Bench, bench, configured  # noqa: E402, F401
 
+from haptic_robot.nodes import link as robot_link  # noqa: E402
+from haptic_robot.nodes.link import RobotLink  # noqa: E402
 from haptic_ros.composition import Composition  # noqa: E402
 from haptic_ros.servo import ServoNode  # noqa: E402
 
@@ -181,3 +185,63 @@ def test_what_a_node_of_a_composition_uses_stays_open_while_the_first_ones_threa
     over.set()
     servo.go_on()
     assert closed.is_set() and published == [False]
+
+
+class Arm:
+    """What a RobotLink needs of a side and of its topics; `sent` is what the arm was commanded."""
+
+    def __init__(self) -> None:
+        self.sent: list[str] = []
+        self.parameters = SimpleNamespace(following=SimpleNamespace(hand_watchdog=0.1))
+        self.permitted, self.following, self.lock = True, None, threading.Lock()
+
+    def hold(self) -> list[str]:
+        return ["stay"]
+
+    def send(self, one: Any) -> None:
+        self.sent.append(one)
+
+    def linked(self, **times: float) -> Any:
+        link = SimpleNamespace(_side=self, _topics=self, _shown=None, **times)
+        link.stay = lambda *silence: RobotLink.stay(link, *silence)
+        return link
+
+
+class LockAfter(contextlib.AbstractContextManager[None]):
+    """A lock that is had after something has happened, in the thread that had it before."""
+
+    def __init__(self, happens: Callable[[], object]):
+        self._happens = happens
+
+    def __enter__(self) -> None:
+        self._happens()
+
+    def __exit__(self, *_: object) -> None:
+        """Release it."""
+
+
+@pytest.mark.parametrize(("elapsed", "sent"), [(0.05, ["move"]), (0.5, [])])
+def test_an_arm_is_not_commanded_what_was_computed_before_it_was_told_to_stay(
+    monkeypatch: pytest.MonkeyPatch, elapsed: float, sent: list[str]
+) -> None:
+    """The servo thread was stopped between its computation and its command."""
+    arm = Arm()
+    monkeypatch.setattr(robot_link, "time", SimpleNamespace(monotonic=lambda: 10.0 + elapsed))
+    link = arm.linked(_looked=10.0, _sent=10.0)
+    with arm.lock:
+        RobotLink._send(link, "move")  # type: ignore[arg-type]
+    assert arm.sent == sent and link._sent == (10.0 + elapsed if sent else 10.0)
+
+
+def test_an_arm_is_not_told_to_stay_where_a_tick_has_come_meanwhile(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The timer's thread was stopped between its look and its command."""
+    arm = Arm()
+    monkeypatch.setattr(robot_link, "time", SimpleNamespace(monotonic=lambda: 11.0))
+    link = arm.linked(_looked=10.0, _sent=10.0)
+    lock = arm.lock
+    arm.lock = LockAfter(lambda: setattr(link, "_sent", 11.0))  # type: ignore[assignment]
+    RobotLink._watch(link)
+    assert arm.sent == []
+    arm.lock, link._sent = lock, 10.0
+    RobotLink._watch(link)
+    assert arm.sent == ["stay"]
