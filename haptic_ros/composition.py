@@ -8,7 +8,6 @@ from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
 from haptic_ros.graph import EVENTS, Graph
-from haptic_ros.signal_event import SignalEvent
 from haptic_sim.messages import Message
 
 Taker = Callable[[str, "bytes | Message"], None]
@@ -19,10 +18,13 @@ class Member(Protocol):
     """A node, as a composition needs it."""
 
     transport: Any
-    finished: SignalEvent
-    exit_code: int
+
+    @property
+    def servo_thread(self) -> threading.Thread | None: ...
 
     def get_name(self) -> str: ...
+
+    def set_finished(self, exit_code: int) -> None: ...
 
     def take(self, topic: str, data: bytes | Message) -> None: ...
 

@@ -196,6 +196,11 @@ class ServoNode(LifecycleNode):
                 self.get_logger().warning(reason)
 
     @property
+    def servo_thread(self) -> threading.Thread | None:
+        """The thread that has been started and not been waited for; in a composition the first node has it."""
+        return self._thread
+
+    @property
     def stopping(self) -> bool:
         """Whether the servo thread shall end."""
         return self._stopping
@@ -250,13 +255,16 @@ class ServoNode(LifecycleNode):
 
     def end(self, exit_code: int = 0) -> None:
         """End the process with an exit code; the first one counts."""
-        composition = self.transport.composition
-        first = self if composition is None else composition.nodes[0]
-        for node in (self, first):
-            with node._changing:
-                if not node.finished.is_set():
-                    node.exit_code = exit_code
-                    node.finished.set()
+        self.set_finished(exit_code)
+        if (composition := self.transport.composition) is not None:
+            composition.nodes[0].set_finished(exit_code)
+
+    def set_finished(self, exit_code: int) -> None:
+        """Set `finished`, with an exit code, unless it is set."""
+        with self._changing:
+            if not self.finished.is_set():
+                self.exit_code = exit_code
+                self.finished.set()
 
     def close(self) -> None:
         """The process ends: do not activate this node any more, and leave what it drives without force."""
@@ -298,7 +306,7 @@ class ServoNode(LifecycleNode):
             ServoError: it does not come so far.
         """
         composition = self.transport.composition
-        thread = None if composition is None else composition.nodes[0]._thread
+        thread = None if composition is None else composition.nodes[0].servo_thread
         if composition is None or thread is None or thread is threading.current_thread():
             return
         flushed, deadline = composition.next_flush(), time.monotonic() + STOP

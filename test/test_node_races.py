@@ -147,8 +147,8 @@ def test_a_process_has_the_exit_code_of_its_first_end_whichever_threads_end_it()
     node, codes = servo_node(), []
     sets = node.finished.set
     node.finished.set = lambda: (codes.append(node.exit_code), sets())
-    first = Stopped(lambda: ServoNode.end(node, 0), node.finished, "is_set")
-    fails = threading.Thread(target=ServoNode.end, args=(node, 1), daemon=True)
+    first = Stopped(lambda: ServoNode.set_finished(node, 0), node.finished, "is_set")
+    fails = threading.Thread(target=ServoNode.set_finished, args=(node, 1), daemon=True)
     fails.start()
     fails.join(0.2)  # as far as it gets
     first.go_on()
@@ -171,7 +171,7 @@ def test_what_a_node_of_a_composition_uses_stays_open_while_the_first_ones_threa
             composition.flush()
 
     servo = Stopped(serve, second, "take")
-    first._thread = servo.thread
+    first.servo_thread = servo.thread
 
     def stop() -> None:
         ServoNode.stop_servo(second)
