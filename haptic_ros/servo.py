@@ -267,10 +267,11 @@ class ServoNode(LifecycleNode):
                 self.finished.set()
 
     def close(self) -> None:
-        """The process ends: do not activate this node any more, and leave what it drives without force."""
+        """The process ends: leave what this node drives without force, and do not activate it any more."""
+        self.release()  # at once, whatever a thread is at that has the lock
         with self._changing:
             self._ends = True
-        self.release()
+        self.release()  # in case it was just being activated
 
     def release(self) -> None:
         """Leave what this node drives without force, at once; from any thread."""

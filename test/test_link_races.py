@@ -65,6 +65,15 @@ def test_a_stop_is_obeyed_by_a_thread_that_was_stopped_with_the_lock_whatever_it
     assert bench.link.life.stopped and bench.link.life.state == DISABLED
 
 
+def test_a_stop_is_obeyed_by_a_thread_whose_own_request_is_refused() -> None:
+    bench = Bench()
+    bench.driver.release()
+    enables = Stopped(lambda: bench.link.ask(Request.ENABLE), bench.link, "_ask")
+    assert bench.link.ask(Request.STOP) == "" and not bench.link.life.stopped
+    enables.go_on()
+    assert bench.link.life.stopped
+
+
 def test_an_activation_is_not_ended_by_the_end_of_the_one_before() -> None:
     """What was asked first is done first."""
     bench = Bench()

@@ -174,23 +174,28 @@ class Link:
             return ""
         with self._lock:
             self._run_requests()  # which were made before this one
-            if not self._open and request in (Request.ENABLE, Request.HOME):
-                why = "is just being opened: wait" if self.life.reopening else "is not open: configure the driver"
-                return f"{request.name.lower()}: the device {why}"
-            if not self._active and request in (Request.ENABLE, Request.RESUME):
-                return f"{request.name.lower()}: the driver is not active: activate it"
-            if request == Request.ENABLE and self._open:
-                self._call(self._read)  # whether it is homed
-            refused = self.life.ask(request, value)
-            if not refused and request == Request.HOME:
-                try:
-                    self._hardware.home()  # type: ignore[attr-defined]
-                except DeviceError as error:
-                    refused = f"home: {error}"
-            elif not refused and request == Request.DISABLE:
-                self._stop_homing()
-            self._follow()
+            refused = self._ask(request, value)
         self._hand_over()
+        return refused
+
+    def _ask(self, request: Request, value: float) -> str:
+        """With the lock: do what is asked; returns why not."""
+        if not self._open and request in (Request.ENABLE, Request.HOME):
+            why = "is just being opened: wait" if self.life.reopening else "is not open: configure the driver"
+            return f"{request.name.lower()}: the device {why}"
+        if not self._active and request in (Request.ENABLE, Request.RESUME):
+            return f"{request.name.lower()}: the driver is not active: activate it"
+        if request == Request.ENABLE and self._open:
+            self._call(self._read)  # whether it is homed
+        refused = self.life.ask(request, value)
+        if not refused and request == Request.HOME:
+            try:
+                self._hardware.home()  # type: ignore[attr-defined]
+            except DeviceError as error:
+                refused = f"home: {error}"
+        elif not refused and request == Request.DISABLE:
+            self._stop_homing()
+        self._follow()
         return refused
 
     def enable(self) -> None:
