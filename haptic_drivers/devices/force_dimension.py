@@ -131,6 +131,7 @@ class ForceDimension(Exchanging):
         self._parameters, self._connection = device, connection
         self._exchange = Exchange(device.watchdog, connection.smoothing)
         self._asked = np.zeros(2, np.int64)  # to END, to HOME
+        self._thread: threading.Thread | None = None
         self._moving = -1  # id of the device while it is homed
         self._identity = ""
 
