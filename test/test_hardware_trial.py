@@ -77,9 +77,7 @@ def test_a_trial_on_hardware_goes_on_through_all_that_happens_and_verifies(
             fake.angles[1] = 168.0 - 4.0 * (time.monotonic() % 0.5)
             return any(fake.torques)
 
-        def reach(
-            condition: Callable[[], object], what: str, *asked: Request, again: Request = Request.ENABLE
-        ) -> None:
+        def reach(condition: Callable[[], object], what: str, *asked: Request, again: Request = Request.ENABLE) -> None:
             """Ask, and wait; the device is opened `again` where a machine that stalls has lost it, and asked again."""
             lost = False
             for request in asked:
