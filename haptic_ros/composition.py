@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import threading
+from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
 from haptic_ros.graph import EVENTS, Graph
-from haptic_ros.signal_event import SignalEvent
 from haptic_sim.messages import Message
 
 Taker = Callable[[str, "bytes | Message"], None]
@@ -17,10 +18,13 @@ class Member(Protocol):
     """A node, as a composition needs it."""
 
     transport: Any
-    finished: SignalEvent
-    exit_code: int
+
+    @property
+    def servo_thread(self) -> threading.Thread | None: ...
 
     def get_name(self) -> str: ...
+
+    def set_finished(self, exit_code: int) -> None: ...
 
     def take(self, topic: str, data: bytes | Message) -> None: ...
 
@@ -42,6 +46,7 @@ class Composition:
         self.waits = False
         self._takers: dict[str, list[Taker]] = {}
         self._outgoing: list[tuple[Callable[[bytes], None], bytes]] = []
+        self._waiting: deque[threading.Event] = deque()  # for the next flush
 
     def open(self) -> None:
         """Open the connections, when all nodes are configured."""
@@ -72,7 +77,15 @@ class Composition:
             node.look_ahead()
 
     def flush(self) -> None:
-        """Publish what was sent."""
+        """Publish what was sent; the thread of the first node is in none of the others then."""
         for publish, data in self._outgoing:
             publish(data)
         self._outgoing.clear()
+        while self._waiting:
+            self._waiting.popleft().set()
+
+    def next_flush(self) -> threading.Event:
+        """What is set when all is published that was sent until now, and is being sent."""
+        event = threading.Event()
+        self._waiting.append(event)
+        return event

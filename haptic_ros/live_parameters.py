@@ -26,11 +26,14 @@ class LiveParameters:
     """
 
     def __init__(self, node: Any, kind: Any):
-        self._node, self._kind, self._declared = node, kind, False
+        self._node, self._kind, self._declared, self._taken = node, kind, False, False
         self.changes: deque[tuple[Any, dict[str, Any]]] = deque()
 
-    def read(self) -> Any:
-        """Declare the parameters, if that was not done yet, and check them.
+    def open(self) -> Any:
+        """Declare the parameters, if that was not done yet, take changes from now on, and check them.
+
+        Changes are taken before the parameters are read: what is changed while the core is built, which may take
+        minutes, acts afterwards. What was changed before is read, and no change of its own any more.
 
         Raises:
             ParameterError: some are wrong.
@@ -38,15 +41,16 @@ class LiveParameters:
         if not self._declared:
             declare(self._node, self._kind)
             self._declared = True
-        return read(self._node, self._kind)
-
-    def open(self) -> None:
-        """Take changes from now on."""
+        self.changes.clear()
         self._node.add_on_set_parameters_callback(self.change)
+        self._taken = True
+        return read(self._node, self._kind)
 
     def close(self) -> None:
         """Take none any more."""
-        self._node.remove_on_set_parameters_callback(self.change)
+        if self._taken:
+            self._taken = False
+            self._node.remove_on_set_parameters_callback(self.change)
 
     def change(self, changes: list[Parameter]) -> SetParametersResult:
         """Check changed parameters; they are used when the servo thread takes them."""

@@ -92,7 +92,7 @@ def _close(nodes: Sequence[ServoNode], callbacks: CallbackThread, starter: threa
     first = nodes[0]
     signal.alarm(GRACE)  # whatever hangs from here on, the middleware's own destructors too: the process ends
     for node in nodes:
-        node.release()
+        node.close()
     if starter.is_alive():
         starter.join(STARTING)
     if starter.is_alive():

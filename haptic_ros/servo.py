@@ -14,6 +14,7 @@ import inspect
 import json
 import sys
 import threading
+import time
 import traceback
 from collections.abc import Callable
 from contextlib import nullcontext
@@ -70,6 +71,7 @@ class ServoNode(LifecycleNode):
     Config: ClassVar[type[TrialParameters]]
 
     _unfinished = False  # whether it has been active since `finish` was last called
+    _ends = False  # whether its process ends
 
     config: Any
     realtime: bool
@@ -90,6 +92,7 @@ class ServoNode(LifecycleNode):
         self.exit_code = 0
         self._stopping = False
         self._thread: threading.Thread | None = None
+        self._changing = threading.Lock()  # while the servo thread is started or told to end, or `finished` is set
         self.transport = transport = Transport(self)
         self.barrier, self.live = Barrier(self, transport), LiveParameters(self, self.Config)
         self.send, self.listen, self.publish_event = transport.send, transport.listen, transport.publish_event
@@ -193,6 +196,11 @@ class ServoNode(LifecycleNode):
                 self.get_logger().warning(reason)
 
     @property
+    def servo_thread(self) -> threading.Thread | None:
+        """The thread that has been started and not been waited for; in a composition the first node has it."""
+        return self._thread
+
+    @property
     def stopping(self) -> bool:
         """Whether the servo thread shall end."""
         return self._stopping
@@ -247,12 +255,23 @@ class ServoNode(LifecycleNode):
 
     def end(self, exit_code: int = 0) -> None:
         """End the process with an exit code; the first one counts."""
-        composition = self.transport.composition
-        first = self if composition is None else composition.nodes[0]
-        for node in (self, first):
-            if not node.finished.is_set():
-                node.exit_code = exit_code
-            node.finished.set()
+        self.set_finished(exit_code)
+        if (composition := self.transport.composition) is not None:
+            composition.nodes[0].set_finished(exit_code)
+
+    def set_finished(self, exit_code: int) -> None:
+        """Set `finished`, with an exit code, unless it is set."""
+        with self._changing:
+            if not self.finished.is_set():
+                self.exit_code = exit_code
+                self.finished.set()
+
+    def close(self) -> None:
+        """The process ends: leave what this node drives without force, and do not activate it any more."""
+        self.release()  # at once, whatever a thread is at that has the lock
+        with self._changing:
+            self._ends = True
+        self.release()  # in case it was just being activated
 
     def release(self) -> None:
         """Leave what this node drives without force, at once; from any thread."""
@@ -269,14 +288,32 @@ class ServoNode(LifecycleNode):
         Raises:
             ServoError: it does not end; what it uses must stay open.
         """
-        self._stopping = True
-        if self.transport.inbox is not None:
-            self.transport.inbox.wake()
-        if self._thread is not None and self._thread is not threading.current_thread():
-            self._thread.join(STOP)
-            if self._thread.is_alive():
+        with self._changing:  # one that is just being started is waited for, too
+            self._stopping = True
+            thread = self._thread
+        if (inbox := self.transport.inbox) is not None:
+            inbox.wake()
+        if thread is not None and thread is not threading.current_thread():
+            thread.join(STOP)
+            if thread.is_alive():
                 raise ServoError(f"the servo thread has not ended {STOP:g} s after it was told to")
             self._thread = None
+        self._leave_composition()
+
+    def _leave_composition(self) -> None:
+        """Wait until the first node's thread, which serves this one, is not in it and has published what it sent.
+
+        Raises:
+            ServoError: it does not come so far.
+        """
+        composition = self.transport.composition
+        thread = None if composition is None else composition.nodes[0].servo_thread
+        if composition is None or thread is None or thread is threading.current_thread():
+            return
+        flushed, deadline = composition.next_flush(), time.monotonic() + STOP
+        while thread.is_alive() and not flushed.wait(POLL):
+            if time.monotonic() > deadline:
+                raise ServoError(f"the servo thread of the first node has not left this one within {STOP:g} s")
 
     # Lifecycle
 
@@ -295,7 +332,7 @@ class ServoNode(LifecycleNode):
     def on_configure(self, state: LifecycleState) -> TransitionCallbackReturn:
         """Read and check the parameters, build the core, open the topics."""
         try:
-            self.config = self.live.read()
+            self.config = self.live.open()
             self.realtime, self.endless = self.config.realtime, self.config.endless
             self.transport.open_events()
             self._report_compilation()
@@ -308,20 +345,22 @@ class ServoNode(LifecycleNode):
             return self._not_configured(str(error))
         except Exception:  # rclpy would say nothing of it
             return self._not_configured(f"\n{traceback.format_exc()}")
-        self.live.open()
         self._diagnosis = Diagnosis(self)
         find_modules()  # not in the servo thread, in the middle of a trial
         return TransitionCallbackReturn.SUCCESS
 
     def on_activate(self, state: LifecycleState) -> TransitionCallbackReturn:
-        """Start the servo thread; in a composition the first node's serves all."""
-        self._stopping, self._unfinished = False, True
-        composition = self.transport.composition
-        if composition is not None and composition.nodes[0] is not self:
-            return TransitionCallbackReturn.SUCCESS
-        thread = threading.Thread(target=self._serve, name="servo", daemon=True)
-        thread.start()  # without memory this fails: then there is none to wait for
-        self._thread = thread
+        """Start the servo thread, unless the process ends; in a composition the first node's serves all."""
+        with self._changing:
+            if self._ends:
+                return TransitionCallbackReturn.FAILURE
+            self._stopping, self._unfinished = False, True
+            composition = self.transport.composition
+            if composition is not None and composition.nodes[0] is not self:
+                return TransitionCallbackReturn.SUCCESS
+            thread = threading.Thread(target=self._serve, name="servo", daemon=True)
+            thread.start()  # without memory this fails: then there is none to wait for
+            self._thread = thread
         return TransitionCallbackReturn.SUCCESS
 
     def on_deactivate(self, state: LifecycleState) -> TransitionCallbackReturn:
@@ -362,6 +401,7 @@ class ServoNode(LifecycleNode):
     def _not_configured(self, reason: str) -> TransitionCallbackReturn:
         """Say why, and close what is open."""
         self.get_logger().error(f"cannot be configured: {reason}")
+        self.live.close()
         self._close_topics()
         return TransitionCallbackReturn.FAILURE
 

@@ -39,10 +39,12 @@ class SignalEvent(threading.Event):
 
     def clear(self) -> None:
         """Reset it."""
+        self._is_set = False
         if self._process == os.getpid():
             with contextlib.suppress(BlockingIOError):  # it was not set
                 os.eventfd_read(self._counter)
-        self._is_set = False
+            if self._is_set:  # again, meanwhile: waits have to end
+                os.eventfd_write(self._counter, 1)
 
     def wait(self, timeout: float | None = None) -> bool:
         """Wait until it is set, or for `timeout` [s]; returns whether it is set."""

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import fcntl
 import grp
 import os
 import pwd
@@ -69,6 +70,32 @@ def read(path: Path) -> bytes:
             warnings.warn(f"{reason}: it is not used, and made again", RuntimeWarning, stacklevel=2)
             raise UntrustedError(path, reason)
         return file.read()
+
+
+@contextlib.contextmanager
+def locked(path: Path) -> Iterator[None]:
+    """While no other process has a file locked, which is removed in the end.
+
+    Who has it may remove it while this waits for it, and a third make it anew: then this waits for that one.
+
+    Raises:
+        UntrustedError: as `make`.
+        OSError: it cannot be made, or locked.
+    """
+    make(path.parent)
+    while True:
+        with open(path, "w") as file:
+            fcntl.flock(file, fcntl.LOCK_EX)
+            try:
+                is_there = os.path.samestat(os.fstat(file.fileno()), os.stat(path))
+            except FileNotFoundError:
+                is_there = False
+            if is_there:
+                try:
+                    yield
+                finally:
+                    path.unlink(missing_ok=True)
+                return
 
 
 def write(path: Path, content: bytes) -> None:

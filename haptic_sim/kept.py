@@ -10,7 +10,6 @@ at once, one computes them.
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import hashlib
 import io
 import os
@@ -99,10 +98,7 @@ def _exclusively(path: Path) -> Iterator[None]:
     lock = path.with_suffix(".lock")
     with contextlib.ExitStack() as held:
         with contextlib.suppress(OSError):
-            cache_folder.make(lock.parent)
-            file = held.enter_context(open(lock, "w"))
-            held.callback(lock.unlink, missing_ok=True)
-            fcntl.flock(file, fcntl.LOCK_EX)
+            held.enter_context(cache_folder.locked(lock))
         yield
 
 

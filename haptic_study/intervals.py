@@ -241,7 +241,7 @@ def _received(end: socket.socket) -> bytes:
 def _present_intervals(study: Study, first: Trial, end: socket.socket, others: socket.socket) -> None:
     """Present intervals in the fork, until the other end is closed."""
     others.close()
-    os.environ["HAPTICS_PARENT"] = str(os.getppid())
+    os.environ["HAPTICS_PARENT"] = str(multiprocessing.process.parent_process().pid)  # type: ignore[union-attr]
     for number in (signal.SIGINT, signal.SIGHUP, signal.SIGTERM):
         signal.signal(number, signal.SIG_IGN)  # it ends with the process that started it
     _Presenter(study, end).serve(first)

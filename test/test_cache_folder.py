@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import re
+import threading
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -110,3 +113,35 @@ def test_a_folder_that_does_not_exist_yet_is_judged_by_those_above(tmp_path: Pat
 def _forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each test judges anew."""
     monkeypatch.setattr(cache_folder, "_judged", {})
+
+
+def test_a_lock_that_is_removed_while_it_is_waited_for_keeps_the_next_ones_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The second had locked the file that the first then removed, and the third a new one: both built the same."""
+    lock, waits, may, real = tmp_path / "a.lock", threading.Event(), threading.Event(), fcntl.flock
+    inside, leave = threading.Event(), threading.Event()
+
+    def flock(file: Any, how: int) -> None:
+        if threading.current_thread().name == "second" and not may.is_set():
+            waits.set()
+            assert may.wait(60.0)
+        real(file, how)
+
+    def enter() -> None:
+        with cache_folder.locked(lock):
+            inside.set()
+            assert leave.wait(60.0)
+
+    monkeypatch.setattr(fcntl, "flock", flock)
+    second = threading.Thread(target=enter, name="second", daemon=True)
+    with cache_folder.locked(lock):
+        second.start()
+        assert waits.wait(60.0)
+    with cache_folder.locked(lock):  # the third
+        may.set()
+        assert not inside.wait(0.2)
+    assert inside.wait(60.0)
+    leave.set()
+    second.join(60.0)
+    assert not lock.exists()

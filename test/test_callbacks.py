@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
+from functools import partial
 from types import SimpleNamespace
 
 import pytest
@@ -20,6 +21,7 @@ from test_nodes import Bench, bench, configured  # noqa: E402, F401
 
 from haptic_ros import diagnosis  # noqa: E402
 from haptic_ros.callbacks import CallbackThread, OwnThread  # noqa: E402
+from haptic_ros.servo import ServoNode  # noqa: E402
 
 Node = rclpy.node.Node
 
@@ -167,6 +169,7 @@ def test_the_bytes_of_diagnostics_are_those_of_the_message(trouble: str, count: 
 
 def test_the_process_of_composed_nodes_ends_when_any_of_them_does(bench: Bench) -> None:  # noqa: F811
     first, other = SimpleNamespace(finished=threading.Event(), exit_code=0), bench.node("controller")
+    first._changing, first.set_finished = threading.Lock(), partial(ServoNode.set_finished, first)
     other.transport.composition = SimpleNamespace(nodes=(first, other))
     other.end(1)
     assert first.finished.is_set() and first.exit_code == other.exit_code == 1

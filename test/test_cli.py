@@ -10,12 +10,13 @@ from typing import Any
 
 import numpy as np
 import pytest
-from conftest import Haptics, answer, wait_until
+from conftest import Haptics, answer, python, wait_until
 
 from haptic_bench import experiment
 from haptic_bench.catalogue import headline
 from haptic_bench.commands import cli, command_line
 from haptic_bench.recording.samples import Samples
+from haptic_bench.trials.trial import new_directory
 from haptic_sim.dynamics.energy import TERMS
 from haptic_sim.kernels import progress
 
@@ -163,6 +164,16 @@ def test_a_run_prints_its_directory_first(tmp_path: Path, capsys: pytest.Capture
     out = tmp_path / "there"
     assert call("run", "corner_peg", "--mode", "offline", "--duration", "0.1", "--out", str(out)) == 0
     assert capsys.readouterr().out.splitlines()[0] == str(out)
+
+
+def test_a_directory_is_given_to_one_program_as_long_as_it_is_empty(tmp_path: Path) -> None:
+    """Of two that are started at once, both found it empty, and each overwrote what the other wrote."""
+    new_directory(str(tmp_path / "there"), "x")
+    asks = "import sys; from haptic_bench.trials.trial import new_directory; new_directory(sys.argv[1], 'x')"
+    other = python("-c", asks, str(tmp_path / "there"), cwd=tmp_path)
+    assert other.status == 1 and "another program has just taken it; give another directory" in other.err
+    new_directory(str(tmp_path / "elsewhere"), "x")
+    assert python("-c", asks, str(tmp_path / "there"), cwd=tmp_path).status == 0
 
 
 @pytest.mark.long

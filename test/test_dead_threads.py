@@ -17,6 +17,7 @@ from contextlib import contextmanager
 from functools import cache, partial
 from itertools import product
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, NoReturn
 
 import pytest
@@ -373,6 +374,49 @@ def test_what_a_failed_thread_leads_to_does_not_hide_it(monkeypatch: pytest.Monk
     assert process.wait(time.monotonic() + 30.0)
     process.finish()
     assert process.describe(short=True) == "driver has ended (exit status 1): the thread 'x' has failed"
+
+
+def test_a_node_whose_starter_is_killed_just_after_the_fork_ends(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """It took whoever it is then a child of for its starter, and outlived it."""
+    program = "import os\nfrom haptic_ros.middleware.process import die_with_parent\n"
+    program += "def main():\n    die_with_parent()\n    os._exit(7)\n"
+    (tmp_path / "orphaned_node.py").write_text(program)
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr(os, "getppid", lambda: 1)
+    spec = runner.NodeSpec("orphaned_node", {"driver": {}})
+    process = runner.Process(spec, (), tmp_path / "log", threading.Event(), lambda text: False)
+    process.watch()
+    assert process.wait(time.monotonic() + 30.0)
+    process.finish()
+    assert process.status == 1
+
+
+def test_lines_that_still_come_do_not_disturb_who_says_why_a_node_has_ended(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """The reader may be late; a line that it added meanwhile was an error of the program."""
+
+    def end(module: str, arguments: Any, writing: int, output: int) -> NoReturn:
+        os.write(writing, b"first\nsecond\n")
+        os._exit(3)
+
+    monkeypatch.setattr(runner, "_become", end)
+    spec = runner.NodeSpec("driver", {"driver": {}})
+    process = runner.Process(spec, (), tmp_path / "log", threading.Event(), lambda text: False)
+    process.watch()
+    assert process.wait(time.monotonic() + 30.0)
+    process.finish()
+    seen: list[str] = []
+
+    def search(line: str) -> None:
+        seen.append(line)
+        process.last_lines.append("late")
+
+    monkeypatch.setattr(runner, "_UNSTABLE", SimpleNamespace(search=search))
+    assert runner._reason(process).startswith("driver ended early (exit status 3); its last lines:\n    first")
+    assert seen == ["first", "second"]
 
 
 def test_a_process_has_its_status_when_its_end_is_noticed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -150,6 +150,7 @@ def test_a_servo_thread_that_cannot_be_started_is_not_waited_for(monkeypatch: py
     monkeypatch.setattr(threading.Thread, "start", start)
     transport = SimpleNamespace(composition=None, inbox=None)
     node = SimpleNamespace(_stopping=False, _thread=None, _serve=lambda: None, transport=transport)
+    node._changing, node._ends, node._leave_composition = threading.Lock(), False, lambda: None
     with pytest.raises(RuntimeError, match="new thread"):
         ServoNode.on_activate(node, None)  # type: ignore[arg-type]
     ServoNode.stop_servo(node)  # type: ignore[arg-type]
@@ -164,11 +165,12 @@ def test_what_a_servo_thread_uses_stays_open_until_it_has_ended(monkeypatch: pyt
 
     class Hanging(ServoNode):
         def __init__(self) -> None:
-            self.transport = SimpleNamespace(inbox=None, close=partial(released.append, "topics"))  # type: ignore[assignment]
+            self.transport = SimpleNamespace(composition=None, inbox=None, close=partial(released.append, "topics"))  # type: ignore[assignment]
             self._thread = threading.Thread(target=go_on.wait, daemon=True)
             self._thread.start()
             self.live = SimpleNamespace(close=partial(released.append, "parameters"))  # type: ignore[assignment]
             self._standard = self._diagnosis = None
+            self._changing = threading.Lock()
 
     node = Hanging()
     with pytest.raises(ServoError, match=r"has not ended 0\.05 s after it was told to"):

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+import select
 import threading
 from pathlib import Path
 
+import pytest
 from conftest import python
 
 from haptic_ros.signal_event import SignalEvent, wait_for_any
@@ -54,6 +56,28 @@ def test_a_wait_ends_when_another_thread_sets_it() -> None:
     event.set()
     event.set()
     assert event.wait(0.0)
+
+
+@pytest.mark.parametrize("when", ["before", "after"])
+def test_an_event_that_is_set_while_it_is_reset_stays_set(monkeypatch: pytest.MonkeyPatch, when: str) -> None:
+    """By a signal before or after the counter is read: waits returned at once, and said that it was not set."""
+    event, read = SignalEvent(), os.eventfd_read
+    event.set()
+
+    def read_at_a_signal(file: int) -> int:
+        if when == "before":
+            event.set()
+        value = read(file)
+        if when == "after":
+            event.set()
+        return value
+
+    monkeypatch.setattr(os, "eventfd_read", read_at_a_signal)
+    event.clear()
+    monkeypatch.undo()
+    assert event.is_set() and event.wait(0.0) and select.select([event], [], [], 0.0)[0]
+    event.clear()
+    assert not event.is_set() and not select.select([event], [], [], 0.0)[0]
 
 
 def test_several_events_are_waited_for_together() -> None:

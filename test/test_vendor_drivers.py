@@ -7,6 +7,7 @@ libraries without functions and numbers that they have got since; the messages o
 from __future__ import annotations
 
 import math
+import re
 import threading
 import time
 from collections import deque
@@ -105,6 +106,16 @@ class Bench:
             self.close()
             pytest.fail(f"{error}: {self.link.life.fault or self.state.reason}")
 
+    def until_pushed(self, wrench: np.ndarray, what: str) -> None:
+        """Ticks with a wrench until the motors have a force; a device that a machine lost which stalls is enabled."""
+
+        def pushes(state: DeviceState) -> bool:
+            if state.state == FAULT and re.search("the device is lost|has not answered", self.link.life.fault):
+                self.enable_again()
+            return bool(self._stand.force().any())
+
+        self.until(wrench, pushes, what)
+
     def enable_again(self) -> None:
         """As a person does who has seen the fault; waits until the device is open."""
         assert self.link.ask(Request.ENABLE) == ""
@@ -140,9 +151,7 @@ def test_a_push_along_each_axis_with_a_rotated_mount(stand: Stand, axis: int) ->
     bench.until(np.zeros(6), lambda state: np.linalg.norm(state.pose[:3] - before) > 5e-3, "a motion")
     bench.until(np.zeros(6), lambda state: np.abs(state.twist).max() < 1e-6, "its end")  # of a filtered difference
     np.testing.assert_allclose(bench.state.pose[:3] - before, rotation.apply(0.01 * unit), atol=1e-7)
-    if bench.state.state == FAULT:  # a core that stood still for long
-        bench.enable_again()
-    bench.until(np.array([*unit, 0.0, 0.0, 0.0]), lambda _: stand.force().any(), "a force")
+    bench.until_pushed(np.array([*unit, 0.0, 0.0, 0.0]), "a force")
     motors = np.arange(3) < stand.directions
     np.testing.assert_allclose(stand.force(), motors * rotation.inv().apply(unit), atol=1e-6)
     bench.close()
@@ -198,7 +207,7 @@ def test_whatever_happens_at_any_tick_ends_in_zero_force_and_the_device_is_usabl
 ) -> None:
     stand.put(np.zeros(3))
     bench = Bench(stand)
-    bench.until(PUSH, lambda _: stand.force().any(), "a force")
+    bench.until_pushed(PUSH, "a force")
     for fault, wait in zip(faults, ticks, strict=False):
         for _ in range(wait):
             state = bench.step(PUSH)
@@ -213,7 +222,7 @@ def test_whatever_happens_at_any_tick_ends_in_zero_force_and_the_device_is_usabl
         bench.until(PUSH, lambda state: state.state == FAULT or stand.force().any(), "a fault, or the force")
     if bench.state.state == FAULT:
         bench.enable_again()
-    bench.until(PUSH, lambda _: stand.force().any(), "the force again")
+    bench.until_pushed(PUSH, "the force again")
     bench.close()
     wait_until(lambda: not stand.force().any(), "zero force")
 

@@ -350,6 +350,7 @@ class Contact:
         self._ended = threading.Event()
         self._thread: threading.Thread | None = None
         self._beat = 0.0  # when the last tick began [s]
+        self._looked_at, self._looks = 0.0, 0  # the beat at the last look, and how often it was the same
         self._request = Request(0, "")
         self._latest: Sample | None = None
 
@@ -409,7 +410,11 @@ class Contact:
         """Whether the session is over, or the servo thread is, or hangs in a call of the driver."""
         if not self.hangs:
             return True
-        if time.monotonic() - self._beat > HUNG:
+        beat = self._beat
+        self._looks = self._looks + 1 if beat == self._looked_at else 0
+        self._looked_at = beat
+        # counted, too: of a process that was stopped, as by Ctrl-Z, this thread may go on first
+        if time.monotonic() - beat > HUNG and self._looks > HUNG / LOOK:
             self.stop(f"a call of the driver has not returned for {HUNG:g} s")
         return self._session.done
 

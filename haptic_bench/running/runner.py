@@ -257,7 +257,7 @@ class Process:
 
     def describe(self, *, short: bool = False) -> str:
         """Text of how the process ended, and of its last lines unless it is to be `short`."""
-        status = self.status
+        status, last = self.status, tuple(self.last_lines)  # to which the reader may add
         if status is not None and status < 0:
             try:
                 how = f"killed by {signal.Signals(-status).name}"
@@ -267,9 +267,9 @@ class Process:
             how = f"exit status {status}"
         if short:
             return f"{self.name} has ended ({how})" + (f": {self._error.rstrip(':')}" if self._error else "")
-        if status == 1 and self.last_lines and (message := error_message(self.last_lines[-1])):
+        if status == 1 and last and (message := error_message(last[-1])):
             return f"{self.name} ended early ({how}): {message}"
-        lines = "\n".join(f"    {line}" for line in self.last_lines) or "    (nothing)"
+        lines = "\n".join(f"    {line}" for line in last) or "    (nothing)"
         return f"{self.name} ended early ({how}); its last lines:\n{lines}"
 
     def _read(self, log: Path, changed: threading.Event, line: Callable[[str], object]) -> None:
@@ -305,7 +305,7 @@ _UNSTABLE = re.compile(r"unstable: .*")
 def _reason(process: Process) -> str:
     """Why a process ended early: that the trial is unstable, if it said so, else how it ended."""
     process.finish()
-    reasons = [match[0] for line in process.last_lines if (match := _UNSTABLE.search(line))]
+    reasons = [match[0] for line in tuple(process.last_lines) if (match := _UNSTABLE.search(line))]
     return reasons[-1] if reasons else process.describe()
 
 
@@ -326,7 +326,8 @@ def _run_program(module: str, arguments: Sequence[str], writing: int, output: in
     for number in _SIGNALS:
         signal.signal(number, signal.SIG_DFL)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, _SIGNALS)
-    os.environ["HAPTICS_PARENT"] = str(os.getppid())
+    # as the parent has said it: asked for here, it would be another one where the parent has been killed meanwhile
+    os.environ["HAPTICS_PARENT"] = str(multiprocessing.process.parent_process().pid)  # type: ignore[union-attr]
     sys.argv = [module, *arguments]
     setproctitle(" ".join([sys.executable, "-m", module, *arguments]))
     setthreadtitle(module.rpartition(".")[2])

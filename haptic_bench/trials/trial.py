@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import json
 import math
 import os
@@ -45,12 +46,16 @@ from haptic_view.figures import import_matplotlib
 
 MODES = ("offline", "lockstep", "realtime")
 
+_reserved: list[int] = []  # the directory that was made last, as an open file
+
 
 def new_directory(out: str | None, name: str) -> Path:
     """The directory of a trial, made and empty; without `out` a new one under ./trials/.
 
+    No other program is given it, also as long as it is empty: it is locked until this one ends, or makes another.
+
     Raises:
-        ParameterError: `out` is a file, is not empty or cannot be made.
+        ParameterError: `out` is a file, is not empty, cannot be made, or another program has it.
     """
     if out is None:
         stamp = datetime.now().strftime("%Y%m%d-%H%M%S")
@@ -68,9 +73,26 @@ def new_directory(out: str | None, name: str) -> Path:
         kind = "a link to nothing" if os.path.islink(path) and not os.path.exists(path) else "a file"
         raise ParameterError([f"--out {inputs.shown(out)}: is {kind}; must be a new or empty directory"])
     _make(path, exist_ok=True)
+    if not _reserve(path):
+        raise ParameterError([f"--out {inputs.shown(out)}: another program has just taken it; give another directory"])
     if os.listdir(path):
         raise ParameterError([f"--out {inputs.shown(out)}: is not empty; must be a new or empty directory"])
     return path
+
+
+def _reserve(path: Path) -> bool:
+    """Lock a directory, in the place of the one before; whether no other program has it."""
+    while _reserved:
+        os.close(_reserved.pop())
+    file = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+    _reserved.append(file)
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    except OSError:  # a file system without locks
+        pass
+    return True
 
 
 def _make(path: Path, exist_ok: bool) -> None:

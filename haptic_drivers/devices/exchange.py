@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import ctypes
 import math
+import threading
 import time
 from collections.abc import Callable
 from functools import cache
@@ -21,7 +22,7 @@ import numpy as np
 from numba.core import types
 from numba.extending import intrinsic, register_jitable
 
-from haptic_drivers.devices.interface import MOST_BUTTONS, Reading
+from haptic_drivers.devices.interface import LATE_THREAD, MOST_BUTTONS, DeviceError, Reading
 from haptic_sim.kernels import IN_PYTHON, kernel
 
 NOTHING = np.zeros(6)
@@ -288,13 +289,15 @@ class Exchange:
     def wait(self, title: str, seconds: float) -> str:
         """Wait for the first reading of what is called `title`; returns why there is none, empty if there is one."""
         deadline = time.monotonic() + seconds
-        while not self._block["time"]:
+        while True:
+            late = time.monotonic() > deadline  # asked first: a reading that came while this thread was stopped counts
+            if self._block["time"]:
+                return ""
             if fault := self._block["fault"]:
                 return self._explain(fault)
-            if time.monotonic() > deadline:
+            if late:
                 return f"{title}: no reading within {seconds:g} s"
             time.sleep(1e-3)
-        return ""
 
     def offer(self, wrench: np.ndarray) -> None:
         """Hand over a command (6,) [N, N m]."""
@@ -338,6 +341,23 @@ class Exchanging:
     """What a Hardware does by its exchange alone: its own thread does the rest in its next turn."""
 
     _exchange: Exchange
+    _thread: threading.Thread | None = None  # of the device, from `open` until it has ended
+
+    def _end_thread(self, seconds: float) -> None:
+        """Wait for the end of the device's thread, which was told to; one that is late is not forgotten."""
+        if self._thread is not None:
+            self._thread.join(seconds)
+            if not self._thread.is_alive():
+                self._thread = None
+
+    def _check_thread(self, name: str) -> None:
+        """Make sure that no thread of the last connection would serve the next one, too.
+
+        Raises:
+            DeviceError: it has not ended.
+        """
+        if self._thread is not None:
+            raise DeviceError(f"{name}: {LATE_THREAD}")
 
     def enable(self) -> None:
         """Switch the motors on, at zero force."""

@@ -145,6 +145,7 @@ class ForceDimension(Exchanging):
         """
         self.close()
         name = self._parameters.name
+        self._check_thread(name)
         self._library = library = vendor_library.load(
             name,
             LIBRARY,
@@ -175,8 +176,7 @@ class ForceDimension(Exchanging):
         if self._thread is not None:
             self._asked[END] = 1
             self.disable()
-            self._thread.join(TIMEOUT)
-            self._thread = None
+            self._end_thread(TIMEOUT)
 
     def disable(self) -> None:
         """Zero force, and switch the motors off, where that can be done."""

@@ -82,7 +82,6 @@ class Haply(Exchanging):
         self._exchange = self._new_exchange()
         self._channel: Channel | None = None
         self._events: Channel | None = None
-        self._thread: threading.Thread | None = None
         self._wake, self._ends = -1, False
         self._pose, self._velocity = np.zeros(7), np.zeros(3)
 
@@ -96,6 +95,7 @@ class Haply(Exchanging):
             DeviceError: there is no service or no device.
         """
         self.close()
+        self._check_thread(self._parameters.name)
         url = self._connection.url
         try:
             self._channel = Channel(url)
@@ -175,8 +175,7 @@ class Haply(Exchanging):
         if self._thread is not None:
             self._exchange.enabled, self._ends = False, True
             self._ring()
-            self._thread.join(TIMEOUT)
-            self._thread = None
+            self._end_thread(TIMEOUT)
         for channel in (self._channel, self._events):
             if channel is not None:
                 channel.close()

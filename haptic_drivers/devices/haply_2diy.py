@@ -42,7 +42,7 @@ import tty
 import numpy as np
 
 from haptic_drivers.devices.guardian import Guardian
-from haptic_drivers.devices.interface import DeviceError, Reading
+from haptic_drivers.devices.interface import LATE_THREAD, DeviceError, Reading
 from haptic_drivers.devices.parameters import HardwareParameters
 from haptic_drivers.readings import LAG
 from haptic_sim.parameters import Parameters, quantity
@@ -136,7 +136,7 @@ class Haply2diy:
     def open(self) -> None:
         """Load the library or open the port, without force."""
         if self._thread is not None and self._thread.is_alive():
-            raise DeviceError("the thread of the last connection has not ended yet: wait, and enable the device again")
+            raise DeviceError(LATE_THREAD)
         connection = self._connection
         port = connection.port or min(glob.glob("/dev/ttyACM*"), default="")
         if not port:
@@ -165,7 +165,7 @@ class Haply2diy:
         time.sleep(QUIET)  # an answer of before, which `_exchange` forgets, would be taken for the first
         self._send(setup)
         self._fault, self._time, self._taken = "", 0, 0
-        self._exchange(np.zeros(2), FIRST)
+        self._exchange(np.zeros((2, 2)), FIRST)
         silence = self._device.watchdog + self._device.reading_watchdog + SILENCE  # longer than it waits for an answer
         try:
             self._guardian = guardian = Guardian(file, self._message(np.zeros(2)), silence)
@@ -222,18 +222,14 @@ class Haply2diy:
 
     def _serve(self, guardian: Guardian) -> None:
         """Send what was written last, as soon as it is there and at the device's highest rate otherwise."""
-        pause, watchdog = 1.0 / self._device.highest_rate, round(1e9 * self._device.watchdog)
-        jacobian = np.zeros((2, 2))
+        pause, jacobian = 1.0 / self._device.highest_rate, np.zeros((2, 2))
         try:
             while not self._ended.is_set():
                 self._due.wait(pause)
                 self._due.clear()
-                with self._lock:
-                    late = time.monotonic_ns() - self._written > watchdog
-                    force = np.zeros(2) if late or not self._on else self._force * (1.0, -1.0)
                 if not guardian.sign():
                     raise DeviceError("the process that guards the port has ended")
-                jacobian = self._exchange(jacobian.T @ force, SILENCE)
+                jacobian = self._exchange(jacobian, SILENCE)
         except BaseException as error:  # whatever it is, the driver has to know that nothing is rendered any more
             with contextlib.suppress(DeviceError):  # it may hear, though it does not answer
                 self._send_torques(np.zeros(2))
@@ -242,8 +238,8 @@ class Haply2diy:
             if not isinstance(error, Exception):
                 raise
 
-    def _exchange(self, torques: np.ndarray, patience: float) -> np.ndarray:
-        """Send torques (2,) [N m] and take the answer; returns the Jacobian there.
+    def _exchange(self, jacobian: np.ndarray, patience: float) -> np.ndarray:
+        """Send the torques of the present force at a Jacobian (2, 2), and take the answer; returns the Jacobian there.
 
         The answer comes within the reading watchdog and `patience` [s] more, in which the torques are zero.
 
@@ -252,7 +248,10 @@ class Haply2diy:
         """
         number = self._connection.number
         self._drain()
-        self._send_torques(torques)
+        with self._lock:  # as long as it is sent: when `disable` has returned, no force of before is on its way
+            late = time.monotonic_ns() - self._written > round(1e9 * self._device.watchdog)
+            force = np.zeros(2) if late or not self._on else self._force * (1.0, -1.0)
+            self._send_torques(jacobian.T @ force)
         watchdog = self._device.reading_watchdog
         received = self._receive(9, watchdog)
         late = len(received) < 9
@@ -304,8 +303,8 @@ class Haply2diy:
         """So many bytes, or as many as come within `patience` [s]."""
         received, deadline = b"", time.monotonic() + patience
         while len(received) < count:
-            left = deadline - time.monotonic()
-            if left <= 0.0 or not select.select([self._file], [], [], left)[0]:
+            left = max(0.0, deadline - time.monotonic())  # what came while this thread was stopped counts
+            if not select.select([self._file], [], [], left)[0]:
                 break
             received += self._read(count - len(received))
         return received

@@ -17,6 +17,8 @@ import numpy as np
 from haptic_sim.errors import HapticsError
 from haptic_sim.messages import MOST_BUTTONS
 
+LATE_THREAD = "the thread of the last connection has not ended yet: wait, and enable the device again"
+
 
 class DeviceError(HapticsError, RuntimeError):
     """A device cannot be used, or not any more; the text says what is missing or was found, and what to do."""

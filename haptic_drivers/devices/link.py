@@ -4,6 +4,9 @@ Requests come from other threads than ticks do, and a watchdog has one of its ow
 made here, one at a time. Whatever a call raises, the device has a fault, and zero force was written as far as that is
 possible.
 
+A thread may be stopped at any instruction, also while it has the lock. So what must not wait (the end of the force, and
+of the connection) is left to it, and whoever has released the lock looks whether something was left.
+
 A call of a vendor's library may hang. An emergency stop does not wait for it: the thread that made the call obeys as
 soon as it returns, before anything else. If it does not return, the watchdog fails, and with it the process.
 """
@@ -108,9 +111,10 @@ class Link:
         self._reading = Reading()
         self._lock = threading.RLock()
         self._pending: deque[Request] = deque()  # stops, for the thread that has the lock
+        self._closing = False  # whether that thread closes the device, too
         self._called = 0  # when the call began that has not returned [ns]; 0: there is none
         self._open = self._pushes = self._on = self._starved = False
-        self._written = self._opened = clock()
+        self._written = self._opened = self._took = clock()  # the last: when the last tick began
         self._patience = round(1e9 * device.watchdog)
         self._active = False  # as the driver is
         self._has_read = False  # since it was opened
@@ -129,6 +133,8 @@ class Link:
             DeviceError: it cannot be opened.
         """
         with self._lock:
+            if self._closing:
+                self._close()
             try:
                 self._hardware.open()
             except BaseException:
@@ -136,20 +142,27 @@ class Link:
                 raise
             self._open, self._opened, self._has_read = True, self._clock(), False
         self._ended.clear()
+        self._hand_over()
         if self._watches and self._watched is None:
             self._watched = threading.Thread(target=self._watch, name="device watchdog", daemon=True)
             self._watched.start()
 
     def close(self) -> None:
-        """Zero force, and let go of the device; raises nothing."""
+        """Zero force, and let go of the device; raises nothing.
+
+        While a call has not returned, or a thread is stopped that has the lock, that is done as soon as it goes on.
+        """
         self._ended.set()
         self.release()
         if self._opening is not None:
             self._opening.join()  # it closes the device, now that this has ended
+        self._closing = True
         if self._lock.acquire(timeout=TURN):
-            self._open = False
-            self._hardware.close()
-            self._lock.release()
+            try:
+                self._close()
+            finally:
+                self._lock.release()
+        self._hand_over()
         if self._watched is not None and self._watched is not threading.current_thread():
             self._watched.join(timeout=1.0)
             self._watched = None
@@ -160,22 +173,29 @@ class Link:
             self._stop(request)
             return ""
         with self._lock:
-            if not self._open and request in (Request.ENABLE, Request.HOME):
-                why = "is just being opened: wait" if self.life.reopening else "is not open: configure the driver"
-                return f"{request.name.lower()}: the device {why}"
-            if not self._active and request in (Request.ENABLE, Request.RESUME):
-                return f"{request.name.lower()}: the driver is not active: activate it"
-            if request == Request.ENABLE and self._open:
-                self._call(self._read)  # whether it is homed
-            refused = self.life.ask(request, value)
-            if not refused and request == Request.HOME:
-                try:
-                    self._hardware.home()  # type: ignore[attr-defined]
-                except DeviceError as error:
-                    refused = f"home: {error}"
-            elif not refused and request == Request.DISABLE:
-                self._stop_homing()
-            self._follow()
+            self._run_requests()  # which were made before this one
+            refused = self._ask(request, value)
+        self._hand_over()
+        return refused
+
+    def _ask(self, request: Request, value: float) -> str:
+        """With the lock: do what is asked; returns why not."""
+        if not self._open and request in (Request.ENABLE, Request.HOME):
+            why = "is just being opened: wait" if self.life.reopening else "is not open: configure the driver"
+            return f"{request.name.lower()}: the device {why}"
+        if not self._active and request in (Request.ENABLE, Request.RESUME):
+            return f"{request.name.lower()}: the driver is not active: activate it"
+        if request == Request.ENABLE and self._open:
+            self._call(self._read)  # whether it is homed
+        refused = self.life.ask(request, value)
+        if not refused and request == Request.HOME:
+            try:
+                self._hardware.home()  # type: ignore[attr-defined]
+            except DeviceError as error:
+                refused = f"home: {error}"
+        elif not refused and request == Request.DISABLE:
+            self._stop_homing()
+        self._follow()
         return refused
 
     def enable(self) -> None:
@@ -197,6 +217,24 @@ class Link:
                 self._run_requests()
             finally:
                 self._lock.release()
+        self._hand_over()
+
+    def _hand_over(self) -> None:
+        """Do what other threads have left to this one, which has released the lock; another that has it does it."""
+        while (self._pending or self._closing) and self._lock.acquire(blocking=False):
+            try:
+                self._run_requests()
+                if self._closing:
+                    self._close()
+            finally:
+                self._lock.release()
+
+    def _close(self) -> None:
+        """With the lock: close the device, unless it is being opened again: the thread that does that closes it."""
+        self._closing = False
+        if self._open:
+            self._open = False
+            self._hardware.close()
 
     def _run_requests(self) -> None:
         """Do what other threads have left to this one, which has the lock."""
@@ -208,16 +246,20 @@ class Link:
             self._follow()
 
     def fail(self, fault: str) -> None:
-        """The driver cannot use what was read."""
+        """The driver cannot use what was read; while the device is opened again that was read before, and is over."""
         with self._lock:
-            self._fail(fault)
+            if not self.life.reopening:
+                self._fail(fault)
+        self._hand_over()
 
     # From the servo thread
 
     def take(self, tick: int, reading: DeviceReading) -> None:
         """Fill in what the driver has of the device in a tick."""
         with self._lock:
+            self._run_requests()
             life, found, now = self.life, self._reading, self._clock()
+            self._took = now
             if self._open and not life.reopening:
                 self._call(self._read)
             silent = max(1e-9 * (now - (found.time_ns if self._has_read else self._opened)), 0.0)
@@ -233,14 +275,22 @@ class Link:
             self._starved = False
             reading.resize(len(self._device.buttons))
             reading.buttons[: len(reading)] = found.buttons[: len(reading)]
+        self._hand_over()
 
     def write(self, wrench: np.ndarray) -> None:
-        """Render a wrench on the hand, in the axes of the base (6,) [N, N m]."""
+        """Render a wrench on the hand, in the axes of the base (6,) [N, N m].
+
+        One that comes after the watchdog has acted, or so late after `take`, is of a hand that has moved on: zero force
+        until the next tick, in which the driver begins softly.
+        """
         with self._lock:
             self._run_requests()
             if self._on:
-                self._call(lambda: self._hardware.write(wrench))
-                self._written, self._pushes = self._clock(), bool(wrench.any())
+                self._starved |= self._clock() - self._took > self._patience
+                written = NO_FORCE if self._starved else wrench
+                self._call(lambda: self._hardware.write(written))
+                self._written, self._pushes = self._clock(), bool(written.any())
+        self._hand_over()
 
     def _read(self) -> None:
         found = self._reading
@@ -283,7 +333,7 @@ class Link:
         if life.fault and life.fault != self._reported:
             self._notify(f"the device has a fault, its force is zero: {life.fault}; enable it again when that is gone")
         self._reported = life.fault
-        if life.reopening and self._open:
+        if life.reopening and self._open and not self._ended.is_set():
             self._open = False
             self._opening = threading.Thread(target=self._reopen, name="device opening", daemon=True)
             self._opening.start()
@@ -310,6 +360,7 @@ class Link:
                 fault = "" if self.life.reopening else self.life.fault
             self.life.opened(fault)
             self._follow()
+        self._hand_over()
         self._notify(f"the device cannot be opened: {fault}" if fault else "the device is open again")
 
     def _watch(self) -> None:
@@ -338,3 +389,4 @@ class Link:
                 self._call(lambda: self._hardware.write(NO_FORCE))
         finally:
             self._lock.release()
+        self._hand_over()

@@ -256,14 +256,16 @@ class _Api:
 
 
 _apis: dict[int, _Api] = {}
+_building = threading.Lock()  # of an entry: with two for a library, neither would stop the scheduler for the other
 
 
 def _api(library: ctypes.CDLL) -> _Api:
     """That of a library, which is compiled for once."""
     handle = library._handle
-    if handle not in _apis:
-        _apis[handle] = _Api(library)
-    return _apis[handle]
+    with _building:
+        if handle not in _apis:
+            _apis[handle] = _Api(library)
+        return _apis[handle]
 
 
 def _compile(library: Any) -> Any:

@@ -29,6 +29,7 @@ from haptic_sim.worlds.scenes import NoToolParameters
 POSE = ("x", "y", "z", "qx", "qy", "qz", "qw")
 TWIST = ("vx", "vy", "vz", "wx", "wy", "wz")
 WRENCH = ("fx", "fy", "fz", "tx", "ty", "tz")
+CLOSING = 2.0  # [s] for the thread to end
 FEEDBACK = 0.2  # [s] after which a feedback is not rendered any more: six calls at 30 Hz
 
 
@@ -59,13 +60,15 @@ class HapticTeleoperator:
         if not 0.0 < self._rate <= max(highest, 1000.0):
             raise ParameterError([f"rate = {self._rate:g} Hz: must be > 0 and at most {highest:g} Hz"])
         self._buttons: tuple[str, ...] = getattr(device, "buttons", ())
-        self._clock, self._lock = clock, threading.Lock()
-        self._state, self._wrench, self._told = DeviceState(), np.zeros(6), -math.inf
-        self._driver: Driver | None = None
-        self._link: Any = None
+        self._clock, self._wrench, self._told = clock, np.zeros(6), -math.inf
         self._thread: threading.Thread | None = None
-        self._ended = threading.Event()
         self._fault = ""
+        self._renew(None)
+
+    def _renew(self, link: Any) -> None:
+        """Make what is of one connection alone: a thread of the last one that is late must not serve the next."""
+        self._link, self._state = link, DeviceState()
+        self._lock, self._ended = threading.Lock(), threading.Event()
 
     @property
     def action_features(self) -> dict[str, type]:
@@ -106,15 +109,22 @@ class HapticTeleoperator:
         if isinstance(self._device, HardwareDeviceParameters):
             link = self._device.connect(self._rate, self._notify)
         nobody = ConstantParameters(wrench=(0.0,) * 6)
-        self._driver = build_driver(self._device, nobody, NoToolParameters(), self._rate, source=link)
-        self._driver.warm_up()
-        self._link, self._fault = link, ""
-        self._ended.clear()
-        self._driver.activate(0)
-        self._driver.enable()
-        self._driver.sense(0, self._state)
-        self._thread = threading.Thread(target=self._serve, name="teleoperator", daemon=True)
-        self._thread.start()
+        try:
+            driver = build_driver(self._device, nobody, NoToolParameters(), self._rate, source=link)
+            driver.warm_up()
+            self._renew(link)
+            self._fault, self._told = "", -math.inf
+            driver.activate(0)
+            driver.enable()
+            driver.sense(0, self._state)
+            given = driver, link, self._state, self._lock, self._ended
+            thread = threading.Thread(target=self._serve, args=given, name="teleoperator", daemon=True)
+            thread.start()
+        except BaseException:
+            if link is not None:
+                link.close()
+            raise
+        self._thread = thread
 
     def get_action(self) -> dict[str, float]:
         """Pose, twist and buttons of the hand, as of the last servo period.
@@ -148,41 +158,46 @@ class HapticTeleoperator:
             self._wrench[:], self._told = wrench, self._clock()
 
     def disconnect(self) -> None:
-        """Zero force, and let go of the device.
+        """Zero force, and let go of the device, which a thread that is late does when it goes on.
 
         Raises:
             DeviceError: it is not connected.
         """
         self._check()
         self._ended.set()
-        assert self._thread is not None
-        self._thread.join(timeout=2.0)
-        self._thread = None
+        thread, self._thread = self._thread, None
+        if self._link is not None:
+            self._link.release()
+        assert thread is not None
+        thread.join(CLOSING)
 
     def _check(self) -> None:
         if not self.is_connected:
             why = f": {self._fault}" if self._fault else "; call connect() first"
             raise DeviceError(f"{self.name}: is not connected{why}")
 
-    def _serve(self) -> None:
+    def _serve(
+        self, driver: Driver, link: Any, state: DeviceState, lock: threading.Lock, ended: threading.Event
+    ) -> None:
         """Step the driver at its rate, until the end; whatever happens ends without force."""
-        driver, command, tick, began = self._driver, DeviceCommand(), 0, self._clock()
-        assert driver is not None
+        command, tick, began = DeviceCommand(), 0, self._clock()
         try:
-            while not self._ended.is_set():
-                with self._lock:
+            while not ended.is_set():
+                with lock:
                     fresh = self._clock() - self._told <= FEEDBACK
                     command.stamp(tick, 0)
                     command.mode = FORCE
                     command.wrench[:] = self._wrench if fresh else 0.0
                     driver.actuate(command)
                     tick += 1
-                    driver.sense(tick, self._state)
-                self._ended.wait(max(0.0, began + tick / self._rate - self._clock()))
+                    driver.sense(tick, state)
+                ended.wait(max(0.0, began + tick / self._rate - self._clock()))
         except Exception as error:  # of a driver of a vendor, which may raise anything
-            self._fault = str(error) or type(error).__name__
-            self._notify(f"{self.name}: {self._fault}")
+            fault = str(error) or type(error).__name__
+            if not ended.is_set():
+                self._fault = fault
+            self._notify(f"{self.name}: {fault}")
         finally:
             driver.release()
-            if self._link is not None:
-                self._link.close()
+            if link is not None:
+                link.close()

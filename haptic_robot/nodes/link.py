@@ -69,16 +69,17 @@ class RobotLink:
         """Publish what the arm is commanded, in the servo thread.
 
         Nothing before the first look at who is there, nor while another commands the arm, too: the side then waits,
-        and begins anew where the arm is.
+        and begins anew where the arm is. Nor what comes later after the beginning of its tick than the hand's watchdog
+        allows: this thread was stopped, and the arm was commanded to stay.
         """
-        if self._side.permitted:
-            self._sent = time.monotonic()
+        now = time.monotonic()
+        if self._side.permitted and now - self._looked <= self._side.parameters.following.hand_watchdog:
+            self._sent = now
             self._topics.send(sent)
 
     def _watch(self) -> None:
         """Let the arm stay when no tick comes, and publish a changed state."""
-        if time.monotonic() - self._sent > self._side.parameters.following.hand_watchdog:
-            self.stay()
+        self.stay(self._side.parameters.following.hand_watchdog)
         if self._side.following is not self._shown:
             self._shown = self._side.following
             self._state.publish(String(data=self._shown.name))
@@ -108,10 +109,10 @@ class RobotLink:
             self._node.get_logger().warning(f"refused {self._side.refused} messages of the arm: {self._side.problem}")
             self._side.problem = ""
 
-    def stay(self) -> None:
-        """Command the arm to stay, without a wrench, if it was commanded anything."""
-        if self._sent and self._side.permitted:
-            with self._side.lock:
+    def stay(self, silence: float = 0.0) -> None:
+        """Command the arm to stay, without a wrench, if it was commanded anything, but nothing for `silence` [s]."""
+        with self._side.lock:  # in which no tick commands it
+            if self._sent and self._side.permitted and time.monotonic() - self._sent >= silence:
                 for one in self._side.hold():
                     self._topics.send(one)
 

@@ -9,7 +9,6 @@ systems, and are compiled once.
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import hashlib
 import importlib.metadata
 import importlib.util
@@ -21,7 +20,6 @@ import subprocess
 import sys
 import tempfile
 import warnings
-from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 from types import ModuleType
@@ -161,7 +159,7 @@ def _module(document: str) -> ModuleType:
     with contextlib.ExitStack() as held:
         try:
             if not _is_whole(path):
-                held.enter_context(_exclusive_locked(path.with_suffix(".lock")))
+                held.enter_context(cache_folder.locked(path.with_suffix(".lock")))
                 if not _is_whole(path):
                     _write(path, derive(document))
                     _forget_old()
@@ -200,18 +198,6 @@ def _write(path: Path, source: str) -> None:
     """Write a source under a line with its digest."""
     content = source.encode()
     cache_folder.write(path, b"# " + hashlib.sha256(content).hexdigest().encode() + b"\n" + content)
-
-
-@contextlib.contextmanager
-def _exclusive_locked(lock: Path) -> Iterator[None]:
-    """While no other process derives the same."""
-    cache_folder.make(lock.parent)
-    with open(lock, "w") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
-        try:
-            yield
-        finally:
-            lock.unlink(missing_ok=True)
 
 
 def _forget_old() -> None:

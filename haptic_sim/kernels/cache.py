@@ -11,7 +11,6 @@ or can have been written by another user (cache_folder.py), is ignored.
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import hashlib
 import importlib
 import os
@@ -143,10 +142,7 @@ class KernelCache:
         lock = path.with_suffix(".lock")
         with contextlib.ExitStack() as held:
             with contextlib.suppress(OSError):
-                cache_folder.make(lock.parent)
-                file = held.enter_context(open(lock, "w"))
-                held.callback(lock.unlink, missing_ok=True)
-                fcntl.flock(file, fcntl.LOCK_EX)
+                held.enter_context(cache_folder.locked(lock))
             _compiling.add(path)
             held.callback(_compiling.discard, path)
             yield
