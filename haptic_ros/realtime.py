@@ -20,7 +20,7 @@ from haptic_ros.middleware import fast_dds
 from haptic_ros.middleware.process import sharpen_timers
 
 PRIORITY = 50  # of SCHED_FIFO, in the middle: above ordinary threads, below the kernel's
-"""Of the servo thread that is farthest from the device; each rank nearer to it is two above, delivery one above."""
+"""Priority of the servo thread farthest from the device; each rank nearer to it is two above, delivery one above."""
 LOOK_EVERY = 8  # ticks
 LEAVES, RETURNS = 0.4, 0.3  # of a core: driver, controller and recorder take half of theirs at 1 kHz
 

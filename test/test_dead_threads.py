@@ -387,7 +387,7 @@ def test_a_node_whose_starter_is_killed_just_after_the_fork_ends(
     monkeypatch.setattr(os, "getppid", lambda: 1)
     spec = runner.NodeSpec("orphaned_node", {"driver": {}})
     process = runner.Process(spec, (), tmp_path / "log", threading.Event(), lambda text: False)
-    process.watch()
+    process.start_reading()
     assert process.wait(time.monotonic() + 30.0)
     process.finish()
     assert process.status == 1
@@ -402,10 +402,10 @@ def test_lines_that_still_come_do_not_disturb_who_says_why_a_node_has_ended(
         os.write(writing, b"first\nsecond\n")
         os._exit(3)
 
-    monkeypatch.setattr(runner, "_become", end)
+    monkeypatch.setattr(runner, "_run_program", end)
     spec = runner.NodeSpec("driver", {"driver": {}})
     process = runner.Process(spec, (), tmp_path / "log", threading.Event(), lambda text: False)
-    process.watch()
+    process.start_reading()
     assert process.wait(time.monotonic() + 30.0)
     process.finish()
     seen: list[str] = []

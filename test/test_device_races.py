@@ -180,11 +180,11 @@ def test_a_program_that_was_stopped_and_goes_on_does_not_take_its_driver_for_one
     contact._beat = clock[0]
     assert not contact.ended
     for _ in range(100):
-        clock[0] += bring_up.LOOK
+        clock[0] += bring_up.POLL_PERIOD
         if contact.ended:
             break
     leave.set()
-    assert clock[0] - contact._beat == pytest.approx(bring_up.HUNG, abs=3.0 * bring_up.LOOK)
+    assert clock[0] - contact._beat == pytest.approx(bring_up.HUNG, abs=3.0 * bring_up.POLL_PERIOD)
     assert session.stopped == f"a call of the driver has not returned for {bring_up.HUNG:g} s"
 
 

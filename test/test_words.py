@@ -11,14 +11,6 @@ import pytest
 from conftest import ROOT
 
 STYLE = ROOT / "docs" / "style.md"
-ELIDED = {
-    "haptic_drivers/devices/exchange.py",
-    "haptic_drivers/devices/force_dimension.py",
-    "haptic_drivers/devices/haply_2diy.py",
-    "haptic_ros/realtime.py",
-    "haptic_sim/contact/response.py",
-}
-"""Files in which a docstring still begins with "Of"; a file that has none any more is to be taken out."""
 SUFFIXES = {".py", ".md", ".yaml", ".msg", ".html", ".js"}
 
 
@@ -82,7 +74,7 @@ def test_docstrings_name_what_they_describe(folder: str) -> None:
         f"{path.relative_to(ROOT)}:{line}: {text.splitlines()[0]}"
         for path in paths
         for line, text in docstrings(ast.parse(path.read_text(encoding="utf-8")))
-        if text.startswith("Of ") and path.relative_to(ROOT).as_posix() not in ELIDED
+        if text.startswith("Of ")
     ]
     assert paths and not lines, "begin with the quantity or the action: see docs/style.md"
 

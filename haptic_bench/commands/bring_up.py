@@ -414,7 +414,7 @@ class Contact:
         self._looks = self._looks + 1 if beat == self._looked_at else 0
         self._looked_at = beat
         # counted, too: of a process that was stopped, as by Ctrl-Z, this thread may go on first
-        if time.monotonic() - beat > HUNG and self._looks > HUNG / LOOK:
+        if time.monotonic() - beat > HUNG and self._looks > HUNG / POLL_PERIOD:
             self.stop(f"a call of the driver has not returned for {HUNG:g} s")
         return self._session.done
 

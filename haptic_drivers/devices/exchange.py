@@ -321,17 +321,17 @@ class Exchange:
         return True
 
     def give(self, pose: np.ndarray, velocity: np.ndarray, status: tuple[int, int, int], now: int) -> None:
-        """Of the device's thread: a reading of pose (7,), velocity (3,) and buttons, present, homed, at `now` [ns]."""
+        """Hand over pose (7,), velocity (3,), (buttons, present, homed), in the device's thread, at `now` [ns]."""
         _give(self.blocks, pose, velocity, status, now)
 
     def follow(self) -> np.ndarray:
-        """Of the device's thread: the command to send now (6,); it is zero if there is none to follow."""
+        """Command to send now (6,), in the device's thread; it is zero if there is none to follow."""
         _follow(self.blocks, time.monotonic_ns())
         wrench: np.ndarray = self._block["wrench"]
         return wrench
 
     def fail(self, text: str) -> None:
-        """Of the device's thread: there is no force any more until the device has been opened again."""
+        """End the force until the device has been opened again, in the device's thread."""
         self._block["enabled"] = 0
         self._texts.append(text)
         _fail(self.blocks, len(self._texts) - 1)

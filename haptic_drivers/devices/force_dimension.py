@@ -84,7 +84,7 @@ _HOMING: dict[str, tuple[object, tuple[object, ...]]] = {
     "drdAutoInit": (c_int, (_id,)),
     "drdStop": (c_int, (c_bool, _id)),
 }
-"""Of libdrd; the first argument of drdStop says whether forces stay on."""
+"""Functions of libdrd; the first argument of drdStop says whether forces stay on."""
 _IDENTITY: dict[str, tuple[object, tuple[object, ...]]] = {
     "dhdGetSystemName": (c_char_p, (_id,)),
     "dhdGetSerialNumber": (c_int, (c_void_p, _id)),
@@ -246,7 +246,7 @@ class ForceDimension(Exchanging):
         return self._identity
 
     def _identify(self, id: int) -> str:
-        """Of the thread of the device."""
+        """Model and serial number, asked for in the thread of the device."""
         if not self._identifies:
             return ""
         number = ctypes.c_ushort()

@@ -296,7 +296,7 @@ class Haply2diy:
         self._send(self._message(torques))
 
     def _message(self, torques: np.ndarray) -> bytes:
-        """Of the torques of motor 1, which is at port 2, and of motor 2 (2,) [N m]."""
+        """Message of the torques of motor 1, which is at port 2, and of motor 2 (2,) [N m]."""
         return struct.pack("<2B2f", TORQUES, self._connection.number, torques[1], torques[0])
 
     def _receive(self, count: int, patience: float) -> bytes:

@@ -238,7 +238,7 @@ WELL_SAMPLED = 0.1
 """h^2 k a up to which springs that are held over a step are not what adds much energy; they are unstable from 4 on."""
 
 UNLIMITED = DeviceLimits(impulse_rendering="full")
-"""Of no device, or of one that is moved."""
+"""Limits where there is no device, or one that is moved."""
 
 
 @record
