@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import psychometric_oracles as oracles
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from scipy import optimize, stats
 
@@ -131,6 +131,9 @@ def test_fits_are_those_of_another_optimiser(name: str) -> None:
     c=st.lists(st.integers(0, 12), min_size=6, max_size=6),
     guess=st.sampled_from([0.0, 0.5, (0.0, 0.2)]),
 )
+@example(name="cumulative_normal", c=[10, 6, 0, 1, 12, 7], guess=(0.0, 0.2))  # no level is near the threshold
+@example(name="weibull", c=[3, 6, 6, 3, 12, 11], guess=0.5)
+@example(name="logistic", c=[1, 3, 2, 7, 12, 10], guess=0.0)  # scoring converges slowly
 def test_no_neighbour_of_a_fit_is_more_likely(name: str, c: list[int], guess: Any) -> None:
     """Of any answers, those that no psychometric function explains included."""
     x, n = np.linspace(1.0, 6.0, 6), np.full(6, 12)

@@ -12,6 +12,11 @@ and expected information are, with J = dp/dtheta,
 `maximise` takes steps of Fisher scoring, I d = g, damped as by Levenberg and Marquardt and kept within bounds: a
 parameter on its bound whose gradient points outward is held. The parameters are theta = (coordinate of the threshold,
 ln spread, guess, lapse), in which the steps are of similar size.
+
+A step moves the threshold by at most the spread, and ln spread by at most 1: where no level is near the threshold, its
+information is next to zero, and a longer step would be rejected together with those of the other parameters. Where the
+answers contradict the function, expected and observed information differ, and scoring converges slowly. Then the
+observed one takes its place, by differences of the gradient and with the magnitudes of its eigenvalues.
 """
 
 from __future__ import annotations
@@ -20,6 +25,8 @@ import numpy as np
 
 from haptic_study.psychophysics.functions import PsychometricFunction
 
+SCORING = 30  # iterations with expected information, after which it is the observed one
+STEP = 1e-5  # of differences of the gradient
 SMALLEST = 1e-12  # probability: bounds l where an answer contradicts a function without lapses
 DECREMENT = 1e-11  # of the logarithm of the likelihood that a further step would gain at most
 ITERATIONS = 300
@@ -58,6 +65,30 @@ def information(p: np.ndarray, q: np.ndarray, J: np.ndarray, total: np.ndarray) 
     return np.einsum("bki,bk,bkj->bij", J, weight, J)
 
 
+def gradient(
+    function: PsychometricFunction, coordinates: np.ndarray, theta: np.ndarray, correct: np.ndarray, total: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Gradient of l (B, 4), and expected information (B, 4, 4)."""
+    p, q, J = predict(function, coordinates, theta)
+    residual = (correct - total * p) / (np.maximum(p, SMALLEST) * np.maximum(q, SMALLEST))
+    return np.einsum("bki,bk->bi", J, residual), information(p, q, J, total)
+
+
+def curvature(
+    function: PsychometricFunction, coordinates: np.ndarray, theta: np.ndarray, correct: np.ndarray, total: np.ndarray
+) -> np.ndarray:
+    """Observed information (B, 4, 4), by differences of the gradient."""
+    size = np.full_like(theta, STEP)
+    size[:, 0] *= np.exp(theta[:, 1])
+    H = np.empty((len(theta), 4, 4))
+    for i in range(4):
+        step = np.zeros_like(theta)
+        step[:, i] = size[:, i]
+        before, after = (gradient(function, coordinates, theta + s * step, correct, total)[0] for s in (-1.0, 1.0))
+        H[:, i] = (before - after) / (2.0 * size[:, i : i + 1])
+    return 0.5 * (H + H.transpose(0, 2, 1))
+
+
 def maximise(
     function: PsychometricFunction,
     coordinates: np.ndarray,
@@ -84,20 +115,24 @@ def maximise(
     best = log_likelihood(p, q, correct, total - correct)
     damping = np.full(len(theta), 1e-3)
     active = np.arange(len(theta))
-    for _ in range(ITERATIONS):
+    for iteration in range(ITERATIONS):
         at, c, n = theta[active], correct[active], total[active]
-        p, q, J = predict(function, coordinates, at)
-        residual = (c - n * p) / (np.maximum(p, SMALLEST) * np.maximum(q, SMALLEST))
-        g = np.einsum("bki,bk->bi", J, residual)
+        g, matrix = gradient(function, coordinates, at, c, n)
+        if iteration >= SCORING:
+            matrix = curvature(function, coordinates, at, c, n)
         held = ((at <= low) & (g <= 0.0)) | ((at >= high) & (g >= 0.0))
-        fisher = information(p, q, J, n)
         g = np.where(held, 0.0, g)
-        fisher = np.where(held[:, :, None] | held[:, None, :], 0.0, fisher)
-        diagonal = np.einsum("bii->bi", fisher)
+        matrix = np.where(held[:, :, None] | held[:, None, :], 0.0, matrix)
+        if iteration >= SCORING:
+            values, vectors = np.linalg.eigh(matrix)
+            matrix = np.einsum("bik,bk,bjk->bij", vectors, np.abs(values), vectors)
+        diagonal = np.einsum("bii->bi", matrix)
         scale = np.where(held, 1.0, diagonal + 1e-9 * diagonal.sum(axis=1, keepdims=True) + 1e-12)
-        fisher[:, range(4), range(4)] = np.where(held, 1.0, diagonal + damping[active, None] * scale)
-        d = np.linalg.solve(fisher, g[:, :, None])[:, :, 0]
-        new = np.clip(at + d, low, high)
+        matrix[:, range(4), range(4)] = np.where(held, 1.0, diagonal + damping[active, None] * scale)
+        d = np.linalg.solve(matrix, g[:, :, None])[:, :, 0]
+        longest = np.ones_like(d)
+        longest[:, 0] = np.exp(at[:, 1])
+        new = np.clip(at + np.clip(d, -longest, longest), low, high)
         p, q, _ = predict(function, coordinates, new)
         reached = log_likelihood(p, q, c, n - c)
         better = reached > best[active]
