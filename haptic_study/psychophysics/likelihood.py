@@ -111,7 +111,7 @@ def maximise(
         Parameters (B, 4), and l of each table (B,).
     """
     theta = np.clip(start, low, high)
-    p, q, J = predict(function, coordinates, theta)
+    p, q, _ = predict(function, coordinates, theta)
     best = log_likelihood(p, q, correct, total - correct)
     damping = np.full(len(theta), 1e-3)
     active = np.arange(len(theta))
