@@ -92,7 +92,7 @@ class ServoNode(LifecycleNode):
         self.exit_code = 0
         self._stopping = False
         self._thread: threading.Thread | None = None
-        self._changing = threading.Lock()  # while the servo thread is started or told to end, or `finished` is set
+        self._changing = threading.Lock()  # starting and ending of the servo thread, `finished`, and what is unfinished
         self.transport = transport = Transport(self)
         self.barrier, self.live = Barrier(self, transport), LiveParameters(self, self.Config)
         self.send, self.listen, self.publish_event = transport.send, transport.listen, transport.publish_event
@@ -278,8 +278,9 @@ class ServoNode(LifecycleNode):
 
     def conclude_activation(self) -> None:
         """Call `finish` once, if this node has been active; to be called when its servo thread has ended."""
-        if self._unfinished:
-            self._unfinished = False
+        with self._changing:
+            unfinished, self._unfinished = self._unfinished, False
+        if unfinished:
             self.finish()
 
     def stop_servo(self) -> None:

@@ -269,20 +269,18 @@ class ViewerNode(Node):
             value = list(value)
         request = SetParameters.Request(parameters=[Parameter(name, value=value).to_parameter_msg()])
         future = client.call_async(request)
-        answered = threading.Event()
+        once = threading.Lock()  # taken by who calls `done`
 
         def answer(_: Any) -> None:
-            if answered.is_set():
+            if not once.acquire(blocking=False):
                 return
-            answered.set()
             late.cancel()
             result = future.result()
             (outcome,) = result.results
             done("" if outcome.successful else outcome.reason or "no reason was given")
 
         def give_up() -> None:
-            if not answered.is_set():
-                answered.set()
+            if once.acquire(blocking=False):
                 client.remove_pending_request(future)
                 done(f"{node} does not answer")
 
