@@ -177,7 +177,7 @@ def test_files_make_models(tmp_path: Path) -> None:
         (lambda world: load(ARM, actuators="control"), "actuators: unknown"),
         (lambda world: load("arm.txt"), r"path = arm.txt: must end in .yaml \(experiment\), .urdf"),
         (lambda world: load("nowhere.urdf"), "nowhere.urdf: cannot be read"),
-        (lambda world: load("nowhere.yaml", tool="x"), "tool: not for an experiment"),
+        (lambda world: load("nowhere.yaml", tool="x"), "tool: must be left out for an experiment"),
         (
             lambda world: load(ARM, tool="lowwer"),
             r"lowwer: unknown body; did you mean arm/lower\? \(known: arm/base, arm/upper, arm/lower\)",

@@ -93,7 +93,7 @@ def test_a_guarded_realtime_trial_simulates_again_to_the_same_bits(
     ("arguments", "said"),
     [
         (["corner_peg", "--side", "world"], "--side world: without a relay there are no sides"),
-        (["delayed_wall", "--side", "device", "--mode", "offline"], "--side device: is for nodes"),
+        (["delayed_wall", "--side", "device", "--mode", "offline"], "--side device: --mode offline has no nodes"),
         (["delayed_wall", "--side", "world", "--set", "seed=[1,2]"], "--side world: is for one trial"),
     ],
 )
