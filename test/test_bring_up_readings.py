@@ -149,7 +149,7 @@ def test_rate_noise_jumps_zero_and_return_are_judged() -> None:
     slow = Readings(*(one[::20] for one in still))
     assert "reading_watchdog" in judge_rate(slow, 0.005).remedy
     assert judge_rate(Readings(*(one[:2] for one in still)), 0.005).found == "2 readings"
-    for column, value, found in ((0, math.nan, "not finite"), (6, 2.0, "no unit quaternion")):
+    for column, value, found in ((0, math.nan, "not finite"), (6, 2.0, "not a unit quaternion")):
         pose = still.pose.copy()
         pose[5, column] = value
         step = judge_rate(still._replace(pose=pose), 0.005)
