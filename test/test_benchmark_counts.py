@@ -14,7 +14,6 @@ from haptic_sim.kernels import IN_PYTHON
 RECORD = json.loads(Path(counts.__file__).with_name("counts.json").read_text(encoding="utf-8"))
 ALLOWED = 0.1  # part of the recorded number by which a count may change
 FEW = 2.0  # instructions of Python in a tick that are no tenth of anything
-SHORT = tuple(instructions.KERNELS)[:2]  # a world and a local model: a count takes seconds
 REMEDY = "is it worth that? Then ./haptics shell python -m benchmarks.counts > benchmarks/counts.json"
 
 
@@ -34,13 +33,8 @@ def test_a_tick_costs_what_the_record_says(name: str) -> None:
 
 
 @pytest.mark.skipif(IN_PYTHON, reason="kernels are Python functions")
-@pytest.mark.parametrize(
-    "name",
-    [
-        pytest.param(name, marks=[] if name in SHORT else pytest.mark.exhaustive)
-        for name in (*instructions.KERNELS, *counts.LOOPS)
-    ],
-)
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("name", (*instructions.KERNELS, *counts.LOOPS))
 def test_a_step_of_compiled_code_takes_the_recorded_instructions(name: str) -> None:
     if instructions.target() != RECORD["target"]:
         pytest.skip(f"compiled for {instructions.target()}; the record is of {RECORD['target']}: see --compare")
