@@ -356,6 +356,17 @@ def test_a_driver_one_of_whose_threads_has_ended_is_started_again_and_has_force_
     assert said in log_of(tmp_path / "o")
 
 
+def ended_process(folder: Path, module: str = "driver") -> runner.Process:
+    """A process of a node, which has ended."""
+    process = runner.Process(
+        runner.NodeSpec(module, {"driver": {}}), (), folder / "log", threading.Event(), lambda text: False
+    )
+    process.start_reading()
+    assert process.wait(time.monotonic() + 30.0)
+    process.finish()
+    return process
+
+
 def test_what_a_failed_thread_leads_to_does_not_hide_it(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     said = (
         "[FATAL] [1.0] [driver]: the thread 'x' has failed:",
@@ -368,11 +379,7 @@ def test_what_a_failed_thread_leads_to_does_not_hide_it(monkeypatch: pytest.Monk
         os._exit(1)
 
     monkeypatch.setattr(runner, "_run_program", fail)
-    spec = runner.NodeSpec("driver", {"driver": {}})
-    process = runner.Process(spec, (), tmp_path / "log", threading.Event(), lambda text: False)
-    process.start_reading()
-    assert process.wait(time.monotonic() + 30.0)
-    process.finish()
+    process = ended_process(tmp_path)
     assert process.describe(short=True) == "driver has ended (exit status 1): the thread 'x' has failed"
 
 
@@ -385,11 +392,7 @@ def test_a_node_whose_starter_is_killed_just_after_the_fork_ends(
     (tmp_path / "orphaned_node.py").write_text(program)
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.setattr(os, "getppid", lambda: 1)
-    spec = runner.NodeSpec("orphaned_node", {"driver": {}})
-    process = runner.Process(spec, (), tmp_path / "log", threading.Event(), lambda text: False)
-    process.start_reading()
-    assert process.wait(time.monotonic() + 30.0)
-    process.finish()
+    process = ended_process(tmp_path, "orphaned_node")
     assert process.status == 1
 
 
@@ -403,11 +406,7 @@ def test_lines_that_still_come_do_not_disturb_who_says_why_a_node_has_ended(
         os._exit(3)
 
     monkeypatch.setattr(runner, "_run_program", end)
-    spec = runner.NodeSpec("driver", {"driver": {}})
-    process = runner.Process(spec, (), tmp_path / "log", threading.Event(), lambda text: False)
-    process.start_reading()
-    assert process.wait(time.monotonic() + 30.0)
-    process.finish()
+    process = ended_process(tmp_path)
     seen: list[str] = []
 
     def search(line: str) -> None:
