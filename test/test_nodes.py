@@ -372,6 +372,15 @@ def test_numbers_of_messages_tell_what_was_lost() -> None:
     assert inbox.lost is None
 
 
+@pytest.mark.parametrize("mode", ["lockstep", "realtime"])
+def test_the_environment_rests_after_the_last_tick(bench: Bench, mode: str) -> None:
+    """A controller of the user's own does not know which tick that is."""
+    node = configured(bench.node("environment", "duration=0.001", change={"mode": mode}))  # ticks 0 and 1
+    for tick in range(3):
+        node.take("tool_command", tool_command(tick))
+    assert [topic for topic, _ in bench.sent].count("tool_state") == 2
+
+
 def test_the_environment_steps_once_for_a_repeated_command(bench: Bench) -> None:
     node = configured(bench.node("environment"))
     assert node.idle() is False  # says the initial state until it is asked

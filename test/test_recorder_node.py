@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
 
@@ -18,6 +19,7 @@ from test_nodes import Bench, bench, configured, device_state, tool_command, too
 from haptic_bench.catalogue import config_folder
 from haptic_bench.nodes import recorder
 from haptic_bench.nodes.recorder import Delivery
+from haptic_bench.recording.trial_bag import read_messages
 from haptic_ros.trial import ServoError
 from haptic_sim.messages import DeviceCommand, DeviceState, ToolCommand, ToolState
 
@@ -84,9 +86,13 @@ def recorded_late(node: Any, monkeypatch: pytest.MonkeyPatch, late: float) -> tu
             node.receive("trial_events", serialize_message(TrialEvent(name="finished", tick=2)))
             return True
         clock[0] += timeout
+        assert clock[0] < begun[0] + 60.0, "the recorder waits for ever"
+        if not node.realtime:
+            node.receive("device_state", device_state(2))  # which the driver repeats until the bag is closed
+            node.receive("tool_state", tool_state(0))  # as a local model does with one of which no survey has come
         if clock[0] > begun[0] + late:
             send(1)
-        return False
+        return not node.realtime
 
     monkeypatch.setattr("time.monotonic", lambda: clock[0])
     monkeypatch.setattr(node, "listen", listen)
@@ -137,6 +143,42 @@ def test_a_backlog_is_recorded_however_long_it_takes_and_the_leader_knows_how_fa
     node._record()
     monkeypatch.undo()
     assert said == [*(("recorded", done) for done in range(2, 7)), ("closed", 6)]
+
+
+@pytest.mark.parametrize(("last", "tick"), [(1, 2), (5, 2)], ids=["finished", "interrupted"])
+def test_an_answer_to_the_state_after_the_trial_keeps_no_recorder_from_its_end(
+    bench: Bench,  # noqa: F811
+    monkeypatch: pytest.MonkeyPatch,
+    last: int,
+    tick: int,
+) -> None:
+    """A controller of the user's own does not know which tick is the last; the driver repeats its state to the end."""
+    change = {"last_tick": last}
+    node = configured(bench.node("recorder", "environment.publish=null", change=change))
+    said, rest = [], DeviceCommand()
+
+    def listen(timeout: float) -> bool:
+        assert len(said) < 20, "the recorder waits for ever"
+        if node._end is None:
+            node.receive("tool_state", tool_state(-1))
+            for k in range(tick + 1):
+                node.receive("device_state", device_state(k))
+                node.receive("tool_command", tool_command(k))
+                node.receive("tool_state", tool_state(k))
+                rest.stamp(k, 0)
+                node.receive("device_command", rest.to_bytes())
+            name = "finished" if tick > last else "interrupted"
+            node.receive("trial_events", serialize_message(TrialEvent(name=name, tick=tick)))
+        node.receive("device_state", device_state(tick))
+        return True
+
+    monkeypatch.setattr(node, "listen", listen)
+    monkeypatch.setattr(node, "publish_event", lambda name, tick=-1, detail="": said.append((name, tick)))
+    node._record()
+    complete = min(tick + 1, last + 1)
+    assert said == [("closed", complete)]
+    (messages,) = (one for name, one in read_messages(Path(node.config.directory)).items() if name == "tool_state")
+    assert len(messages) == 1 + complete
 
 
 @pytest.mark.parametrize("name", ["finished", "interrupted"])

@@ -29,6 +29,7 @@ from haptic_sim.tool.parameters import EnvironmentParameters
 ACKNOWLEDGE = 16  # ticks between two reports of what is recorded, in lockstep
 GATHER = 0.005  # [s] to let messages gather in the queues: waking for each would take the servo path's time
 _TICK = tick_place()
+OF_DRIVER = ("operator_events", "device_reading", "device_state")  # what begins a tick; all else answers it
 DRAIN = 0.5  # [s] for messages that are in transit when the trial is stopped
 # Share of the leader's patience for what a network has lost of the last ticks of a trial in lockstep: no later message
 # shows its publisher the gap, but a heartbeat does, every 3 s with Fast DDS.
@@ -132,7 +133,7 @@ class RecorderNode(ServoNode):
             self._lacking.add(("local_geometry", 0))
         self._end: TrialEvent | None = None
         self._newest = -1  # tick of the newest message
-        self._taken = 0  # messages of the trial's topics
+        self._new = 0  # messages that came after the end and had not come before
         self._progress = -1, 0.0  # complete ticks, and since when they are not more [s]
 
     def checked_publishers(self) -> tuple[str, ...]:
@@ -158,10 +159,13 @@ class RecorderNode(ServoNode):
         if len(data) < _TICK + 8:
             raise MessageError(f"{topic}: {len(data)} bytes received, at least {_TICK + 8} expected")
         tick = int.from_bytes(data[_TICK : _TICK + 8], "little", signed=True)
+        if tick > self.config.last_tick and split_topic(topic)[1] not in OF_DRIVER:
+            return  # a node of the user's own answers the device's state after the trial
         self._lacking.discard((topic, tick))
         self._newest = max(self._newest, tick)
+        if self._end is not None:  # in lockstep messages are repeated until the bag is closed
+            self._new += self.realtime or (tick >= self._bag.complete and not self._bag.holds(topic, tick))
         self._bag.add(topic, tick, data)
-        self._taken += 1
 
     def serve(self) -> None:
         """Record until the trial ends."""
@@ -236,15 +240,19 @@ class RecorderNode(ServoNode):
         whole = not self.realtime and end is not None and end.name == "finished"
         longest = max(DRAIN, RECOVERY * self.config.patience) if whole else DRAIN
         while time.monotonic() < last_received + (DRAIN if self.stopping else longest):
-            recorded = end is not None and self._bag.complete >= end.tick
-            last = [topic_of(hand, "device_state") for hand in self.config.graph.hands]
-            if end is not None and recorded and all(self._bag.holds(topic, end.tick) for topic in last):
+            if end is not None and self._holds_states_of(end.tick):
                 return
-            before = self._taken
+            before = self._new
             self.listen(POLL)
-            if self._taken > before and not self.stopping:  # events do not count, among which are its own
+            if self._new > before and not self.stopping:  # events do not count, among which are its own
                 last_received = time.monotonic()
                 self.publish_event("recorded", self._bag.complete)
+
+    def _holds_states_of(self, tick: int) -> bool:
+        """Whether all ticks before this one are recorded and the devices' states of it, or, answered, that tick too."""
+        states = (topic_of(hand, "device_state") for hand in self.config.graph.hands)
+        complete = self._bag.complete
+        return complete > tick or (complete == tick and all(self._bag.holds(topic, tick) for topic in states))
 
 
 def main() -> None:

@@ -183,6 +183,8 @@ class EnvironmentNode(ToolNode):
         received.load(data)
         tick, expected, realtime = received.tick, state.tick + 1, self.realtime
         topic = topic_of(name, "tool_command")
+        if tick > self.config.last_tick:
+            return  # as in `command`
         if tick == expected - 1 and not realtime:
             self.send(topic_of(name, "tool_state"), state)
             return

@@ -175,6 +175,8 @@ class ToolNode(FieldSwitch):
         command, state = self._command, self._state
         command.load(data)
         last, expected, realtime = command.tick, state.tick + 1, self.realtime
+        if last > self.config.last_tick:
+            return  # a controller of the user's own answers the device's state after the trial
         if last == expected - 1 and not realtime:
             self.send("tool_state", state)
             return
