@@ -179,7 +179,14 @@ def test_an_animation_repeats_interpolates_and_is_small(peg: tuple[SampledFrames
         assert len({re.sub(r"-?[\d.]+", "0", value) for value in values}) == 1  # so that it can be interpolated
 
 
-@pytest.mark.parametrize("name", ["two_hands", "stack", "two_link_circle", "mujoco_clutter", "crank"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "two_hands",
+        "crank",
+        *(pytest.param(one, marks=pytest.mark.exhaustive) for one in ("stack", "two_link_circle", "mujoco_clutter")),
+    ],
+)
 def test_any_scene_is_drawn(name: str) -> None:
     if name.startswith("mujoco"):
         pytest.importorskip("mujoco")

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from conftest import sampled
 from offline_runs import run_unrecorded
 
 from haptic_bench import experiment
@@ -67,7 +68,7 @@ def test_figures_and_a_sweep_can_be_drawn(whole: tuple[Any, Samples, Findings]) 
     assert analysis.sweep_figures([Curve("one", trial, samples, Style()), Curve("two", trial, samples, Style())])
 
 
-@pytest.mark.parametrize("name", TOOLS)
+@pytest.mark.parametrize("name", sampled(TOOLS, "rolling_disk"))
 def test_the_explicit_algorithm_is_told_from_the_reference(name: str) -> None:
     """It keeps the constraints, but does not follow the equations in independent coordinates."""
     _, _, findings = run(name, "constraint.integrator=explicit", compare=True)

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 import trimesh
+from conftest import sampled
 
 from haptic_sim import World
 from haptic_sim.fields import distances
@@ -212,7 +213,7 @@ FIELDS: dict[str, Callable[[dict[str, Any]], Any]] = {
 }
 
 
-@pytest.mark.parametrize("kind", FIELDS)
+@pytest.mark.parametrize("kind", sampled(FIELDS, "magnet"))
 @pytest.mark.parametrize("name", ["torus", pytest.param("bowl", marks=pytest.mark.exhaustive)])
 def test_work_along_random_paths_is_that_of_the_stored_energy(folder: Path, name: str, kind: str) -> None:
     """By the trapezoidal rule: what is missing falls with the steps, also where gradients jump (factor 4)."""

@@ -7,6 +7,7 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 import pytest
+from conftest import sampled
 from scipy.spatial.transform import Rotation
 
 from haptic_sim import World
@@ -180,7 +181,7 @@ def test_forbidden_region_pushes_out_one_sided_and_with_a_bounded_force() -> Non
         assert one.fields["wall"]["stored"] == pytest.approx(stored, rel=1e-9, abs=1e-15)
 
 
-@pytest.mark.parametrize("shape", ["sphere", "box", "capsule", "cylinder"])
+@pytest.mark.parametrize("shape", sampled(["sphere", "box", "capsule", "cylinder"], "box"))
 @pytest.mark.parametrize("keep", ["outside", "inside"])
 def test_fixtures_keep_a_ball_where_it_may_be_and_add_no_energy(shape: str, keep: str) -> None:
     """Thrown at random, with the damper of the fixture alone: kinetic and stored energy never rise."""

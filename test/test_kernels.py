@@ -451,6 +451,7 @@ def of_none(x):
 LONG = "\n".join(f"    x = math.sin(x) if x > {i}.5 else x * 1.0" for i in range(3, 150))
 
 
+@pytest.mark.exhaustive
 def test_code_of_others_that_calls_kernels_runs_in_every_process(tmp_path: Path) -> None:
     """Numba keeps what has a copy that calls nothing, and compiles again what has the address of a linked kernel."""
     package = Package(tmp_path, copied=12000)

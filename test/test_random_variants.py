@@ -19,6 +19,7 @@ def test_variants_fit_their_parts() -> None:
         assert trial.experiment.duration == 2.0
 
 
+@pytest.mark.exhaustive
 def test_variants_of_shapes_have_numbers_of_their_own() -> None:
     """Those that are kept stay what they are: 14 and 61 once failed."""
     assert variant(14)[0] == next(iter(KEYS)) and variant(61)[0] == list(KEYS)[5]

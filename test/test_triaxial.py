@@ -10,6 +10,7 @@ import numpy as np
 import pinocchio as pin
 import pytest
 from collision_scenes import Scene
+from conftest import sampled
 from test_height_maps import AMPLITUDE, GRAY, PIXEL
 from test_textured_worlds import KINETIC, RADIUS, run
 from test_textures import energy_of, wrench_of
@@ -122,7 +123,7 @@ def led_around(scene: Scene, name: str, count: int) -> tuple[np.ndarray, np.ndar
     return work, np.roll(e, -1) - e
 
 
-@pytest.mark.parametrize("name", NEAREST)
+@pytest.mark.parametrize("name", sampled(NEAREST, "capsule"))
 def test_a_closed_path_over_a_curved_surface_does_no_work(name: str, tmp_path: Path) -> None:
     """In each step the work is what the spring loses, but for the error of the trapezoidal rule, of second order.
 

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pinocchio as pin
 import pytest
+from conftest import sampled
 from scipy.spatial.transform import Rotation
 from world_builder import IMPULSIVE, METHODS, RIGID, Body, G, Simulation, ball, box, plane, turned
 
@@ -480,7 +481,7 @@ GENERIC = pin.SE3(pin.exp3(np.array([0.7, -0.4, 1.1])), np.array([0.3, -1.2, 0.5
 
 
 @pytest.mark.parametrize("solver", SOLVERS)
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("method", sampled(METHODS, "impulse_augmented"))
 def test_the_world_may_be_written_in_any_axes(method: str, solver: str) -> None:
     """Everything turned and moved, gravity too: the same trajectories, turned and moved.
 
