@@ -217,6 +217,7 @@ def test_no_force_is_sent_after_a_device_was_disabled_whatever_its_thread_had_in
         disables.join(0.2)  # as far as it gets
         sends.may.set()
         disables.join(PATIENCE)
+        assert sends.disabled.is_set()
         for _ in range(3):
             hardware.write(driver_checks.unit(0, 1.0))
             driver_checks.next_reading(hardware)
