@@ -22,7 +22,6 @@ from functools import partial
 from typing import Any, ClassVar
 
 import rclpy
-from lifecycle_msgs.srv import ChangeState
 from rcl_interfaces.msg import ParameterDescriptor, SetParametersResult
 from rclpy.exceptions import ParameterNotDeclaredException
 from rclpy.impl.implementation_singleton import rclpy_implementation
@@ -326,13 +325,8 @@ class ServoNode(LifecycleNode):
 
     # Lifecycle
 
-    def _answer_change(
-        self,
-        change: Callable[[ChangeState.Request, ChangeState.Response], ChangeState.Response],
-        request: ChangeState.Request,
-        response: ChangeState.Response,
-    ) -> ChangeState.Response:
-        """Answer a request for a transition; one that is not possible is refused: rclpy would raise, without an answer.
+    def _answer_change(self, change: Callable[[Any, Any], Any], request: Any, response: Any) -> Any:
+        """Answer a ChangeState for a transition; one that is not possible is refused: rclpy would raise, without answer.
 
         One that comes in an automatic start waits for its end, though not for as long as kernels may be compiled.
         """
