@@ -326,7 +326,7 @@ class ServoNode(LifecycleNode):
     # Lifecycle
 
     def _answer_change(self, change: Callable[[Any, Any], Any], request: Any, response: Any) -> Any:
-        """Answer a ChangeState for a transition; one that is not possible is refused: rclpy would raise, without answer.
+        """Answer a request for a transition; one that is not possible is refused: rclpy would raise and not answer.
 
         One that comes in an automatic start waits for its end, though not for as long as kernels may be compiled.
         """
