@@ -69,11 +69,14 @@ def run(*kinds: type[ServoNode]) -> NoReturn:
     executor = SingleThreadedExecutor()
     for node in nodes:
         executor.add_node(node)
+    starter = threading.Thread(target=_start, args=(nodes,), name="start", daemon=True)
+    if autostart := first.get_parameter("autostart").value:
+        for node in nodes:
+            node.start_over.clear()  # before any request is answered
     callbacks = CallbackThread(executor, "executor")
     callbacks.thread.start()
-    starter = threading.Thread(target=_start, args=(nodes,), name="start", daemon=True)
     try:
-        if first.get_parameter("autostart").value:
+        if autostart:
             starter.start()
         # The kernel may give a signal to another thread; Python handles it in this one, when this one wakes.
         while not wait_for_any(received, first.finished, timeout=POLL_PERIOD):
@@ -159,3 +162,6 @@ def _start(nodes: Sequence[ServoNode]) -> None:
     except Exception:  # nobody waits for this thread
         nodes[0].get_logger().fatal(f"cannot be started:\n{traceback.format_exc()}")
         nodes[0].end(1)
+    finally:
+        for node in nodes:
+            node.start_over.set()

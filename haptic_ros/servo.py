@@ -24,6 +24,7 @@ from typing import Any, ClassVar
 import rclpy
 from rcl_interfaces.msg import ParameterDescriptor, SetParametersResult
 from rclpy.exceptions import ParameterNotDeclaredException
+from rclpy.impl.implementation_singleton import rclpy_implementation
 from rclpy.lifecycle import LifecycleNode, LifecycleState, TransitionCallbackReturn
 from rclpy.parameter import Parameter
 
@@ -47,6 +48,7 @@ TRANSITIONS = ("on_configure", "on_activate", "on_deactivate", "on_cleanup", "on
 # fewer ticks were answered within the period at 5 kHz (docs/performance.md).
 GIL_TURN = 1e-4
 STOP = 5.0  # [s] for the servo thread to end
+STARTING = 1.0  # [s] for an automatic start to be over before a transition is made that was requested meanwhile
 
 
 def find_modules() -> None:
@@ -65,6 +67,7 @@ class ServoNode(LifecycleNode):
         live: its parameters.
         finished: set when the process is to end, with `exit_code`.
         refused: number of messages that could not be used.
+        start_over: set while no automatic start is in progress, in which no other transition is made.
     """
 
     NAME: ClassVar[str]
@@ -83,6 +86,10 @@ class ServoNode(LifecycleNode):
         for transition in TRANSITIONS:  # as rclpy will call them
             setattr(self, transition, partial(self._transit, getattr(self, transition)))
         super().__init__(name)
+        changes = self._service_change_state
+        changes.callback = partial(self._answer_change, changes.callback)
+        self.start_over = threading.Event()
+        self.start_over.set()
         self.declare_parameter(
             "autostart",
             True,
@@ -317,6 +324,25 @@ class ServoNode(LifecycleNode):
                 raise ServoError(f"the servo thread of the first node has not left this one within {STOP:g} s")
 
     # Lifecycle
+
+    def _answer_change(self, change: Callable[[Any, Any], Any], request: Any, response: Any) -> Any:
+        """Answer a request for a transition; one that is not possible is refused: rclpy would raise and not answer.
+
+        One that comes in an automatic start waits for its end, though not for as long as kernels may be compiled.
+        """
+        wanted = request.transition.label or request.transition.id
+        if not self.start_over.wait(STARTING):
+            reason = "the node is being started: ask again when it is active"
+        else:
+            before = self._state_machine.current_state[1]
+            possible = ", ".join(f"{label} ({id})" for id, label, *_ in self._state_machine.available_transitions)
+            try:
+                return change(request, response)
+            except rclpy_implementation.RCLError as error:
+                reason = f"the node is {before}, possible are {possible}: {error}"
+        self.get_logger().warning(f"transition {wanted} refused: {reason}")
+        response.success = False
+        return response
 
     def _transit(
         self, transition: Callable[[LifecycleState], TransitionCallbackReturn], state: LifecycleState

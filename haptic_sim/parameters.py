@@ -46,10 +46,11 @@ class Parameters(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False, defer_build=True)
 
     def __repr_args__(self) -> Iterator[tuple[str | None, Any]]:
-        """Values for a repr: those that are not the defaults."""
+        """Values for a repr: those that are not the defaults; none before they are checked, as a debugger may ask."""
+        values = vars(self)
         for name, field in type(self).model_fields.items():
-            value = getattr(self, name)
-            if field.is_required() or value != field.get_default(call_default_factory=True):
+            value = values.get(name)
+            if name in values and (field.is_required() or value != field.get_default(call_default_factory=True)):
                 yield name, value
 
     @classmethod

@@ -75,13 +75,14 @@ def rollout(
         wrenches: on the tool where it is held, in each step, world axes [N, N m], (N, T, 6).
         states: that the worlds begin with: one for all, or one for each; the model's start if left out.
         processes: that the worlds are shared out among; 1: this one.
-        keep_states: whether the states at the end are returned.
+        keep_states: whether the states at the end are returned: about 1 MB each, which all stay in memory.
 
     Raises:
         ParameterError: the wrenches are not finite or not (N, T, 6), a state is of a world of another model, or
             `processes` is no whole number from 1 on, or more than 1 in a daemonic process.
         UnstableError: a world cannot go on; the text says which, the first one, and in which step.
         RolloutError: a process was killed.
+        MemoryError: the states that are kept do not fit into memory.
     """
     given = np.array(wrenches, float)
     if given.ndim != 3 or given.shape[2] != 6 or not np.isfinite(given).all():
@@ -114,13 +115,22 @@ def rollout(
             kept[i] = world.state
 
     done = 0
-    if min(processes, count) > 1 and steps:
-        with contextlib.suppress(HapticsError):  # which is raised below
-            world.state = starts[0]
-            core.advance(given[0, 0])  # kernels are compiled before there are forks, each of which would do so again
-        done = _share_out(advance, (poses, twists, felt, kept), count, min(int(processes), count), keep_states)
-    for i in range(done, count):
-        advance(i)
+    try:
+        if min(processes, count) > 1 and steps:
+            with contextlib.suppress(HapticsError):  # which is raised below
+                world.state = starts[0]
+                core.advance(given[0, 0])  # kernels are compiled before there are forks, which would all do so again
+            done = _share_out(advance, (poses, twists, felt, kept), count, min(int(processes), count), keep_states)
+        for i in range(done, count):
+            advance(i)
+    except MemoryError as error:
+        if not keep_states:
+            raise
+        size = sum(array.nbytes for array in start.arrays.values()) / 1e6
+        raise MemoryError(
+            f"rollout: {count} states of {size:.1f} MB, which keep_states=True keeps, do not fit into memory: take "
+            "fewer worlds, or keep_states=False and roll the worlds that matter out again"
+        ) from error
     world.state = starts[0] if count else start
     times = world.time + np.arange(1, steps + 1) / model.rate
     return Rollouts(times, poses, twists, felt, tuple(kept))

@@ -180,6 +180,8 @@ class Model:
         self._simulator: Simulator = engine.simulator(context, scene)
 
     def __repr__(self) -> str:
+        if not hasattr(self, "_start"):  # its construction failed: debuggers show it
+            return f"{type(self).__name__}(not built)"
         return f"{type(self).__name__}{str(self._start)[len('WorldSetup') :]}"
 
     @property
@@ -413,6 +415,8 @@ class World:
         return cls(Model.from_yaml(path))
 
     def __repr__(self) -> str:
+        if not hasattr(self, "_core"):  # as above
+            return "World(not built)"
         return f"World({repr(self.model)[len('Model(') : -1]}, t = {self.time:g} s)"
 
     def _begin(self, core: Simulation) -> None:

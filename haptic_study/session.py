@@ -187,7 +187,7 @@ class Session:
     study: Study
     participant: str
     number: int = 1
-    step: Step = field(init=False)
+    step: Step = field(init=False, repr=False)
     rows: list[Row] = field(init=False, default_factory=list)
     forms: list[tuple[Form, dict[str, Any]]] = field(init=False, default_factory=list)
     methods: dict[tuple[str, str], AdaptiveMethod] = field(init=False, default_factory=dict)

@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
+import contextlib
+import json
 import os
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from ctypes import CFUNCTYPE, c_byte, c_double, c_int, c_uint, c_void_p
+from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
+import driver_checks
 import numpy as np
 import pytest
+import test_force_dimension
+import test_haply
+import test_open_haptics
 from fake_haply_2diy import board
 from fake_hardware import Fake
 from fake_hardware import data as fake_data
@@ -21,7 +29,7 @@ from haptic_bench.commands import bring_up
 from haptic_bench.commands.bring_up import Contact
 from haptic_bench.experiment.devices import read_device
 from haptic_drivers.bring_up.session import Session
-from haptic_drivers.devices import exchange, haply_2diy, open_haptics, teleoperator
+from haptic_drivers.devices import exchange, force_dimension, haply_2diy, open_haptics, teleoperator
 from haptic_drivers.devices.exchange import Exchange
 from haptic_drivers.devices.haply_2diy import Haply2diy
 from haptic_drivers.devices.interface import LATE_THREAD, DeviceError
@@ -29,6 +37,8 @@ from haptic_drivers.devices.link import Link
 from haptic_drivers.devices.parameters import HardwareParameters, build_hardware
 from haptic_drivers.devices.teleoperator import HapticTeleoperator
 from haptic_drivers.hardware import HardwareDeviceParameters
+from stand_ins.haply import Service
+from stand_ins.libraries import Library
 
 
 class Stalling:
@@ -93,6 +103,143 @@ def test_no_torques_are_sent_after_a_device_was_disabled_whatever_its_thread_had
             assert sent and not any(sent)
         finally:
             hardware.close()
+
+
+class Sends:
+    """A function that sends a force, which is held at the next one that is not zero, until `may`.
+
+    Attributes:
+        real: the function; reached: it is held; disabled: to be set when the device is.
+        forces: of each call since, whether its force is not zero.
+    """
+
+    def __init__(self, pushes: Callable[..., bool]):
+        self.real: Callable[..., Any] = print
+        self._pushes, self._holds = pushes, True
+        self.reached, self.may, self.disabled = threading.Event(), threading.Event(), threading.Event()
+        self.forces: list[bool] = []
+
+    def __call__(self, *arguments: Any) -> Any:
+        pushes = self._pushes(*arguments)
+        if pushes and self._holds:
+            self._holds = False
+            self.reached.set()
+            assert self.may.wait(PATIENCE)
+        if self.disabled.is_set():
+            self.forces.append(pushes)
+        return self.real(*arguments)
+
+
+class Instead:
+    """A vendor's library with some functions instead of its own."""
+
+    def __init__(self, library: Any, **functions: Any):
+        self._library = library
+        vars(self).update(functions)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._library, name)
+
+
+@contextlib.contextmanager
+def haply_device(_: Path, patch: pytest.MonkeyPatch) -> Iterator[tuple[Any, Sends]]:
+    """A device whose messages are held."""
+    service = Service(idle=10.0)
+    try:
+        with driver_checks.opened(test_haply.data(service)) as hardware:
+            channel: Any = cast(Any, hardware)._channel
+
+            def pushes(text: str) -> bool:
+                force = json.loads(text)["inverse3"][0]["commands"].get("set_cursor_force", {"vector": {}})["vector"]
+                return any(force.values())
+
+            sends = Sends(pushes)
+            sends.real = channel.send
+            patch.setattr(channel, "send", sends)
+            yield hardware, sends
+    finally:
+        service.close()
+
+
+@contextlib.contextmanager
+def force_dimension_device(folder: Path, patch: pytest.MonkeyPatch) -> Iterator[tuple[Any, Sends]]:
+    """A device whose loop calls Python to send a force."""
+    vendor = Library(driver_checks.library("dhd", folder), period=0.5e-3, trip=test_force_dimension.NEVER)
+    sends, compiles = Sends(lambda *arguments: any(arguments[:6])), force_dimension._compile
+    function = CFUNCTYPE(c_int, *(7 * (c_double,)), c_byte)(sends)
+
+    def compile_instead(handle: int, library: Any) -> Any:
+        sends.real = library.dhdSetForceAndTorqueAndGripperForce
+        return compiles(handle, Instead(library, dhdSetForceAndTorqueAndGripperForce=function))
+
+    patch.setattr(force_dimension, "_compiled", {})
+    patch.setattr(force_dimension, "_compile", compile_instead)
+    with driver_checks.opened(test_force_dimension.data(vendor)) as hardware:
+        yield hardware, sends
+
+
+@contextlib.contextmanager
+def open_haptics_device(folder: Path, patch: pytest.MonkeyPatch) -> Iterator[tuple[Any, Sends]]:
+    """A device whose callback calls Python to set a force."""
+    vendor, compiles = Library(driver_checks.library("hd", folder)), open_haptics._compile
+    sends = Sends(lambda what, values: any((c_double * 3).from_address(values)))
+    function = CFUNCTYPE(None, c_uint, c_void_p)(sends)
+
+    def compile_instead(library: Any) -> Any:
+        sends.real = library.hdSetDoublev
+        return compiles(Instead(library, hdSetDoublev=function))
+
+    patch.setattr(open_haptics, "_apis", {})
+    patch.setattr(open_haptics, "_compile", compile_instead)
+    with driver_checks.opened(test_open_haptics.data(vendor)) as hardware:
+        yield hardware, sends
+    vendor.reset()
+
+
+@pytest.mark.parametrize(
+    "device",
+    [
+        haply_device,
+        pytest.param(force_dimension_device, marks=pytest.mark.exhaustive),
+        pytest.param(open_haptics_device, marks=pytest.mark.exhaustive),
+    ],
+)
+def test_no_force_is_sent_after_a_device_was_disabled_whatever_its_thread_had_in_hand(
+    device: Callable[..., Any], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """It had the command, and was stopped before it sent it: that came after the end of `disable`."""
+    monkeypatch.setattr(exchange, "SENDING", PATIENCE)
+    with device(tmp_path, monkeypatch) as (hardware, sends):
+        hardware.enable()
+        driver_checks.push(hardware, driver_checks.unit(0, 1.0), sends.reached.is_set, "a force")
+        disables = threading.Thread(target=lambda: (hardware.disable(), sends.disabled.set()), daemon=True)
+        disables.start()
+        disables.join(0.2)  # as far as it gets
+        sends.may.set()
+        disables.join(PATIENCE)
+        assert sends.disabled.is_set()
+        for _ in range(3):
+            hardware.write(driver_checks.unit(0, 1.0))
+            driver_checks.next_reading(hardware)
+        assert not any(sends.forces)
+        hardware.enable()
+        driver_checks.push(hardware, driver_checks.unit(0, 1.0), lambda: any(sends.forces), "the force again")
+
+
+def test_a_call_that_does_not_return_is_waited_for_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A vendor's library hangs: the servo thread goes on."""
+    slept: list[float] = []
+    clock = SimpleNamespace(monotonic=lambda: sum(slept), monotonic_ns=lambda: 0, sleep=slept.append)
+    monkeypatch.setattr(exchange, "time", clock)
+    one = Exchange(0.1, 0.005)
+    with one.sending():
+        one.enabled = True
+        one.enabled = False
+        assert not one.enabled and sum(slept) == pytest.approx(exchange.SENDING, abs=2 * exchange.LOOK)
+        one.enabled = False
+    with one.sending():
+        one.enabled = False
+    assert sum(slept) == pytest.approx(2 * exchange.SENDING, abs=4 * exchange.LOOK)
 
 
 def stopped_in_its_turn(owner: Any, name: str) -> threading.Event:

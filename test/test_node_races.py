@@ -18,12 +18,17 @@ from conftest import DEADLINE
 rclpy = pytest.importorskip("rclpy", reason="needs ROS 2")
 pytest.importorskip("haptics.msg", reason="needs the built messages")
 
+from graph_checks import ask, observer  # noqa: E402
+from lifecycle_msgs.msg import Transition  # noqa: E402
+from lifecycle_msgs.srv import ChangeState  # noqa: E402
 from rclpy.parameter import Parameter  # noqa: E402
+from test_callbacks import served  # noqa: E402
 from test_link_races import PATIENCE, Stopped  # noqa: E402
 from test_nodes import Bench, bench, configured  # noqa: E402, F401
 
 from haptic_robot.nodes import link as robot_link  # noqa: E402
 from haptic_robot.nodes.link import RobotLink  # noqa: E402
+from haptic_ros import process, servo  # noqa: E402
 from haptic_ros.composition import Composition  # noqa: E402
 from haptic_ros.servo import ServoNode  # noqa: E402
 
@@ -102,6 +107,96 @@ def test_a_node_that_is_told_to_end_while_it_is_configured_is_not_activated(
             assert process.stdout.read() == ""
         finally:
             process.kill()
+
+
+STARTED = """
+import sys
+from haptic_ros import servo
+from haptic_ros.process import run
+from haptic_ros.trial import TrialParameters
+
+servo.STARTING = 0.01
+
+
+class Slow(servo.ServoNode):
+    NAME, Config = "slow", TrialParameters
+
+    def build(self):
+        print("builds", flush=True)
+        sys.stdin.readline()
+
+    def serve(self):
+        print("serves", flush=True)
+
+
+run(Slow)
+"""
+
+
+def granted(node: Any, name: str, transition: int) -> bool:
+    """The answer to a request for a transition of a node, in the words of the service: success."""
+    answer: Any = ask(
+        node, ChangeState, f"/{name}/change_state", ChangeState.Request(transition=Transition(id=transition))
+    )
+    return bool(answer.success)
+
+
+@pytest.mark.long
+def test_a_transition_that_is_requested_in_an_automatic_start_is_refused_and_the_start_goes_on(tmp_path: Path) -> None:
+    """The request was not answered; one just before the start ended the process."""
+    arguments = [sys.executable, "-c", STARTED, *ARGUMENTS]
+    pipes: Any = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    with observer() as node, subprocess.Popen(arguments, cwd=tmp_path, text=True, **pipes) as started:
+        try:
+            assert started.stdout.readline() == "builds\n"
+            for transition in (Transition.TRANSITION_CONFIGURE, Transition.TRANSITION_ACTIVATE):
+                assert not granted(node, "slow", transition)
+            started.stdin.write("\n")
+            started.stdin.flush()
+            assert started.stdout.readline() == "serves\n"
+            started.send_signal(signal.SIGTERM)
+            assert started.wait(DEADLINE) == 0
+            assert started.stderr.read().count("the node is being started: ask again when it is active") == 2
+        finally:
+            started.kill()
+
+
+def test_a_transition_that_is_requested_at_the_end_of_an_automatic_start_waits_for_it(
+    bench: Bench,  # noqa: F811
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A client that has just found the node active may deactivate it."""
+    monkeypatch.setattr(servo, "STARTING", PATIENCE)
+    node, answers = bench.node("driver", change={"nodes": ["driver"]}), list[bool]()
+    node.serve = lambda: None
+    node.start_over.clear()
+    callbacks = served(node)
+    starts = Stopped(lambda: process._start([node]), node.start_over, "set")
+    with observer() as other:
+        request = Transition.TRANSITION_DEACTIVATE
+        asks = Stopped(lambda: answers.append(granted(other, "driver", request)), node.start_over, "wait")
+        asks.may.set()
+        asks.thread.join(0.2)  # as far as it gets
+        assert answers == []
+        starts.go_on()
+        asks.go_on()
+    callbacks.close()
+    assert answers == [True]
+
+
+def test_a_transition_that_is_not_possible_is_refused_with_those_that_are(
+    bench: Bench,  # noqa: F811
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    """Of rclpy the request would have no answer."""
+    node = bench.node("driver", change={"nodes": ["driver"]})
+    callbacks = served(node)
+    with observer() as other:
+        assert not granted(other, "driver", Transition.TRANSITION_ACTIVATE)
+        assert granted(other, "driver", Transition.TRANSITION_CONFIGURE)
+    callbacks.close()
+    said = capfd.readouterr().err
+    assert "transition 3 refused: the node is unconfigured, possible are configure (1), shutdown (5)" in said
 
 
 def servo_node() -> Any:

@@ -6,6 +6,7 @@ import contextlib
 import multiprocessing
 import os
 import pickle
+import re
 import signal
 import subprocess
 import sys
@@ -342,6 +343,31 @@ def test_an_interrupt_while_forks_are_started_leaves_none(monkeypatch: pytest.Mo
     with pytest.raises(KeyboardInterrupt):
         rollout(Model(ALONE), pushes(8, 5), processes=3)
     assert none_is_left(children() - before)
+
+
+SHORT = """
+import resource, sys
+import numpy as np
+from haptic_sim import Model, rollout
+bodies = {"box": {"joint": "free", "mass": 1.0, "shapes": [{"type": "box", "size": [0.1, 0.1, 0.1]}]}}
+model, processes = Model({"tool": "box", "bodies": bodies}), int(sys.argv[1])
+rollout(model, np.zeros((2, 1, 6)), processes=processes, keep_states=True)
+used = int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize()
+resource.setrlimit(resource.RLIMIT_AS, (used + 2**27,) * 2)
+rollout(model, np.zeros((100_000, 1, 6)), processes=processes, keep_states=True)
+"""
+
+
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("processes", [1, 2])
+def test_states_that_do_not_fit_into_memory_are_an_error_that_says_so(processes: int) -> None:
+    """It had no text, or that of an array of some kilobytes."""
+    program = [sys.executable, "-c", SHORT, str(processes)]
+    done = subprocess.run(program, capture_output=True, text=True, timeout=120.0)
+    said = (
+        r"MemoryError: rollout: 100000 states of \d\.\d MB, which keep_states=True keeps, do not fit into memory: take"
+    )
+    assert done.returncode == 1 and re.search(said, done.stderr), done.stderr
 
 
 ORPHANS = """

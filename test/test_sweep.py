@@ -239,3 +239,25 @@ def test_ctrl_c_keeps_what_is_finished_and_it_is_resumed(haptics: Callable[..., 
     assert again.status == 0, again.err
     assert {name: (out / name / "summary.json").stat().st_mtime_ns for name in kept} == times
     assert len(read_summary(out)["sweep"]["runs"]) == 3
+
+
+@pytest.mark.exhaustive
+@pytest.mark.usefixtures("dask")
+@pytest.mark.parametrize("all_of_them", [False, True], ids=["command", "terminal"])
+def test_ctrl_c_while_workers_start_ends_the_command_and_them(
+    haptics: Callable[..., Haptics], tmp_path: Path, all_of_them: bool
+) -> None:
+    """It was ignored, and all was run; in a terminal it reaches the workers, too."""
+    out = tmp_path / "out"
+    run = haptics(*orders(out, "1.5"), "--jobs", "2")
+    wait_until(lambda: len(children(run.process.pid)) == 2, "the workers")
+    pids = children(run.process.pid)
+    for pid in pids if all_of_them else ():
+        os.kill(pid, signal.SIGINT)
+    run.interrupt()
+    assert run.wait() == 130, run.err
+    assert run.err.count("\n") == 1 and "writing the page of the sweep (Ctrl-C again to leave that to " in run.err
+    wait_until(lambda: not any(Path(f"/proc/{pid}").exists() for pid in pids), "the workers to end")
+    summary = read_summary(out)
+    assert summary["status"] == "interrupted" and summary["sweep"]["runs"] == []
+    assert not (out / ".workers").exists() and not list(out.glob("*/experiment.yaml"))

@@ -175,6 +175,8 @@ class Experiment(Parameters):
 
     def __repr__(self) -> str:
         """One line that says which it is; the keys are its fields."""
+        if "name" not in vars(self):  # its construction failed: debuggers show it
+            return "Experiment(not built)"
         return f"Experiment({self.name}{f': {self.title}' if self.title else ''})"
 
     @property

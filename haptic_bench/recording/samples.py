@@ -63,6 +63,8 @@ class Samples:
 
     def __repr__(self) -> str:
         """One line that says what is in them."""
+        if not hasattr(self, "_table"):  # its construction failed: debuggers show it
+            return "Samples(not built)"
         rows, time = len(self), self._table.get("time", np.empty(0))
         span = f", {time[0]:g} to {time[-1]:g} s" if rows and len(time) else ""
         return f"Samples({rows} rows, {len(self._table)} columns{span})"

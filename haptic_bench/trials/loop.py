@@ -105,6 +105,8 @@ class Loop:
 
     def __repr__(self) -> str:
         """One line that says what runs, and how far it is."""
+        if not hasattr(self, "_loop"):  # its construction failed: debuggers show it
+            return "Loop(not built)"
         experiment = self.trial.experiment
         parts = f"{experiment.device.type}, {experiment.controller.type}, {experiment.operator.type}"
         return f"Loop({experiment.name}: {parts}, {experiment.rate:g} Hz, {self.ticks} ticks done)"

@@ -23,6 +23,7 @@ import tempfile
 import time
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from multiprocessing import resource_tracker
 from pathlib import Path
 from typing import Any
 
@@ -193,6 +194,8 @@ def share_out(
             labels: dict[str, str] = {}
             pending = []
             for label, item in items.items():
+                if interruption:  # while the workers started
+                    break
                 future = client.submit(function, token, code(), *item, key=f"{label}-{token}")
                 labels[future.key] = label
                 pending.append(future)
@@ -277,8 +280,10 @@ def _client(jobs: int, scheduler: str, token: str) -> Iterator[Any]:
             yield stack.enter_context(client)
             return
         folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="haptics-workers-"))
-        # Ctrl-C in a terminal reaches the workers too: they leave it to this process.
-        before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+        # Ctrl-C in a terminal reaches the workers too: they leave it to this process. Dask's thread, and the processes
+        # that it starts, have the mask of this one, in which the signal waits until they are there.
+        resource_tracker.ensure_running()  # which would else unblock the signal in Dask's thread
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
         try:
             cluster = LocalCluster(
                 n_workers=jobs,
@@ -292,7 +297,7 @@ def _client(jobs: int, scheduler: str, token: str) -> Iterator[Any]:
                 worker_class=functools.partial(Nanny, worker_class=_worker),
             )
         finally:
-            signal.signal(signal.SIGINT, before)
+            signal.pthread_sigmask(signal.SIG_SETMASK, before)
         stack.enter_context(cluster)
         yield stack.enter_context(Client(cluster, set_as_default=False))
 
@@ -302,6 +307,8 @@ def _worker(**options: Any) -> Any:
     from distributed import Worker
 
     _ignore_terminal()
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGINT])  # for the nodes of its trials
     return Worker(**options)
 
 

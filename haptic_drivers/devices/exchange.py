@@ -3,7 +3,8 @@
 A device that answers each message, blocks, or calls back has a thread of its own. Neither thread waits for the other:
 each side is a block of numbers with a sequence number that is odd while the block is written, and whoever reads it
 begins again if it changed meanwhile. A command that is not renewed within `patience` counts as zero force, so that a
-servo thread that hangs is not felt.
+servo thread that hangs is not felt. Only who ends the force waits, for a command that is just being sent: none of
+before is on its way to the device when `disable` has returned.
 
 The block is plain memory, so that code which a vendor's library calls can be compiled and needs no interpreter.
 """
@@ -14,7 +15,8 @@ import ctypes
 import math
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import cache
 from typing import Any
 
@@ -26,6 +28,8 @@ from haptic_drivers.devices.interface import LATE_THREAD, MOST_BUTTONS, DeviceEr
 from haptic_sim.kernels import IN_PYTHON, kernel
 
 NOTHING = np.zeros(6)
+SENDING = 1.0  # [s] for a command to be sent; a call of a vendor's library that takes longer is not waited for
+LOOK = 5e-5  # [s] between two looks whether it has been sent
 
 _FIELDS = np.dtype(
     [
@@ -43,6 +47,7 @@ _FIELDS = np.dtype(
         ("command", np.float64, (6,)),  # [N, N m]
         ("patience", np.int64),  # age beyond which a command counts as zero [ns]
         ("enabled", np.int64),  # whether the command is followed
+        ("sending", np.int64),  # odd from the look whether the command is followed until it has been sent
         ("wrench", np.float64, (6,)),  # followed in the last exchange [N, N m]
         ("followed", np.float64, (6,)),  # work array of `follow`
         ("wrench_time", np.int64),  # when that was commanded, monotonic [ns]
@@ -92,6 +97,20 @@ def end_reading(block, now):
     block.time = now
     _fence()
     block.sequence += 1
+
+
+@kernel(inline="always")
+def begin_sending(block):
+    """Call before the look whether the device is enabled, and before `follow`."""
+    block.sending += 1
+    _fence()
+
+
+@kernel(inline="always")
+def end_sending(block):
+    """Call after the command has been sent."""
+    _fence()
+    block.sending += 1
 
 
 @kernel(inline="always")
@@ -235,6 +254,25 @@ def _follow(blocks, now):
     follow(blocks[0], now)
 
 
+@kernel
+def _begin_sending(blocks):
+    begin_sending(blocks[0])
+
+
+@kernel
+def _end_sending(blocks):
+    end_sending(blocks[0])
+
+
+@kernel
+def _disable(blocks):
+    """Follow no command from now on; returns the number of what is just being sent, even if nothing is."""
+    block = blocks[0]
+    block.enabled = 0
+    _fence()
+    return block.sending
+
+
 @cache
 def _warm_up() -> None:
     """Compile or load every kernel, so that none is while a device runs."""
@@ -244,6 +282,9 @@ def _warm_up() -> None:
     _give(blocks, np.zeros(7), np.zeros(3), (0, 0, 0), 0)
     _take(blocks, 0, np.zeros(7), np.zeros(6), status)
     _fail(blocks, 0)
+    _begin_sending(blocks)
+    _end_sending(blocks)
+    _disable(blocks)
 
 
 class Exchange:
@@ -274,17 +315,33 @@ class Exchange:
         self._block["patience"], self._block["smoothing"] = round(1e9 * patience), smoothing
         self._block["present"], self._block["pose"][6] = -1, 1.0
         self._last, self._status = 0, np.zeros(5, np.int64)
+        self._hung = 0  # number of a sending that was waited for in vain
 
     @property
     def enabled(self) -> bool:
-        """Whether the command is followed."""
+        """Whether the command is followed; set to False, it returns when none of before is being sent any more."""
         return bool(self._block["enabled"])
 
     @enabled.setter
     def enabled(self, enabled: bool) -> None:
         if enabled:
             self.offer(NOTHING)
-        self._block["enabled"] = enabled
+            self._block["enabled"] = 1
+            return
+        sending, deadline = _disable(self.blocks), time.monotonic() + SENDING
+        while sending % 2 and self._block["sending"] == sending != self._hung:
+            if time.monotonic() > deadline:
+                self._hung = sending
+            time.sleep(LOOK)
+
+    @contextmanager
+    def sending(self) -> Iterator[None]:
+        """While a command is followed and sent, in the device's thread."""
+        _begin_sending(self.blocks)
+        try:
+            yield
+        finally:
+            _end_sending(self.blocks)
 
     def wait(self, title: str, seconds: float) -> str:
         """Wait for the first reading of what is called `title`; returns why there is none, empty if there is one."""

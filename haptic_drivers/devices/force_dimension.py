@@ -35,7 +35,9 @@ from haptic_drivers.devices.exchange import (
     Exchange,
     Exchanging,
     begin_reading,
+    begin_sending,
     end_reading,
+    end_sending,
     follow,
     monotonic,
     orient,
@@ -371,6 +373,7 @@ def _compile(handle: int, library: Any) -> Callable[..., int]:
                     fault = LOST
             else:  # DHD_TIMEGUARD: the last position again
                 pause(50)
+            begin_sending(block)
             wanted = block.enabled != 0
             if wanted != powered:
                 if enable(1 if wanted else 0, id) < 0:
@@ -379,6 +382,7 @@ def _compile(handle: int, library: Any) -> Callable[..., int]:
             follow(block, now)
             if send(block, id, torques, axes) < 0:
                 fault = LOST
+            end_sending(block)
         block.enabled = 0
         follow(block, 0)
         send(block, id, torques, axes)

@@ -214,8 +214,9 @@ class Haply(Exchanging):
         while not self._ends:
             now = time.monotonic()
             if not waiting and (pressed or now - sent >= period):
-                force = exchange.follow()[:3] if exchange.enabled else None
-                pushes = self._send(channel, head, force)
+                with exchange.sending():
+                    force = exchange.follow()[:3] if exchange.enabled else None
+                    pushes = self._send(channel, head, force)
                 head, sent, waiting, was_late, pressed = "{", now, 1, False, False
             elif waiting and not was_late and now - sent >= late:
                 self._send(channel, head, None)

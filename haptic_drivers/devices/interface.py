@@ -52,7 +52,8 @@ class Reading:
 class Hardware(Protocol):
     """A device as its driver sees it.
 
-    `open` and `close` are called while nothing else is; the others by one thread at a time, and none of these blocks.
+    `open` and `close` are called while nothing else is; the others by one thread at a time, and none of these blocks,
+    but that `disable` waits for a command that is just being sent.
     What goes wrong is said by a DeviceError, or by `Reading.fault`: both end in zero force, and the device can be
     opened again after `close`.
     """
@@ -68,7 +69,7 @@ class Hardware(Protocol):
         """Switch the motors on, at zero force."""
 
     def disable(self) -> None:
-        """Zero force, and switch the motors off, where that can be done."""
+        """Zero force, and switch the motors off, where that can be done; then no force of before is sent any more."""
 
     def read(self, reading: Reading) -> bool:
         """Fill in the newest reading, and return whether there is one that is newer than that of the last call.

@@ -34,7 +34,9 @@ from haptic_drivers.devices.exchange import (
     Exchange,
     Exchanging,
     begin_reading,
+    begin_sending,
     end_reading,
+    end_sending,
     follow,
     monotonic,
     orient,
@@ -333,6 +335,7 @@ def _compile(library: Any) -> Any:
         block = vendor.exchange
         handle = vendor.handle
         now = monotonic(block)
+        begin_sending(block)
         if vendor.powered != block.enabled:
             make_current(handle)
             if block.enabled:
@@ -354,6 +357,7 @@ def _compile(library: Any) -> Any:
         if vendor.powered:
             push(vendor, block)
         end(handle)
+        end_sending(block)
         if fault == 0:
             fault = worst()
         if fault != 0:
