@@ -573,7 +573,7 @@ def set_up(packed, count, period):
     counts[UNFILLED] = count if single else 0
     counts[FORESEEN] = 0
     if counts[OF_HAND]:
-        _find_velocities(a, count, body.u, a.before)
+        find_velocities(a, count, body.u, a.before)
         return
     if single:
         fill_scaled(packed)
@@ -583,7 +583,7 @@ def set_up(packed, count, period):
         append_planes(count, a.rows, body.start.shape[0], a.scaled)
     if body.rank[1] > 0:
         constrain_contacts(count, a.scaled, body.Q, body.part, body.rank, body.reaction)
-    _find_velocities(a, count, body.u, a.before)
+    find_velocities(a, count, body.u, a.before)
 
 
 @kernel
@@ -596,7 +596,7 @@ def fill_scaled(packed):
 
 
 @kernel
-def _find_velocities(a, count, u, velocity):
+def find_velocities(a, count, u, velocity):
     """Fill `velocity` (C, 3) of the contacts with the scaled velocity u."""
     body, scaled = a.body, a.scaled
     if a.counts[OF_HAND]:
@@ -623,7 +623,7 @@ def foresee(packed, count, period):
     a = packed.arrays
     a.counts[FORESEEN] = 1
     _add_impulses(packed, count, period)
-    _find_velocities(a, count, a.u, a.after)
+    find_velocities(a, count, a.u, a.after)
 
 
 @kernel
@@ -795,7 +795,7 @@ def _book(packed, count, wrench, period):
     normal, tangential = joints[BY_LIMITS] - a.amounts[KEPT], 0.0  # of impacts
     damped = rubbed = 0.0  # by penalties
     if not a.counts[FORESEEN]:
-        _find_velocities(a, count, u_after, after)
+        find_velocities(a, count, u_after, after)
     injected = 0.0  # by surroundings that move
     for i in range(count):
         n, t1, t2 = (
