@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
 import pytest
 from world_builder import DEFAULT, METHODS, RIGID, Body, G, Simulation, ball
 
+from haptic_sim.contact.response import LOST
 from haptic_sim.dynamics.energy import ELASTIC, POTENTIAL
 
-PENALTIES = tuple(method for method in METHODS if method not in RIGID)
 RADIUS = 0.05  # [m]
 
 
@@ -30,10 +31,11 @@ def slide(x: float, velocity: float, mass: float, low: float, e: float, parent: 
     }
 
 
-def random_stops(rng: np.random.Generator) -> tuple[dict[str, Any], float, dict[str, Any]]:
+def random_stops(rng: np.random.Generator, *, damped: bool) -> tuple[dict[str, Any], float, dict[str, Any]]:
     """A world, its rate [Hz] and its material: balls that slide to their stops, and free balls that follow them.
 
-    The inertia is constant, so that a step without contacts and stops conserves the kinetic energy exactly.
+    The inertia is constant, so that a step without contacts and stops conserves the kinetic energy exactly. Joints may
+    be `damped`.
     """
     bodies: dict[str, Body] = {}
     count = int(rng.integers(1, 4))
@@ -53,7 +55,7 @@ def random_stops(rng: np.random.Generator) -> tuple[dict[str, Any], float, dict[
         ) | {
             "range": [-gap, float(rng.choice([1.0, gap + 0.001]))],
             "friction": float(rng.choice([0.0, 10.0 ** rng.uniform(-3, 1)])),
-            "damping": float(rng.choice([0.0, 0.0, 10.0 ** rng.uniform(-3, 2)])),
+            "damping": float(rng.choice([0.0, 0.0, 10.0 ** rng.uniform(-3, 2)])) if damped else 0.0,
         }
     for i in range(int(rng.integers(0, 3))):
         position = np.array([(2 * RADIUS + 5e-4) * i + 2 * RADIUS * count + float(rng.uniform(-1e-4, 1e-3)), 0, 0])
@@ -89,3 +91,113 @@ def gains(sim: Simulation, steps: int) -> tuple[float, float]:
     path = np.concatenate([[0.0], np.cumsum(change)])
     scale = start + np.ptp(potential)
     return float(change.max() / scale), float((path - np.minimum.accumulate(path)).max() / scale)
+
+
+def squeezed(e: float, rate: float, method: str = "penalty", stiffness: float = 1e5) -> Simulation:
+    """A ball of 10 g on its way to its stop, with a ball of 10 kg behind it that touches it."""
+    bodies = {
+        "slide0": slide(0.0, -1.0, 0.01, 0.0, e),
+        "ball0": ball((2 * RADIUS, 0, 0), (-1, 0, 0), RADIUS, 10.0),
+    }
+    return Simulation(bodies, method, rate, DEFAULT | {"stiffness": stiffness, "damping": 0.0})
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("e", [0.4, 1.0])
+def test_a_light_link_between_its_stop_and_a_heavy_ball_gains_nothing(method: str, e: float) -> None:
+    for rate in (200.0, 500.0, 2000.0):
+        for stiffness in (1e3, 1e5, 1e7):
+            assert gains(squeezed(e, rate, method, stiffness), 60)[1] < 1e-9
+
+
+def test_stops_with_different_restitutions_gain_nothing_together() -> None:
+    """By Newton's law 1 kg that meets its stop and carries 10 kg in its own gains energy: here not."""
+    bodies = {
+        "slide0": slide(0.0, -1.0, 1.0, 0.0, 1.0),
+        "slide1": slide(0.5, 0.0, 10.0, 0.0, 0.0, "slide0"),
+    }
+    for name, mass, e in (("slide1", 10.0, 0.0), ("slide1", 0.1, 0.3), ("slide1", 100.0, 1.0)):
+        bodies[name] |= {"mass": mass, "limit_restitution": e, "velocity": 0.3}
+        for method in METHODS:
+            assert gains(Simulation(bodies, method, 1000.0, DEFAULT), 20)[1] < 1e-12
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("seed", [24, 27, 36, 37, 67, 98])
+def test_random_stops_gain_nothing(method: str, seed: int) -> None:
+    check(method, seed)
+
+
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("method", METHODS)
+def test_many_random_stops_gain_nothing(method: str) -> None:
+    for seed in range(200):
+        check(method, seed)
+
+
+def check(method: str, seed: int) -> None:
+    """Check the energy of a random world: but for rounding in its steps, without damping where there are impulses.
+
+    An impact sees the inertia D + T b of a damped joint, and may pass on some energy of T b. The bonds of friction
+    hold their energy within a part of it, see `passivity`, and rigid contacts what drift takes and gives.
+    """
+    w, rate, contact = random_stops(np.random.default_rng([20540, seed]), damped=method == "penalty")
+    sim = Simulation(w["bodies"], method, rate, contact, gravity=w["gravity"])
+    rubs = contact["friction"]["model"] != "none"
+    most = 2e-3 if method in RIGID else 2e-4 if rubs else 1e-6
+    step, trial = gains(sim, 60)
+    assert step < most and trial < most
+
+
+@pytest.mark.parametrize("mass", [0.01, 1.0, 100.0])
+def test_a_stop_returns_the_whole_part_where_the_step_can_pay_for_it(mass: float) -> None:
+    """A link that slides to its stop, with a ball resting on a spring elsewhere on it, returns with e |v|."""
+    bodies = {
+        "slide0": slide(0.0, -1.0, mass, 0.0, 0.6),
+        "ball0": ball((2 * RADIUS - 1e-4, 0, 0), (-1, 0, 0), RADIUS, 0.01 * mass),
+    }
+    sim = Simulation(bodies, "penalty", 1000.0, DEFAULT | {"stiffness": 100.0 * mass, "damping": 0.0})
+    sim.step()
+    assert sim.v("slide0")[0] == pytest.approx(0.6, abs=1e-9)
+
+
+def test_what_the_step_takes_is_known_beside_springs_and_dampers() -> None:
+    """The budget of a step in which joints return is what kinetic and elastic energy have less after it.
+
+    With the same contacts before and after it: a new one brings the energy of its overlap, as its law is `explicit`.
+    """
+    alone = beside = 0
+    for seed in range(40):
+        w, rate, contact = random_stops(np.random.default_rng([20541, seed]), damped=True)
+        contact |= {"penalty": "explicit", "friction": {"model": "none"}, "stiffness": 1e3}
+        for body in w["bodies"].values():
+            if body["joint"] == "free":  # on the line, so that contacts keep their direction
+                body["position"][1:], body["velocity"][3:] = [0.0, 0.0], [0.0, 0.0, 0.0]
+        sim = Simulation(w["bodies"], "penalty", rate, contact, gravity=w["gravity"])
+        rows, amounts = sim.tool.rows, sim.tool.contact._arrays.amounts
+        sim.step()
+        for _ in range(20):
+            before, lost, ids = sum(sim.state.energy[: ELASTIC + 1]), amounts[LOST], rows.id[: rows.count].tolist()
+            sim.step()
+            if np.isfinite(lost) and rows.id[: rows.count].tolist() == ids:
+                alone, beside = alone + (not ids), beside + bool(ids)
+                assert before - sum(sim.state.energy[: ELASTIC + 1]) == pytest.approx(lost, abs=1e-9 * (1.0 + before))
+    assert alone > 5 and beside > 5
+
+
+@pytest.mark.parametrize("stiffness", [10.0, 1e3, 1e5, 1e8])
+def test_a_joint_with_a_spring_gains_nothing_at_its_stop(stiffness: float) -> None:
+    """In steps of average acceleration 1/2 m v^2 + 1/2 k (x - T v / 2)^2 is constant, and falls at the stop."""
+    mass, e, period = 0.5, 1.0, 1e-3
+    joint = {"stiffness": stiffness, "rest": -0.05}
+    sim = Simulation({"slide0": slide(0.0, -1.0, mass, -0.01, e) | joint}, "penalty", 1 / period, DEFAULT)
+    stiff = period * math.sqrt(stiffness / mass) > 0.5
+    energy, bounced = [], 0
+    for _ in range(500):
+        v_before = sim.v("slide0")[0]
+        sim.step()
+        q, v = sim.q("slide0")[0] + 0.05, sim.v("slide0")[0]
+        bounced += v_before < 0.0 < v
+        energy.append(0.5 * mass * v * v + 0.5 * stiffness * (q if stiff else q - 0.5 * period * v) ** 2)
+    assert bounced > 0 or stiff
+    assert np.diff(energy).max() < 1e-9 * energy[0]

@@ -281,7 +281,7 @@ def _settle(packed, count, period, collide):
         _apply_friction(packed, count, period)
     if open_rebounds(packed, count, period, True):
         _count_bonds(packed, count, period)
-        close_rebounds(packed, count)
+        close_rebounds(packed, count, True)
     if _stores_bonds(a) and count > 0:
         record_final_storage(count, a.method.bonds[counts[NOW]], a, period)
     add_up(packed, count, period)

@@ -231,7 +231,7 @@ def _take(packed, count, period):
     a.amounts[STORED], a.amounts[RELEASED] = stored, 0.0
     foresee(packed, count, period)
     if open_rebounds(packed, count, period, False):
-        close_rebounds(packed, count)
+        close_rebounds(packed, count, False)
     counts[SLIDING] = 0
     for i in range(count):
         x, y = a.after[i, 1], a.after[i, 2]

@@ -31,7 +31,7 @@ from __future__ import annotations
 
 from haptic_sim.contact.groups import find_root
 from haptic_sim.contact.moments import driven_work, open_budgets, part_within
-from haptic_sim.contact.response import FORESEEN, KEPT, fill_scaled, find_velocities, foresee
+from haptic_sim.contact.response import FORESEEN, KEPT, LOST, fill_scaled, find_velocities, foresee
 from haptic_sim.dynamics.joints import bounce, speed_of
 from haptic_sim.dynamics.scaled import contact_velocities, contact_velocity
 from haptic_sim.kernels import kernel
@@ -122,14 +122,18 @@ def _count_joints(a, period, free):
 
 
 @kernel
-def close_rebounds(packed, count):
-    """Leave each group the part of the restitution that its budget allows."""
+def close_rebounds(packed, count, sprung):
+    """Leave each group the part of the restitution that its budget allows; if `sprung`, enter what the step takes."""
     a = packed.arrays
     joints, moments = a.body.joints, a.moments
     budget, group, free = moments.budget, moments.group, joints.stopped
     start, size = a.scaled.start, a.scaled.size
+    lost = 0.0
     for t in range(start.shape[0]):
-        s = part_within(budget, find_root(group, t))
+        g = find_root(group, t)
+        s = part_within(budget, g)
+        if g == t:
+            lost += budget[g, 2] + s * (budget[g, 0] - s * budget[g, 1])
         if s < 1.0:
             for j in range(start[t], start[t] + size[t]):
                 a.u[j] = free[j] + s * (a.u[j] - free[j])
@@ -137,6 +141,8 @@ def close_rebounds(packed, count):
         s = part_within(budget, find_root(group, joints.rows.tree[k, 1]))
         if s < 1.0:
             joints.p[k] = joints.stopping[k] + s * (joints.p[k] - joints.stopping[k])
+    if sprung:
+        a.amounts[LOST] = lost
     find_velocities(a, count, a.u, a.after)
     if moments.acts[0]:
         contact_velocities(count, moments.contacts, a.u, moments.after)
