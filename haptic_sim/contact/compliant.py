@@ -486,10 +486,12 @@ def _find_colliding(packed, count, period, impulsive):
     if not impulsive:
         return False
     if counts[PENDING] != 0 and a.body.hand_tree >= 0:
-        colliding[find_root(group, a.body.hand_tree)] = True
-        if m.consistent:
+        spread = find_root(group, a.body.hand_tree)
+        colliding[spread] = True
+        if m.consistent:  # what has left the group is owed nothing: nothing bounds what impulses give there
             for i in range(count):
-                k = find_place(rows.id[i], old, old_count, i) if rows.separation[i] < 0.0 else -1
+                own = rows.separation[i] < 0.0 and root[i] == spread
+                k = find_place(rows.id[i], old, old_count, i) if own else -1
                 if k >= 0:
                     owed[i] = m.old_owed[k]
     for i in range(count):
