@@ -40,7 +40,13 @@ from haptic_sim.contact.impacts import (
     gather,
     number_columns,
 )
-from haptic_sim.contact.passivity import energy_after, find_gains, foresee_bonds, keep_friction_passive, record_final_storage
+from haptic_sim.contact.passivity import (
+    energy_after,
+    find_gains,
+    foresee_bonds,
+    keep_friction_passive,
+    record_final_storage,
+)
 from haptic_sim.contact.penalties import (
     RIGID,
     STABLE,

@@ -1,28 +1,33 @@
 """Restitution at the limits of joints, beside contacts: the last part of a step, with energy that the step has taken.
 
 Without restitution the velocity 0 is within the bounds of all laws of joints, so that they take energy (`joints`), and
-springs that act implicitly beside them do, too (`penalties`). A limit that returns a joint with the velocity e |v| gives
-energy at the velocity after the step. Alone it gives no more than it took. Beside springs, which know nothing of it, or
-beside other limits with other restitutions (Newton's law for several at once), it may give more: in random worlds of
-balls that slide to their stops, up to 2.7 times the energy that there was, in one step.
+springs that act implicitly beside them do, too (`penalties`). A limit that returns a joint with the velocity e |v|
+gives energy at the velocity after the step. Alone it gives no more than it took. Beside springs, which know nothing of
+it, or beside other limits with other restitutions (Newton's law for several at once), it may give more: in random
+worlds of balls that slide to their stops, up to 16 times the energy that there was, in one step.
 
 So a step is first found without restitution, with the scaled velocity u_f. Then, with the impulses of contacts as they
 are, the laws of joints are solved again with it (`joints.bounce`), which leads to u_f + du. Of this each group of trees
 that contacts connect has the largest part s <= 1 with which its step gains no energy. With u' = u_f + s du,
     X(s) = 1/2 |u'|^2 - 1/2 |u|^2 + V(u') - V(u) - e.u'
-is what the whole step gains, where e is what other forces do to u. They do their work on the path h u'. V is the energy of
-the springs, 1/2 k d^2 with d' = max(0, d - h v') <= |d_f - s h dv|, d_f = max(0, d - h v_f), and the storage 1/2 K z.(z +
-h v) of bonds of friction (`passivity`). Of contacts v, v_f and dv are the velocities with u, u_f and du. So
+is what the whole step gains, where e is what other forces do to u. They do their work on the path h u'. V is the energy
+of the springs, 1/2 k d^2 with d' = max(0, d - h v') <= |d_f - s h dv| and d_f = max(0, d - h v_f), and that of bonds of
+friction, see below. Of contacts v, v_f and dv are the velocities with u, u_f and du. So
     -X(s) >= L + a s - b s^2,    L = -X(0),
-    a = -(u_f - e).du + sum h k d_f dv - 1/2 sum h K z.dv,    b = 1/2 |du|^2 + 1/2 sum h^2 k dv^2.
+    a = -(u_f - e).du + sum h k d_f dv,    b = 1/2 |du|^2 + 1/2 sum h^2 k dv^2.
 The part s is the largest with max(0, L) + a s - b s^2 >= 0: **X(s) <= max(0, X(0))**, whatever masses, stiffness,
-restitutions and rate. A joint that meets its limit alone has L + a - b >= 0, and s = 1. Between u_f and u_f + du all
-bounds hold, as those without restitution are convex and hold for both, and impulses of dry friction stay within theirs.
+restitutions and rate. A joint that meets its limit alone, without other forces, has L + a - b >= 0, and s = 1. Between
+u_f and u_f + du all bounds hold, as those without restitution are convex and hold for both, and impulses of dry friction
+stay within theirs.
 
-Damping b_j and springs k_j of joints are in the metric of u and in e (`joints`), which X has to undo. With T b_j v the
-impulse of damping in e, it is X - 1/2 T b (w'^2 - w^2) - T b v w' for the velocities w and w' of the joint. A spring of
-the deflection x counts as 1/2 k (x - T w / 2)^2, which its step conserves: X + 1/2 T k x (w - w'). One that is taken at
-the end of the step counts as 1/2 k x^2, and 1/2 T^2 k w'^2 is added.
+**Bonds** that end the step with the strain z have then the energy 1/2 K z^2, which du does not change, and the storage
+1/2 K z.(z + h v') (`passivity`), which has -1/2 h K z.dv in a. Neither may grow: L has the smaller of what both lose,
+a the smaller of 0 and what the storage has.
+
+**Joints.** Damping b and springs k of joints are in the metric of u and in e (`joints`), which X has to undo. With the
+impulse -T b v of damping in e, it is X - 1/2 T b (w'^2 - w^2) - T b v w' for the velocities w and w' of the joint
+before and after the step. A spring of the deflection x counts as 1/2 k (x - T w / 2)^2, which its step conserves:
+X + 1/2 T k x (w - w'). One that is taken at the end of the step counts as 1/2 k x^2, and 1/2 T^2 k w'^2 is added.
 
 Walls that move do work -p.v_wall on the bodies, which L contains; what impulses of a spread still owe is stored energy.
 """

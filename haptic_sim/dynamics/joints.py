@@ -16,10 +16,10 @@ these laws,
  - Limits bound v_j so that q_j stays in its range after the step: low_j = -(q_j - lower) / T, likewise high_j. N is
    their normal cone: they push inwards only. A limit of speed bounds v_j itself; the removed energy is dissipated.
 
-Restitution comes last in a step (`bounce`), as bounds that do not hold 0 may add energy beside other laws and springs: a
-joint that arrives faster than `BOUNCE` with a restitution e leaves with at least e times its velocity of arrival, if its
-range is wide enough for that in one step, and if the step has taken the energy for it (`haptic_sim.contact.rebounds`).
-Where contacts are rigid, limits with restitution are among their impacts instead.
+Restitution comes last in a step (`bounce`), as bounds that do not hold 0 may add energy beside other laws and springs.
+A joint that arrives faster than `BOUNCE` with a restitution e leaves with at least e times its velocity of arrival, if
+its range is wide enough for that in one step, and if the step has taken the energy for it
+(`haptic_sim.contact.rebounds`). Where contacts are rigid, limits with restitution are among their impacts instead.
 
 The last two are min over v of 1/2 |v - v_free|^2_D + sum_j T F_j |v_j| in a box that holds 0: the solution is never
 faster, in the metric D, than v_free. In scaled coordinates (`haptic_sim.dynamics.scaled`) it is found over the impulses
