@@ -39,8 +39,8 @@ no gain of penalties and bonds together, of which the friction itself is a part.
 **Laws of joints** (stops, dry friction) act in the foreseen step, too: a link at its stop has the inertia of what is
 behind it. They take energy at the velocity after the step; what their impulses q gain at the mean velocity, q.(v +
 v')/2, belongs to X where it is positive, and what they take is not there for contacts to gain. In an implicit step
-they are rows beside the penalties (`penalties`), so that the inequality below holds with them. Restitution of stops follows
-when all else is known (`rebounds`).
+they are rows beside the penalties (`penalties`), so that the inequality below holds with them. Restitution of
+stops comes when all else is known (`rebounds`).
 
 **Penalties.** A group takes the explicit step p = max(0, h (k d - b v)) where its penalties gain nothing, even if half
 of what the dampers take in continuous time counts as gain,

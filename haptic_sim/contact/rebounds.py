@@ -17,8 +17,8 @@ friction, see below. Of contacts v, v_f and dv are the velocities with u, u_f an
     a = -(u_f - e).du + sum h k d_f dv,    b = 1/2 |du|^2 + 1/2 sum h^2 k dv^2.
 The part s is the largest with max(0, L) + a s - b s^2 >= 0: **X(s) <= max(0, X(0))**, whatever masses, stiffness,
 restitutions and rate. A joint that meets its limit alone, without other forces, has L + a - b >= 0, and s = 1. Between
-u_f and u_f + du all bounds hold, as those without restitution are convex and hold for both, and impulses of dry friction
-stay within theirs.
+u_f and u_f + du all bounds hold, as those without restitution are convex and hold for both, and impulses of dry
+friction stay within theirs.
 
 **Bonds** that end the step with the strain z have then the energy 1/2 K z^2, which du does not change, and the storage
 1/2 K z.(z + h v') (`passivity`), which has -1/2 h K z.dv in a. Neither may grow: L has the smaller of what both lose,

@@ -417,11 +417,11 @@ def _find_rebounds(joints, before, v):
     """
     some = False
     for k in range(joints.velocity.shape[0]):
-        free, met = v[joints.velocity[k]], before[joints.velocity[k]]
-        if joints.position[k] < 0 or not free * met > 0.0:
+        free, first = v[joints.velocity[k]], before[joints.velocity[k]]
+        if joints.position[k] < 0 or not free * first > 0.0:
             continue
         low, high = joints.low[k], joints.high[k]
-        arrival = min(abs(free), abs(met))
+        arrival = min(abs(free), abs(first))
         rebound = joints.restitution[k] * arrival
         if not (rebound > 0.0 and arrival > BOUNCE):
             continue
