@@ -16,7 +16,7 @@ from world_builder import some_rows as rows_of
 
 from haptic_bench import experiment
 from haptic_sim.contact.groups import find_root
-from haptic_sim.contact.moments import _part, settle_moments
+from haptic_sim.contact.moments import part_within, settle_moments
 from haptic_sim.contact.response import ContactParameters
 from haptic_sim.dynamics.energy import DAMPING, FRICTION, IMPACT, NUMERICAL
 from haptic_sim.dynamics.scaled import assemble_rotations
@@ -680,7 +680,7 @@ def test_the_part_of_moments_is_the_larger_root_and_rounding_does_not_stop_a_wor
     a: float, b: float, left: float, part: float
 ) -> None:
     """A ball that has ceased to spin has a moment of rounding, which leaves the velocity as it is: b = 0."""
-    assert _part(np.array([[a, b, left]]), 0) == part
+    assert part_within(np.array([[a, b, left]]), 0) == part
 
 
 @pytest.mark.exhaustive

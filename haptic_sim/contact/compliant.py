@@ -40,7 +40,13 @@ from haptic_sim.contact.impacts import (
     gather,
     number_columns,
 )
-from haptic_sim.contact.passivity import find_gains, foresee_bonds, keep_friction_passive, record_final_storage
+from haptic_sim.contact.passivity import (
+    energy_after,
+    find_gains,
+    foresee_bonds,
+    keep_friction_passive,
+    record_final_storage,
+)
 from haptic_sim.contact.penalties import (
     RIGID,
     STABLE,
@@ -49,6 +55,7 @@ from haptic_sim.contact.penalties import (
     find_ratios,
     push_implicitly,
 )
+from haptic_sim.contact.rebounds import close_rebounds, open_rebounds
 from haptic_sim.contact.response import (
     BONDS,
     CONTACTS,
@@ -278,7 +285,38 @@ def _settle(packed, count, period, collide):
         _act_passively(packed, count, period)
     else:
         _apply_friction(packed, count, period)
+    if open_rebounds(packed, count, period, True):
+        _count_bonds(packed, count, period)
+        close_rebounds(packed, count, True)
+    if _stores_bonds(a) and count > 0:
+        record_final_storage(count, a.method.bonds[counts[NOW]], a, period)
     add_up(packed, count, period)
+
+
+@kernel
+def _stores_bonds(a):
+    """Whether bonds of friction count with their storage, see `passivity`, at the beginning and the end of a step."""
+    law = a.material.friction
+    return a.material.begins_free and law.model != NONE and not law.printed
+
+
+@kernel
+def _count_bonds(packed, count, period):
+    """Enter what bonds of friction take in the budgets of `rebounds`: the smaller of their energy and storage.
+
+    Where their points have moved, it is the lower storage from which a step starts.
+    """
+    a = packed.arrays
+    if a.material.friction.model == NONE:
+        return
+    m, moments, free = a.method, a.moments, a.body.joints.stopped
+    bonds, lasts = m.bonds[a.counts[NOW]], _stores_bonds(a)
+    for i in range(count):
+        g = find_root(moments.group, max(a.scaled.tree[i, 0], a.scaled.tree[i, 1]))
+        before = min(m.stored[i], bonds.final_storage[i]) if lasts else m.stored[i]
+        energy, growth = energy_after(i, bonds, a, period, free)
+        moments.budget[g, 0] -= max(0.0, energy_after(i, bonds, a, period, a.u)[1] - growth)
+        moments.budget[g, 2] += min(before - energy - growth, m.energy[i] - energy)
 
 
 @kernel
@@ -316,8 +354,6 @@ def _act_passively(packed, count, period):
         keep_friction_passive(packed, count, period)
     if some:
         _divide_implicit_impulses(packed, count, period)
-    if rubs:
-        record_final_storage(count, m.bonds[counts[NOW]], a, period)
 
 
 @kernel
@@ -456,10 +492,12 @@ def _find_colliding(packed, count, period, impulsive):
     if not impulsive:
         return False
     if counts[PENDING] != 0 and a.body.hand_tree >= 0:
-        colliding[find_root(group, a.body.hand_tree)] = True
-        if m.consistent:
+        spread = find_root(group, a.body.hand_tree)
+        colliding[spread] = True
+        if m.consistent:  # what has left the group is owed nothing: nothing bounds what impulses give there
             for i in range(count):
-                k = find_place(rows.id[i], old, old_count, i) if rows.separation[i] < 0.0 else -1
+                own = rows.separation[i] < 0.0 and root[i] == spread
+                k = find_place(rows.id[i], old, old_count, i) if own else -1
                 if k >= 0:
                     owed[i] = m.old_owed[k]
     for i in range(count):
@@ -712,7 +750,7 @@ def _apply_friction(packed, count, period):
     for i in range(count):  # without springs beside impulses nothing presses the contacts of a group that collides
         bonds.held[i] = m.spring_sharers[i] > 0.0 and not m.consistent
     a.amounts[RELEASED] = 0.0 if same else max(0.0, stored - bond_energy(count, bonds, m.energy))
-    if material.begins_free:
+    if material.begins_free or a.body.joints.bounces:
         foresee_bonds(count, bonds, a, period, m.stored, m.held)
     p, u, r = a.impulses.p, m.u, m.rubbing
     _slip_velocities(count, a.rows.normal, a.before, a.tangent, r.slip)

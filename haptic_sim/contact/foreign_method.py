@@ -17,6 +17,7 @@ from numba.core import types
 from haptic_sim import kernels
 from haptic_sim.contact.friction_models import NONE
 from haptic_sim.contact.groups import find_place
+from haptic_sim.contact.rebounds import close_rebounds, open_rebounds
 from haptic_sim.contact.response import (
     CONTACTS,
     RELEASED,
@@ -229,6 +230,8 @@ def _take(packed, count, period):
     counts[STATE] = FREE if closed == 0 else COLLIDING if contacts.outcome[COLLIDES] != 0 else RESTING
     a.amounts[STORED], a.amounts[RELEASED] = stored, 0.0
     foresee(packed, count, period)
+    if open_rebounds(packed, count, period, False):
+        close_rebounds(packed, count, False)
     counts[SLIDING] = 0
     for i in range(count):
         x, y = a.after[i, 1], a.after[i, 2]

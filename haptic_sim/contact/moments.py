@@ -298,6 +298,17 @@ def _largest(contacts, i):
 
 
 @kernel
+def open_budgets(count, contacts, moments):
+    """Find the groups of trees that contacts connect, and clear their budgets."""
+    tree, group, budget = contacts.tree, moments.group, moments.budget
+    for t in range(group.shape[0]):
+        group[t], budget[t, 0], budget[t, 1], budget[t, 2] = t, 0.0, 0.0, 0.0
+    for i in range(count):
+        if tree[i, 0] >= 0 and tree[i, 1] >= 0:
+            group[find_root(group, tree[i, 0])] = find_root(group, tree[i, 1])
+
+
+@kernel
 def keep_moments_passive(count, contacts, joints, period, replaced, moments, p, u):
     """Scale the moments of each group by the largest part s <= 1 with which the step gains no energy.
 
@@ -336,11 +347,7 @@ def keep_moments_passive(count, contacts, joints, period, replaced, moments, p, 
         moments.stiffness,
         moments.strain,
     )
-    for t in range(group.shape[0]):
-        group[t], budget[t, 0], budget[t, 1], budget[t, 2] = t, 0.0, 0.0, 0.0
-    for i in range(count):
-        if tree[i, 0] >= 0 and tree[i, 1] >= 0:
-            group[find_root(group, tree[i, 0])] = find_root(group, tree[i, 1])
+    open_budgets(count, contacts, moments)
     for t in range(start.shape[0]):
         g = find_root(group, t)
         for j in range(start[t], start[t] + size[t]):
@@ -373,20 +380,20 @@ def keep_moments_passive(count, contacts, joints, period, replaced, moments, p, 
                 budget[g, 0] -= max(0.0, joints.p[k] * speed_of(joints, k, u)) - gain
                 budget[g, 2] -= gain
     for i in range(count):
-        s = _part(budget, find_root(group, max(tree[i, 0], tree[i, 1])))
+        s = part_within(budget, find_root(group, max(tree[i, 0], tree[i, 1])))
         for d in range(3):
             moment[i, d] *= s
         for d in range(2):
             p[i, d + 1] = given[i, d] + s * (p[i, d + 1] - given[i, d])
     for t in range(start.shape[0]):
-        s = _part(budget, find_root(group, t))
+        s = part_within(budget, find_root(group, t))
         for j in range(start[t], start[t] + size[t]):
             u[j] = free[j] + s * (u[j] - free[j])
 
 
 @kernel
-def _part(budget, g):
-    """The largest part s <= 1 of the moments of a group with max(0, L) + a s - b s^2 >= 0."""
+def part_within(budget, g):
+    """The largest part s <= 1 of what a group is given with max(0, L) + a s - b s^2 >= 0."""
     a, b, left = budget[g, 0], budget[g, 1], max(budget[g, 2], 0.0)
     if a + left >= b:
         return 1.0

@@ -39,7 +39,8 @@ no gain of penalties and bonds together, of which the friction itself is a part.
 **Laws of joints** (stops, dry friction) act in the foreseen step, too: a link at its stop has the inertia of what is
 behind it. They take energy at the velocity after the step; what their impulses q gain at the mean velocity, q.(v +
 v')/2, belongs to X where it is positive, and what they take is not there for contacts to gain. In an implicit step
-they are rows beside the penalties (`penalties`), so that the inequality below holds with them.
+they are rows beside the penalties (`penalties`), so that the inequality below holds with them. Restitution of
+stops comes when all else is known (`rebounds`).
 
 **Penalties.** A group takes the explicit step p = max(0, h (k d - b v)) where its penalties gain nothing, even if half
 of what the dampers take in continuous time counts as gain,
@@ -69,6 +70,7 @@ from haptic_sim.contact.groups import find_root
 from haptic_sim.contact.moments import work_of_moments
 from haptic_sim.contact.response import NOW, foresee
 from haptic_sim.dynamics.joints import work_of_laws
+from haptic_sim.dynamics.scaled import contact_velocity
 from haptic_sim.kernels import kernel
 
 SHARE = 0.005  # of the elastic energy: difference of energy and storage of the bonds
@@ -104,6 +106,18 @@ def record_final_storage(count, bonds, a, period):
             z_1, z_2 = _along_tangents(z, normal, t, i)
             square = z[i, 0] * z[i, 0] + z[i, 1] * z[i, 1] + z[i, 2] * z[i, 2]
             final[i] = 0.5 * K[i] * (square + period * (z_1 * v[i, 1] + z_2 * v[i, 2]))
+
+
+@kernel
+def energy_after(i, bonds, a, period, u):
+    """Energy of bond i, and its storage less that, if the step ends with the scaled velocity u [J]."""
+    z, K = bonds.strain, bonds.stiffness
+    if not K[i] > 0.0:
+        return 0.0, 0.0
+    z_1, z_2 = _along_tangents(z, a.rows.normal, a.tangent, i)
+    v_1, v_2 = contact_velocity(a.scaled, i, 1, u), contact_velocity(a.scaled, i, 2, u)
+    energy = 0.5 * K[i] * (z[i, 0] * z[i, 0] + z[i, 1] * z[i, 1] + z[i, 2] * z[i, 2])
+    return energy, 0.5 * K[i] * period * (z_1 * v_1 + z_2 * v_2)
 
 
 @kernel(inline="always")

@@ -14,6 +14,7 @@ An impulse p in a step of length T is the wrench J^T p / T of that step (THESIS 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any, ClassVar, Literal, NamedTuple
 
@@ -88,12 +89,13 @@ spread. OF_HAND: whether all contacts are of one free body with what does not mo
 follows from the hand; UNFILLED: of how many of these the rows of W are still to be filled, see `fill_scaled`.
 FORESEEN: see `foresee`.
 """
-STORED, RELEASED, KEPT, ASLEEP, FIELDS = range(5)
+STORED, RELEASED, KEPT, ASLEEP, LOST, FIELDS = range(6)
 """Places in `ResponseArrays.amounts` [J].
 
 STORED: see `ContactResponse`, without ASLEEP: that of contacts of bodies that sleep; RELEASED: what bonds of contacts
 that ended stored; KEPT: what a step adds to the energy that the impulses of a spread owe as restitution, which is
-elastic meanwhile; FIELDS: what the fields of the world have stored.
+elastic meanwhile; LOST: what the whole step takes if joints return from their limits, else infinity; FIELDS: what the
+fields of the world have stored.
 """
 
 
@@ -305,7 +307,7 @@ class ResponseArrays(NamedTuple):
     )
     external: np.ndarray = array("change of u in the step by forces other than contacts", "nv", unit="kg^1/2 m/s")
     counts: np.ndarray = array("numbers of contacts and of what methods remember, see CONTACTS", 11, dtype=np.int64)
-    amounts: np.ndarray = array("energies, see STORED", 5, unit="J")
+    amounts: np.ndarray = array("energies, see STORED", 6, unit="J")
     energy: np.ndarray = array("energy balance at the beginning of the step", 8, unit="J")
     flows: np.ndarray = shared("values of the `EnergyBalance`", 8, unit="J")
     start: np.ndarray = shared("energy at the start, of the `EnergyBalance`", 1, unit="J")
@@ -562,6 +564,7 @@ def set_up(packed, count, period):
     a = packed.arrays
     body = a.body
     a.moments.acts[1] = 0
+    a.amounts[LOST] = math.inf
     if body.joints.damped or body.joints.nonsmooth:
         begin_joints(body.joints, body.v, period)
     for j in range(a.u.shape[0]):
@@ -573,7 +576,7 @@ def set_up(packed, count, period):
     counts[UNFILLED] = count if single else 0
     counts[FORESEEN] = 0
     if counts[OF_HAND]:
-        _find_velocities(a, count, body.u, a.before)
+        find_velocities(a, count, body.u, a.before)
         return
     if single:
         fill_scaled(packed)
@@ -583,7 +586,7 @@ def set_up(packed, count, period):
         append_planes(count, a.rows, body.start.shape[0], a.scaled)
     if body.rank[1] > 0:
         constrain_contacts(count, a.scaled, body.Q, body.part, body.rank, body.reaction)
-    _find_velocities(a, count, body.u, a.before)
+    find_velocities(a, count, body.u, a.before)
 
 
 @kernel
@@ -596,7 +599,7 @@ def fill_scaled(packed):
 
 
 @kernel
-def _find_velocities(a, count, u, velocity):
+def find_velocities(a, count, u, velocity):
     """Fill `velocity` (C, 3) of the contacts with the scaled velocity u."""
     body, scaled = a.body, a.scaled
     if a.counts[OF_HAND]:
@@ -623,7 +626,7 @@ def foresee(packed, count, period):
     a = packed.arrays
     a.counts[FORESEEN] = 1
     _add_impulses(packed, count, period)
-    _find_velocities(a, count, a.u, a.after)
+    find_velocities(a, count, a.u, a.after)
 
 
 @kernel
@@ -795,7 +798,7 @@ def _book(packed, count, wrench, period):
     normal, tangential = joints[BY_LIMITS] - a.amounts[KEPT], 0.0  # of impacts
     damped = rubbed = 0.0  # by penalties
     if not a.counts[FORESEEN]:
-        _find_velocities(a, count, u_after, after)
+        find_velocities(a, count, u_after, after)
     injected = 0.0  # by surroundings that move
     for i in range(count):
         n, t1, t2 = (
@@ -834,5 +837,5 @@ def _book(packed, count, wrench, period):
         normal, tangential = 0.0, tangential + normal
     energy[DAMPING] += damped + joints[BY_DAMPING]
     energy[FRICTION] += friction + rubbed + max(0.0, tangential) + joints[BY_FRICTION]
-    energy[IMPACT] += max(0.0, normal)
+    energy[IMPACT] += max(0.0, min(normal, a.amounts[LOST]))  # what it takes from implicit springs is not lost
     a.watch[PENALTIES] += added

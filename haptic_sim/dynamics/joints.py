@@ -14,9 +14,12 @@ these laws,
    an oscillation too fast for the period is damped.
  - Dry friction F_j holds the joint, or opposes its motion with F_j: |p_j| <= T F_j, and = -T F_j sign(v_j) in motion.
  - Limits bound v_j so that q_j stays in its range after the step: low_j = -(q_j - lower) / T, likewise high_j. N is
-   their normal cone: they push inwards only. A joint that arrives faster than `BOUNCE` with a restitution e leaves with
-   at least e times its velocity of arrival, if its range is wide enough for that in one step. A limit of speed bounds
-   v_j itself; the removed energy is dissipated.
+   their normal cone: they push inwards only. A limit of speed bounds v_j itself; the removed energy is dissipated.
+
+Restitution comes last in a step (`bounce`), as bounds that do not hold 0 may add energy beside other laws and springs.
+A joint that arrives faster than `BOUNCE` with a restitution e leaves with at least e times its velocity of arrival, if
+its range is wide enough for that in one step, and if the step has taken the energy for it
+(`haptic_sim.contact.rebounds`). Where contacts are rigid, limits with restitution are among their impacts instead.
 
 The last two are min over v of 1/2 |v - v_free|^2_D + sum_j T F_j |v_j| in a box that holds 0: the solution is never
 faster, in the metric D, than v_free. In scaled coordinates (`haptic_sim.dynamics.scaled`) it is found over the impulses
@@ -121,11 +124,15 @@ class JointArrays(NamedTuple):
     added: np.ndarray = shared("what damping and springs add to the diagonal of the inertia", "nv", unit="kg")
     damped: bool = value("whether there are damping or springs")
     nonsmooth: bool = value("whether there are friction or limits")
+    bounces: bool = value("whether there are limits with restitution")
+    stiff: np.ndarray = shared("whether the spring is taken at the end of the step", "laws", dtype=np.bool_)
     rows: ScaledContacts = value("rows W_j of the laws")
     stored: np.ndarray = array("energy of the springs", 1, unit="J")
     force: np.ndarray = array("impulses of damping and springs in this step", "nv", unit="N s")
     reaction: np.ndarray = array("what exact constraints take from the rows", "laws", 3, "rows")
     p: np.ndarray = array("impulses of friction and limits in the last step", "laws", unit="N s")
+    stopping: np.ndarray = array("impulses of friction and limits without restitution", "laws", unit="N s")
+    stopped: np.ndarray = array("scaled velocity after the step without restitution", "nv")
     guess: np.ndarray = array("impulses that are part of the external forces already", "laws", unit="N s")
     assembled: np.ndarray = array("whether the rows are those of this step", 1, dtype=np.bool_)
     mobility: np.ndarray = array("|W_j|^2", "laws", unit="1/kg")
@@ -177,6 +184,8 @@ def build_joints(
     stiff = ratio > STIFF
     damping = damping + np.where(stiff, period * stiffness, 0.0)
     np.add.at(added, velocity, period * damping + np.where(stiff, 0.0, 0.25) * period**2 * stiffness)
+    restitution = values("restitution")
+    limited = np.isfinite(lower) | np.isfinite(upper)
     rows = ScaledContacts.allocate(m, start, size)
     for k, j in enumerate(velocity):
         rows.tree[k, 1] = np.searchsorted(start, j, side="right") - 1
@@ -193,10 +202,12 @@ def build_joints(
         friction=friction,
         stiffness=stiffness,
         reference=values("reference"),
-        restitution=values("restitution"),
+        restitution=restitution,
         added=added,
         damped=bool(np.any(added)),
-        nonsmooth=bool(np.any(np.isfinite(lower) | np.isfinite(upper) | np.isfinite(speed) | (friction > 0.0))),
+        nonsmooth=bool(np.any(limited | np.isfinite(speed) | (friction > 0.0))),
+        bounces=bool(np.any(limited & (restitution > 0.0))),
+        stiff=stiff,
         rows=rows,
     )
 
@@ -380,12 +391,8 @@ def speed_of(joints, k, u):
 
 
 @kernel
-def _find_bounds(joints, before, v, period):
-    """Fill the bounds for the velocities v without the laws; whether any law has something to do.
-
-    A joint returns with e times the velocity `before` the step: what forces of the step do to a joint at its limit is
-    no arrival. It does not go beyond its other limit in the step.
-    """
+def _find_bounds(joints, v, period):
+    """Fill the bounds for the velocities v without the laws; whether any law has something to do."""
     busy = False
     for k in range(joints.velocity.shape[0]):
         free = v[joints.velocity[k]]
@@ -395,18 +402,34 @@ def _find_bounds(joints, before, v, period):
             q = joints.q[joints.position[k]]
             below, above = max(q - joints.lower[k], 0.0) / period, max(joints.upper[k] - q, 0.0) / period
             low, high = max(low, -below), min(high, above)
-            arrival = (
-                min(abs(free), abs(before[joints.velocity[k]])) if free * before[joints.velocity[k]] > 0.0 else 0.0
-            )
-            rebound = joints.restitution[k] * arrival
-            if free < -below and rebound > 0.0 and arrival > BOUNCE:
-                low, friction = min(rebound, high), 0.0
-            elif free > above and rebound > 0.0 and arrival > BOUNCE:
-                high, friction = max(-rebound, low), 0.0
         joints.low[k], joints.high[k], joints.friction_impulse[k] = low, high, friction
         if friction > 0.0 or joints.p[k] != 0.0 or free < low or free > high:
             busy = True
     return busy
+
+
+@kernel
+def _find_rebounds(joints, before, v):
+    """Replace bounds of `_find_bounds` by those of joints that return; whether there are some.
+
+    A joint returns with e times the velocity `before` the step: what forces of the step do to a joint at its limit is
+    no arrival. It does not go beyond its other limit in the step.
+    """
+    some = False
+    for k in range(joints.velocity.shape[0]):
+        free, first = v[joints.velocity[k]], before[joints.velocity[k]]
+        if joints.position[k] < 0 or not free * first > 0.0:
+            continue
+        low, high = joints.low[k], joints.high[k]
+        arrival = min(abs(free), abs(first))
+        rebound = joints.restitution[k] * arrival
+        if not (rebound > 0.0 and arrival > BOUNCE):
+            continue
+        if free < low and low > -joints.speed[k]:
+            joints.low[k], joints.friction_impulse[k], some = min(rebound, high), 0.0, True
+        elif free > high and high < joints.speed[k]:
+            joints.high[k], joints.friction_impulse[k], some = max(-rebound, low), 0.0, True
+    return some
 
 
 @kernel
@@ -418,7 +441,7 @@ def find_laws(joints, body, period, u):
     """
     assemble_joints(joints, body)
     to_velocity(body.L, body.start, body.size, u, joints.v)
-    _find_bounds(joints, body.v, joints.v, period)
+    _find_bounds(joints, joints.v, period)
     largest = 0.0
     for k in range(joints.mobility.shape[0]):  # of `max()` Numba's own code is kept, which imports SciPy to be loaded
         largest = max(largest, joints.mobility[k])
@@ -528,24 +551,59 @@ def _step_for_all(joints, u):
 
 @kernel
 def settle_joints(joints, body, period, u):
-    """Let friction and limits act on u, which is otherwise that after the step; fills p with all that they do."""
+    """Let friction and limits act on u, which is otherwise that after the step; fills p with all that they do.
+
+    Joints do not return from their limits, see `bounce`.
+    """
     if not joints.nonsmooth:
         return
-    m = joints.velocity.shape[0]
-    # v without the laws is that without what has been given of them
+    for k in range(joints.velocity.shape[0]):
+        joints.p[k] = joints.guess[k]
+    if _find_free(joints, body, period, u):
+        _solve_laws(joints, body, u)
+
+
+@kernel
+def bounce(joints, body, period, u):
+    """Let joints return from their limits, after `settle_joints`, with the whole restitution; whether some do.
+
+    `stopping` and `stopped` are then p and u without that.
+    """
+    if not joints.bounces:
+        return False
+    _find_free(joints, body, period, u)
+    if not _find_rebounds(joints, body.v, joints.v):
+        return False
+    for k in range(joints.p.shape[0]):
+        joints.stopping[k] = joints.p[k]
+    for j in range(u.shape[0]):
+        joints.stopped[j] = u[j]
+    _solve_laws(joints, body, u)
+    return True
+
+
+@kernel
+def _find_free(joints, body, period, u):
+    """Fill `u` and `v` of joints with the velocities without the impulses p, which are part of u, and the bounds.
+
+    Returns as `_find_bounds`.
+    """
     x = joints.u
     for j in range(x.shape[0]):
         x[j] = u[j]
-    for k in range(m):
-        joints.p[k] = joints.guess[k]
-        push_joint(joints, k, -joints.guess[k], x)
+    for k in range(joints.p.shape[0]):
+        push_joint(joints, k, -joints.p[k], x)
     to_velocity(body.L, body.start, body.size, x, joints.v)
-    if not _find_bounds(joints, body.v, joints.v, period):
-        return
+    return _find_bounds(joints, joints.v, period)
+
+
+@kernel
+def _solve_laws(joints, body, u):
+    """Find the impulses p with which u obeys the bounds, from those on that it has; after `_find_free`."""
     assemble_joints(joints, body)
     scale = 0.0
     for j in range(u.shape[0]):
-        scale += x[j] * x[j]
+        scale += joints.u[j] * joints.u[j]
     scale = _CLOSE * math.sqrt(scale)
     for _ in range(_ROUNDS):
         change = 0.0
