@@ -83,7 +83,7 @@ def recorded_late(node: Any, monkeypatch: pytest.MonkeyPatch, late: float) -> tu
                 node.receive("tool_state", tool_state(tick))
             send(0)
             node.receive("device_state", device_state(2))
-            node.receive("trial_events", serialize_message(TrialEvent(name="finished", tick=2)))
+            node.receive("trial_events", serialize_message(TrialEvent(node="driver", name="finished", tick=2)))
             return True
         clock[0] += timeout
         assert clock[0] < begun[0] + 60.0, "the recorder waits for ever"
@@ -126,7 +126,7 @@ def test_a_backlog_is_recorded_however_long_it_takes_and_the_leader_knows_how_fa
         clock[0] += 2.0
         tick = coming.pop(0)
         if tick == 0:
-            node.receive("trial_events", serialize_message(TrialEvent(name="finished", tick=6)))
+            node.receive("trial_events", serialize_message(TrialEvent(node="driver", name="finished", tick=6)))
             node.receive("tool_state", tool_state(-1))
         node.receive("device_state", device_state(tick))
         node.receive("tool_command", tool_command(tick))
@@ -168,7 +168,7 @@ def test_an_answer_to_the_state_after_the_trial_keeps_no_recorder_from_its_end(
                 rest.stamp(k, 0)
                 node.receive("device_command", rest.to_bytes())
             name = "finished" if tick > last else "interrupted"
-            node.receive("trial_events", serialize_message(TrialEvent(name=name, tick=tick)))
+            node.receive("trial_events", serialize_message(TrialEvent(node="driver", name=name, tick=tick)))
         node.receive("device_state", device_state(tick))
         return True
 
@@ -193,9 +193,9 @@ def test_events_keep_no_recorder_from_its_end(bench: Bench, monkeypatch: pytest.
         if node._end is None:
             node.receive("tool_state", tool_state(-1))
             node.receive("device_state", device_state(0))
-            node.receive("trial_events", serialize_message(TrialEvent(name=name, tick=6)))
+            node.receive("trial_events", serialize_message(TrialEvent(node="driver", name=name, tick=6)))
         else:
-            node.receive("trial_events", serialize_message(TrialEvent(name="recorded", tick=0)))
+            node.receive("trial_events", serialize_message(TrialEvent(node="recorder", name="recorded", tick=0)))
         return True
 
     monkeypatch.setattr("time.monotonic", lambda: clock[0])

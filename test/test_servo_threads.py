@@ -91,15 +91,21 @@ def awaited(monkeypatch: pytest.MonkeyPatch, reports: int) -> float:
     clock = [100.0]
     monkeypatch.setattr("time.monotonic", lambda: clock[0])
     leader: Any = SimpleNamespace(
-        config=SimpleNamespace(patience=10.0, recorded=True), stopping=False, _contested=str, _reported_at=0.0
+        config=SimpleNamespace(patience=10.0, recorded=True, nodes=("driver", "recorder")),
+        stopping=False,
+        _contested=str,
+        _reported_at=0.0,
+        _absent="",
+        _refusals={},
     )
+    leader._receive_of_recorder = partial(LeaderNode._receive_of_recorder, leader)
     leader._given_up = partial(LeaderNode._given_up, leader)
     coming = [109.0 + 9.0 * number for number in range(reports)]
 
     def listen(timeout: float) -> bool:
         clock[0] += timeout
         if coming and clock[0] >= coming[0]:
-            event = msg.TrialEvent(name="recorded", tick=round(coming.pop(0)))
+            event = msg.TrialEvent(node="recorder", name="recorded", tick=round(coming.pop(0)))
             LeaderNode.receive_event(leader, serialize_message(event))
         return False
 
@@ -183,7 +189,10 @@ def test_what_a_servo_thread_uses_stays_open_until_it_has_ended(monkeypatch: pyt
 
 def test_messages_that_cannot_be_used_are_counted_in_few_lines() -> None:
     said: list[str] = []
-    node: Any = SimpleNamespace(refused=5, _unusable=0, get_logger=lambda: SimpleNamespace(warning=said.append))
+    log = SimpleNamespace(warning=said.append)
+    told: list[tuple[str, int, str]] = []
+    node: Any = SimpleNamespace(refused=5, _unusable=0, get_logger=lambda: log, next_tick=lambda: 7)
+    node.publish_event = lambda *event: told.append(event)
     for _ in range(1000):
         ServoNode.refuse(node, MessageError("tick 7: nan"))
     assert (node.refused, len(said)) == (1005, 10)
