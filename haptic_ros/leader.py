@@ -175,6 +175,7 @@ class LeaderNode(ServoNode):
                 return
             tick = self._run(first)
         except (ServoError, UnstableError) as error:
+            self.release()
             self._interrupt(self.next_tick(), str(error))
             raise
         self._report(tick)
