@@ -41,6 +41,7 @@ RESEND = 0.05  # [s] without an answer after which a tick is begun again
 LEAD, CHECK_EVERY = 64, 16  # it checks every CHECK_EVERY ticks
 POLL_PERIOD = 0.5  # [s] between two looks for foreign publishers, before the start
 CLOSING = 1.0  # [s] for the recorder to close the bag of an interrupted trial
+UNANSWERED = 0.2  # share of ticks without an answer in time beyond which it is said what was refused
 WATCHED = 65536  # ticks of a graph that only runs, of which what was measured is kept
 
 
@@ -92,6 +93,10 @@ class LeaderNode(ServoNode):
     def counts(self) -> dict[str, int]:
         """What else goes into the timing."""
         return {}
+
+    def types(self) -> dict[str, str]:
+        """The topics by which it meets others before the start, and the types of their messages."""
+        return {topic: type_name(topic) for topic in (*self.config.graph.topics, EVENTS)}
 
     # Services to derived classes
 
@@ -186,6 +191,7 @@ class LeaderNode(ServoNode):
         else:
             self._interrupt(tick, self._broken)
         if self.realtime and tick <= len(self._watch.begun):
+            self._explain(tick)
             self._save_timing(tick)
         self._print("end")
         if self._broken:
@@ -317,6 +323,15 @@ class LeaderNode(ServoNode):
                 f"had no answer in time, {skipped} periods passed without a tick; choose a lower rate, or --composed"
             )
 
+    def _explain(self, ticks: int) -> None:
+        """Say what is known of the reasons, where many ticks of a trial had no answer in time."""
+        if self._watch.missed(0, ticks) <= UNANSWERED * ticks:
+            return
+        if (answered := self.answered()) < ticks - 1 - UNANSWERED * ticks:
+            self.notify(f"no command of a tick after {answered} has come, of {ticks} ticks")
+        for node, detail in self._refusals.items():
+            self.notify(f"{node} has refused {detail}")
+
     def _save_timing(self, ticks: int) -> None:
         """Leave what was measured beside the bag."""
         folder = Path(self.config.directory)
@@ -386,8 +401,8 @@ class LeaderNode(ServoNode):
 
     def _report_mismatches(self) -> None:
         """Say once of each topic of which node it is that publishes or asks for something else."""
-        for topic in (*self.config.graph.topics, EVENTS):
-            for mismatch in self.transport.peers.mismatched(topic, type_name(topic)):
+        for topic, kind in self.types().items():
+            for mismatch in self.transport.peers.mismatched(topic, kind):
                 if mismatch not in self._reported:
                     self._reported.add(mismatch)
                     self.notify(f"{mismatch}; the trial waits for a node that does as msg/ and docs/external.md say")
