@@ -24,6 +24,7 @@ from rclpy.serialization import deserialize_message, serialize_message  # noqa: 
 
 from haptic_ros.inbox import AT_ONCE, Inbox, ServoGroup, subscribe  # noqa: E402
 from haptic_ros.leader import RESEND, LeaderNode  # noqa: E402
+from haptic_ros.peers import Peers  # noqa: E402
 from haptic_ros.servo import ServoNode  # noqa: E402
 from haptic_ros.trial import ServoError  # noqa: E402
 from haptic_sim.messages import MessageError  # noqa: E402
@@ -263,6 +264,28 @@ def test_a_leader_that_gives_up_tells_the_others_that_the_trial_has_ended(endles
         LeaderNode.serve(leader)
     said = [] if endless else [("interrupted", 6, "tick 5: no command within 10 s")]
     assert done == ["released", *said]
+
+
+def test_a_node_that_cannot_be_heard_is_named_with_the_reason(nodes: list[Any]) -> None:
+    """Of nodes of the trial: of another type, or with ROS 2's default quality of service, which is reliable."""
+    listener, other = nodes
+    node: Any = SimpleNamespace(config=SimpleNamespace(nodes=("listener", "left/other")), place=lambda topic: topic)
+    for name in ("get_publishers_info_by_topic", "get_subscriptions_info_by_topic"):
+        setattr(node, name, getattr(listener, name))
+    peers = Peers(node)
+    listener.create_publisher(msg.ToolState, "tool_state", EFFORT)
+    other.create_subscription(msg.ToolState, "tool_state", print, EFFORT)
+    other.create_subscription(msg.ToolState, "tool_state", print, 10)
+    other.create_publisher(msg.DeviceState, "tool_command", EFFORT)
+    wait_until(lambda: listener.count_subscribers("tool_state") == 2, "the subscriptions")
+    wait_until(lambda: listener.count_publishers("tool_command"), "the publisher")
+    expected = ["tool_state: other asks for reliable, volatile, listener offers best effort, volatile"]
+    wait_until(lambda: peers.mismatched("tool_state", "haptics/msg/ToolState") == expected, "the one that asks for more")
+    assert peers.mismatched("tool_command", "haptics/msg/ToolCommand") == [
+        "tool_command: other publishes haptics/msg/DeviceState: must be haptics/msg/ToolCommand"
+    ]
+    node.config.nodes = ("listener",)  # whoever only looks on may ask for what they like
+    assert not peers.mismatched("tool_state", "haptics/msg/ToolState")
 
 
 def test_messages_of_a_publisher_are_given_in_their_order(nodes: list[Any]) -> None:
