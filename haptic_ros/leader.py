@@ -19,6 +19,7 @@ from haptic_ros import diagnosis
 from haptic_ros.graph import EVENTS
 from haptic_ros.realtime import Deadlines, Stopwatch
 from haptic_ros.servo import ServoNode
+from haptic_ros.transport import load_event, type_name
 from haptic_ros.trial import (
     ABSENT,
     COMPILING,
@@ -30,7 +31,6 @@ from haptic_ros.trial import (
     ServoError,
     TrialParameters,
 )
-from haptic_ros.transport import load_event, type_name
 from haptic_sim.dynamics.energy import UnstableError
 from haptic_sim.messages import Message
 from haptic_sim.parameters import quantity
@@ -328,7 +328,8 @@ class LeaderNode(ServoNode):
         if self._watch.missed(0, ticks) <= UNANSWERED * ticks:
             return
         if (answered := self.answered()) < ticks - 1 - UNANSWERED * ticks:
-            self.notify(f"no command of a tick after {answered} has come, of {ticks} ticks")
+            since = f" after that of tick {answered}" if answered >= 0 else ""
+            self.notify(f"no device_command has come{since}, of {ticks} ticks")
         for node, detail in self._refusals.items():
             self.notify(f"{node} has refused {detail}")
 
@@ -381,7 +382,7 @@ class LeaderNode(ServoNode):
                 elif contested and now > contested_since + self.config.patience:
                     raise ServoError(f"not started: {contested}; end it, or run in another namespace or ROS_DOMAIN_ID")
                 if not ready:
-                    self._report_mismatches()
+                    self._report_obstacles()
             if not ready and now > self._last_received + READY_TIMEOUT:
                 missing = sorted(others - self._ready) + [f"{topic} has no peer" for topic in self.barrier.unmatched()]
                 raise ServoError(f"not ready after {READY_TIMEOUT:g} s: {', '.join(missing + sorted(self._reported))}")
@@ -399,13 +400,14 @@ class LeaderNode(ServoNode):
             f"{topic} has a foreign publisher ({', '.join(names)})" for topic, names in found.items() if names
         )
 
-    def _report_mismatches(self) -> None:
-        """Say once of each topic of which node it is that publishes or asks for something else."""
-        for topic, kind in self.types().items():
-            for mismatch in self.transport.peers.mismatched(topic, kind):
-                if mismatch not in self._reported:
-                    self._reported.add(mismatch)
-                    self.notify(f"{mismatch}; the trial waits for a node that does as msg/ and docs/external.md say")
+    def _report_obstacles(self) -> None:
+        """Say once what keeps nodes from being ready: other types or qualities of service, and what is refused."""
+        found = [one for topic, kind in self.types().items() for one in self.transport.peers.mismatched(topic, kind)]
+        found += [f"{node} has refused {detail.partition(' (')[0]}" for node, detail in self._refusals.items()]
+        for obstacle in found:
+            if obstacle not in self._reported:
+                self._reported.add(obstacle)
+                self.notify(f"{obstacle}; the trial waits for a node that does as msg/ and docs/external.md say")
 
     def monitor(self) -> None:
         """Count ticks that were missed; say once of each foreign publisher that it has appeared in the trial."""

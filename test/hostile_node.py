@@ -1,6 +1,6 @@
 """The controller or the environment of the examples with one thing wrong: a node of the user's own, as it may be.
 
-    python test/hostile_node.py FAULT controller|environment --ros-args -r __ns:=/NAMESPACE
+python test/hostile_node.py FAULT controller|environment --ros-args -r __ns:=/NAMESPACE
 """
 
 from __future__ import annotations

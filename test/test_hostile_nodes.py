@@ -40,6 +40,7 @@ FAULTS = [
     ("controller", "megabyte", TOO_LONG),
     ("environment", "ahead", ENVIRONMENT + "; controller has refused tool_state 1050: must be 50"),
     ("environment", "nan", "device_command 50 of controller has not come; controller has refused tool_state 50"),
+    ("environment", "size", "controller has refused haptics/msg/ToolState: 764 bytes: must be 820"),
     ("environment", "says_finished", ""),
 ]
 
@@ -82,14 +83,25 @@ def assert_matches(pattern: str, text: str) -> None:
 
 @pytest.mark.exhaustive
 @pytest.mark.long
-def test_a_node_that_publishes_another_type_is_named_at_once(haptics: Callable[..., Haptics], tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("role", "fault", "text"),
+    [
+        (
+            "controller",
+            "wrong_type_ready",
+            "tool_command: controller publishes haptics/msg/DeviceState: must be haptics/msg/ToolCommand",
+        ),
+        ("environment", "header", "controller has refused"),
+    ],
+)
+def test_a_node_that_keeps_others_from_being_ready_is_named_at_once(
+    haptics: Callable[..., Haptics], tmp_path: Path, role: str, fault: str, text: str
+) -> None:
     """The trial waits for one that does not, for as long as for any."""
-    out = tmp_path / "out"
-    arguments = ("--mode", "lockstep", "--namespace", "hostile_type", "--out", str(out))
-    run = haptics("run", EXPERIMENTS["controller"], *arguments)
-    with started("wrong_type_ready", "controller", "hostile_type") as node:
+    out, namespace = tmp_path / "out", f"hostile_{fault}"
+    run = haptics("run", EXPERIMENTS[role], "--mode", "lockstep", "--namespace", namespace, "--out", str(out))
+    with started(fault, role, namespace) as node:
         try:
-            text = "tool_command: controller publishes haptics/msg/DeviceState: must be haptics/msg/ToolCommand"
             log = out / "log" / "driver.log"
             wait_until(lambda: log.exists() and text in log.read_text(), "the reason")
             run.interrupt()

@@ -278,6 +278,16 @@ def test_what_came_too_early_in_lockstep_is_not_what_was_used(bench: Bench) -> N
     assert columns(ToolCommand(), commands)["wrench"][:, 0].tolist() == [0.5] * 3
 
 
+def test_a_state_of_another_tool_is_not_recorded(bench: Bench) -> None:  # noqa: F811
+    """An environment of the user's own changes the number of coordinates: the bag could not be read any more."""
+    node = configured(bench.node("recorder"))
+    right = tool_state(-1)
+    node.receive("tool_state", right)
+    with pytest.raises(MessageError, match=rf"tool_state: {len(right) - 8} bytes received, {len(right)} expected"):
+        node.receive("tool_state", tool_state(0)[:-8])
+    assert not node._bag.holds("tool_state", 0)
+
+
 def test_the_leader_is_told_what_has_not_come_of_a_tick_that_does_not_go_on(
     bench: Bench,  # noqa: F811
     monkeypatch: pytest.MonkeyPatch,

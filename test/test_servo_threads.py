@@ -235,8 +235,31 @@ def test_an_event_that_is_repeated_does_not_prolong_the_wait_for_a_start(leader:
 def test_an_event_that_is_too_long_is_refused(leader: Any) -> None:
     """A megabyte in each tick displaces the messages of the ticks from the middleware's memory."""
     told(leader, "controller", "ready", detail="x" * 60_000)
-    with pytest.raises(MessageError, match=r"trial_events: changed of controller: 10000\d\d bytes: must be at most 65536"):
+    with pytest.raises(
+        MessageError, match=r"trial_events: changed of controller: 10000\d\d bytes: must be at most 65536"
+    ):
         told(leader, "controller", "changed", detail="x" * 1_000_000)
+
+
+@pytest.mark.parametrize(
+    ("missed", "answered", "said"),
+    [
+        (10, 99, []),
+        (60, 99, ["environment has refused tool_command 7: not finite"]),
+        (60, 49, ["no device_command has come after that of tick 49, of 100 ticks", "environment has refused"]),
+        (100, -1, ["no device_command has come, of 100 ticks", "environment has refused"]),
+    ],
+)
+def test_a_trial_in_realtime_says_why_many_ticks_had_no_answer(missed: int, answered: int, said: list[str]) -> None:
+    texts: list[str] = []
+    leader: Any = SimpleNamespace(
+        _watch=SimpleNamespace(missed=lambda first, last: missed),
+        answered=lambda: answered,
+        notify=texts.append,
+        _refusals={"environment": "tool_command 7: not finite"},
+    )
+    LeaderNode._explain(leader, 100)
+    assert len(texts) == len(said) and all(text.startswith(one) for text, one in zip(texts, said, strict=True))
 
 
 @pytest.mark.parametrize("endless", [False, True])
@@ -280,7 +303,9 @@ def test_a_node_that_cannot_be_heard_is_named_with_the_reason(nodes: list[Any]) 
     wait_until(lambda: listener.count_subscribers("tool_state") == 2, "the subscriptions")
     wait_until(lambda: listener.count_publishers("tool_command"), "the publisher")
     expected = ["tool_state: other asks for reliable, volatile, listener offers best effort, volatile"]
-    wait_until(lambda: peers.mismatched("tool_state", "haptics/msg/ToolState") == expected, "the one that asks for more")
+    wait_until(
+        lambda: peers.mismatched("tool_state", "haptics/msg/ToolState") == expected, "the one that asks for more"
+    )
     assert peers.mismatched("tool_command", "haptics/msg/ToolCommand") == [
         "tool_command: other publishes haptics/msg/DeviceState: must be haptics/msg/ToolCommand"
     ]

@@ -21,8 +21,8 @@ from haptic_control.stability import CoupledInertias
 from haptic_ros.graph import EVENTS
 from haptic_ros.process import answer_help, run
 from haptic_ros.servo import ServoNode
-from haptic_ros.trial import RECORDER, ServoError, TrialParameters
 from haptic_ros.transport import load_event
+from haptic_ros.trial import RECORDER, ServoError, TrialParameters
 from haptic_sim.messages import BackwardPacket, DeviceCommand, DeviceState, ForwardPacket, Message, MessageError
 from haptic_sim.parameters import quantity
 
