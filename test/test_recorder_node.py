@@ -300,7 +300,7 @@ def test_the_leader_is_told_what_has_not_come_of_a_tick_that_does_not_go_on(
     def look() -> None:
         for _ in range(70):
             clock[0] += 0.05
-            node._tell_what_is_absent()
+            node._publish_absent()
 
     node.receive("tool_state", tool_state(-1))
     look()

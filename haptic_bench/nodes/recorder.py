@@ -217,7 +217,7 @@ class RecorderNode(ServoNode):
                     self.publish_event("recorded", acknowledged)
                 if not self.realtime:
                     self._warn_if_behind()
-                    self._tell_what_is_absent()
+                    self._publish_absent()
             self._drain()
             missing = self._bag.missing()
         finally:
@@ -244,7 +244,7 @@ class RecorderNode(ServoNode):
                 f"{self._newest}; {unknown} messages are of publishers that are not known yet, lost: {self._counts()}"
             )
 
-    def _tell_what_is_absent(self) -> None:
+    def _publish_absent(self) -> None:
         """Tell the leader which message has not come, of a tick that does not go on."""
         complete, now = self._bag.complete, time.monotonic()
         before, since = self._waiting
