@@ -181,7 +181,7 @@ class LeaderNode(ServoNode):
             tick = self._run(first)
         except (ServoError, UnstableError) as error:
             self.release()
-            self._interrupt(self.next_tick(), str(error))
+            self._interrupt(self._done, str(error))
             raise
         self._report(tick)
         finished = tick > self.config.last_tick
@@ -207,6 +207,7 @@ class LeaderNode(ServoNode):
             tick = self._run_on_the_clock(first) if self.realtime else self._run_in_lockstep(first)
         finally:
             self._running = False
+        self._done = tick
         self._first = tick + 1  # what is sent below is answered for this activation
         self.conclude(tick)
         return tick
@@ -226,6 +227,7 @@ class LeaderNode(ServoNode):
         recorded, lead = self.config.recorded, max(CHECK_EVERY, LEAD // share)
         while tick <= self.config.last_tick and not self.stopping:
             self._stand()
+            self._done = tick
             if self.stopping or not self._tick(tick):
                 break
             tick += 1

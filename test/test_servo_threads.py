@@ -277,7 +277,7 @@ def test_a_leader_that_gives_up_tells_the_others_that_the_trial_has_ended(endles
         _gather=lambda: True,
         _run=fail,
         release=lambda: done.append("released"),
-        next_tick=lambda: 6,
+        _done=5,
         endless=endless,
         publish_event=lambda *event: done.append(event),
         _closed=True,
@@ -285,7 +285,7 @@ def test_a_leader_that_gives_up_tells_the_others_that_the_trial_has_ended(endles
     leader._interrupt = partial(LeaderNode._interrupt, leader)
     with pytest.raises(ServoError, match="no command"):
         LeaderNode.serve(leader)
-    said = [] if endless else [("interrupted", 6, "tick 5: no command within 10 s")]
+    said = [] if endless else [("interrupted", 5, "tick 5: no command within 10 s")]
     assert done == ["released", *said]
 
 
