@@ -109,7 +109,9 @@ class Inbox:
             while more and (taken := source.take()) is not None:
                 data, number, gid = taken
                 more -= 1
-                ours = self._is_ours(source, gid)
+                # in their order: none before one of the same publisher that waits
+                behind = any(gid == before for _, _, before in self._waiting)
+                ours = None if behind else self._is_ours(source, gid)
                 if ours:
                     yield topic, data
                     if deep and topic not in (EVENTS, OPERATOR):

@@ -14,12 +14,24 @@ from typing import Any, ClassVar
 from haptics.msg import TrialEvent
 from rclpy.clock import ROSClock
 from rclpy.lifecycle import LifecycleState, TransitionCallbackReturn
-from rclpy.serialization import deserialize_message
 
 from haptic_ros import diagnosis
+from haptic_ros.graph import EVENTS
 from haptic_ros.realtime import Deadlines, Stopwatch
 from haptic_ros.servo import ServoNode
-from haptic_ros.trial import DEACTIVATED, POLL, READY_TIMEOUT, ServoError, TrialParameters
+from haptic_ros.transport import load_event, type_name
+from haptic_ros.trial import (
+    ABSENT,
+    COMPILING,
+    DEACTIVATED,
+    POLL,
+    READY_TIMEOUT,
+    RECORDER,
+    REFUSED,
+    ServoError,
+    TrialParameters,
+)
+from haptic_sim.dynamics.energy import UnstableError
 from haptic_sim.messages import Message
 from haptic_sim.parameters import quantity
 
@@ -29,6 +41,7 @@ RESEND = 0.05  # [s] without an answer after which a tick is begun again
 LEAD, CHECK_EVERY = 64, 16  # it checks every CHECK_EVERY ticks
 POLL_PERIOD = 0.5  # [s] between two looks for foreign publishers, before the start
 CLOSING = 1.0  # [s] for the recorder to close the bag of an interrupted trial
+UNANSWERED = 0.2  # share of ticks without an answer in time beyond which it is said what was refused
 WATCHED = 65536  # ticks of a graph that only runs, of which what was measured is kept
 
 
@@ -81,6 +94,10 @@ class LeaderNode(ServoNode):
         """What else goes into the timing."""
         return {}
 
+    def types(self) -> dict[str, str]:
+        """The topics by which it meets others before the start, and the types of their messages."""
+        return {topic: type_name(topic) for topic in (*self.config.graph.topics, EVENTS)}
+
     # Services to derived classes
 
     def open_trial(self) -> None:
@@ -94,6 +111,9 @@ class LeaderNode(ServoNode):
         self._broken = ""  # why the trial cannot go on
         self._counted = self._missed = 0  # ticks that were looked at so far, and how many of them were missed
         self._ready: set[str] = set()
+        self._compiled: set[tuple[str, str]] = set()  # nodes and kernels of which it was said that they are compiled
+        self._refusals: dict[str, str] = {}  # what each node has refused last, by its name
+        self._absent = ""  # the message that the recorder lacks of a tick that does not go on
         self._running = False  # between the first tick and the last
         self._reported: set[str] = set()  # of foreign publishers
         self._recorded, self._closed = 0, not config.recorded
@@ -102,18 +122,31 @@ class LeaderNode(ServoNode):
 
     def receive_event(self, data: bytes | Message) -> None:
         """Take a TrialEvent."""
-        assert isinstance(data, bytes)  # it comes from outside
-        event = deserialize_message(data, TrialEvent)
-        self._last_received = time.monotonic()
-        if event.name == "ready":
+        event = load_event(data)
+        if event.node not in self.config.nodes:
+            return
+        if event.name == "ready" and event.node not in self._ready:
             self._ready.add(event.node)
-        elif event.name == "recorded":
-            self._recorded, self._reported_at = event.tick, self._last_received
+            self._last_received = time.monotonic()
+        elif event.name == COMPILING and (compiled := (event.node, event.detail)) not in self._compiled:
+            self._compiled.add(compiled)
+            self._last_received = time.monotonic()
+        elif event.name == REFUSED:
+            self._refusals[event.node] = event.detail
+        elif event.name == DEACTIVATED and self.config.recorded:
+            self._broken = f"{event.node} was deactivated"
+        elif event.node == RECORDER:
+            self._receive_of_recorder(event)
+
+    def _receive_of_recorder(self, event: TrialEvent) -> None:
+        """Take what only the recorder can know."""
+        if event.name == "recorded":
+            self._recorded, self._reported_at = event.tick, time.monotonic()
         elif event.name == "closed":
             self._closed = True
             self._lacking |= json.loads(event.detail or "{}")
-        elif event.name == DEACTIVATED and self.config.recorded:
-            self._broken = f"{event.node} was deactivated"
+        elif event.name == ABSENT:
+            self._absent = event.detail
 
     @property
     def stopping(self) -> bool:
@@ -139,28 +172,26 @@ class LeaderNode(ServoNode):
         self.raise_priority()
         first = self._first
         self.resume(first)
-        if not self._gather():
-            if self._broken:
-                self._fail(self._broken)
-            return
-        self._report(first)
-        self._running = True
         try:
-            tick = self._run_on_the_clock(first) if self.realtime else self._run_in_lockstep(first)
-        finally:
-            self._running = False
-        self._first = tick + 1  # what is sent below is answered for this activation
-        self.conclude(tick)
+            if not self._gather():
+                self._interrupt(first, self._broken)
+                if self._broken:
+                    self._fail(self._broken)
+                return
+            tick = self._run(first)
+        except (ServoError, UnstableError) as error:
+            self.release()
+            self._interrupt(self._done, str(error))
+            raise
         self._report(tick)
         finished = tick > self.config.last_tick
-        self.publish_event("finished" if finished else "interrupted", tick, self._broken)
         if finished:
+            self.publish_event("finished", tick, self._broken)
             self._await(lambda: self._closed, "recorder: the bag was not closed", repeat=not self.realtime)
         else:
-            deadline = time.monotonic() + CLOSING
-            while not self._closed and time.monotonic() < deadline:
-                self.listen(POLL)
+            self._interrupt(tick, self._broken)
         if self.realtime and tick <= len(self._watch.begun):
+            self._explain(tick)
             self._save_timing(tick)
         self._print("end")
         if self._broken:
@@ -168,12 +199,35 @@ class LeaderNode(ServoNode):
         elif finished:
             self.end(0)
 
+    def _run(self, first: int) -> int:
+        """Execute the ticks from `first` on, and publish what follows the last; the first that was not executed."""
+        self._report(first)
+        self._running = True
+        try:
+            tick = self._run_on_the_clock(first) if self.realtime else self._run_in_lockstep(first)
+        finally:
+            self._running = False
+        self._done = tick
+        self._first = tick + 1  # what is sent below is answered for this activation
+        self.conclude(tick)
+        return tick
+
+    def _interrupt(self, tick: int, reason: str) -> None:
+        """Say that the trial has ended before its time, also to nodes of the user's own, and let the bag be closed."""
+        if self.endless:
+            return  # the others wait for this node to come back
+        self.publish_event("interrupted", tick, reason)
+        deadline = time.monotonic() + CLOSING
+        while not self._closed and time.monotonic() < deadline:
+            self.listen(POLL)
+
     def _run_in_lockstep(self, tick: int) -> int:
         """Execute the ticks from `tick` on, each when the one before is answered; the first that was not executed."""
         share = 2 if self.config.graph.relayed else max(1, len(self.config.graph.hands))
         recorded, lead = self.config.recorded, max(CHECK_EVERY, LEAD // share)
         while tick <= self.config.last_tick and not self.stopping:
             self._stand()
+            self._done = tick
             if self.stopping or not self._tick(tick):
                 break
             tick += 1
@@ -271,6 +325,16 @@ class LeaderNode(ServoNode):
                 f"had no answer in time, {skipped} periods passed without a tick; choose a lower rate, or --composed"
             )
 
+    def _explain(self, ticks: int) -> None:
+        """Say what is known of the reasons, where many ticks of a trial had no answer in time."""
+        if self._watch.missed(0, ticks) <= UNANSWERED * ticks:
+            return
+        if (answered := self.answered()) < ticks - 1 - UNANSWERED * ticks:
+            since = f" after that of tick {answered}" if answered >= 0 else ""
+            self.notify(f"no device_command has come{since}, of {ticks} ticks")
+        for node, detail in self._refusals.items():
+            self.notify(f"{node} has refused {detail}")
+
     def _save_timing(self, ticks: int) -> None:
         """Leave what was measured beside the bag."""
         folder = Path(self.config.directory)
@@ -315,13 +379,15 @@ class LeaderNode(ServoNode):
             if ready or now > checked + POLL_PERIOD:
                 checked, before, contested = now, contested, self._contested()
                 if contested and not before:
-                    contested_since = self._last_received = now
+                    contested_since = now
                     self.notify(f"{contested}; waiting up to {self.config.patience:g} s for its end")
                 elif contested and now > contested_since + self.config.patience:
                     raise ServoError(f"not started: {contested}; end it, or run in another namespace or ROS_DOMAIN_ID")
-            if now > self._last_received + READY_TIMEOUT:
+                if not ready:
+                    self._report_obstacles()
+            if not ready and now > self._last_received + READY_TIMEOUT:
                 missing = sorted(others - self._ready) + [f"{topic} has no peer" for topic in self.barrier.unmatched()]
-                raise ServoError(f"not ready after {READY_TIMEOUT:g} s: {', '.join(missing)}")
+                raise ServoError(f"not ready after {READY_TIMEOUT:g} s: {', '.join(missing + sorted(self._reported))}")
         clock = self.get_clock()
         simulated = isinstance(clock, ROSClock) and clock.ros_time_is_active
         if self.realtime and simulated and not clock.now().nanoseconds:
@@ -335,6 +401,15 @@ class LeaderNode(ServoNode):
         return ", ".join(
             f"{topic} has a foreign publisher ({', '.join(names)})" for topic, names in found.items() if names
         )
+
+    def _report_obstacles(self) -> None:
+        """Say once what keeps nodes from being ready: other types or qualities of service, and what is refused."""
+        found = [one for topic, kind in self.types().items() for one in self.transport.peers.mismatched(topic, kind)]
+        found += [f"{node} has refused {detail.partition(' (')[0]}" for node, detail in self._refusals.items()]
+        for obstacle in found:
+            if obstacle not in self._reported:
+                self._reported.add(obstacle)
+                self.notify(f"{obstacle}; the trial waits for a node that does as msg/ and docs/external.md say")
 
     def monitor(self) -> None:
         """Count ticks that were missed; say once of each foreign publisher that it has appeared in the trial."""
@@ -371,7 +446,10 @@ class LeaderNode(ServoNode):
         while self.answered() != tick:
             if self.stopping:
                 return False
-            if not self.listen(RESEND) and (now := time.monotonic()) >= sent + RESEND:  # sooner with what was refused
+            self.listen(RESEND)
+            if self.answered() == tick:
+                break
+            if (now := time.monotonic()) >= sent + RESEND:  # sooner with messages that are no answer, however many
                 if now > begun + self.config.patience:
                     raise self._given_up(f"tick {tick}: no command within")
                 self.again()
@@ -408,6 +486,8 @@ class LeaderNode(ServoNode):
 
     def _given_up(self, reason: str) -> ServoError:
         """Why the trial cannot go on, with who disturbs it, if anybody does."""
-        contested = self._contested()
-        because = f": {contested}, so that messages of this topic are refused" if contested else ""
-        return ServoError(f"{reason} {self.config.patience:g} s{because}")
+        found = [f"{self._absent} has not come"] if self._absent else []
+        found += [f"{node} has refused {detail}" for node, detail in self._refusals.items()]
+        if contested := self._contested():
+            found.append(f"{contested}, so that messages of this topic are refused")
+        return ServoError(f"{reason} {self.config.patience:g} s" + (f": {'; '.join(found)}" if found else ""))

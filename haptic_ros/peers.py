@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
+
+from rclpy.qos import QoSCompatibility, QoSProfile, qos_check_compatible
 
 from haptic_ros.graph import in_trial
 from haptic_sim.messages import split_topic
@@ -40,6 +43,28 @@ class Peers:
                 found.append(f"another {full}")
         return found
 
+    def mismatched(self, topic: str, kind: str) -> list[str]:
+        """What keeps nodes of the trial from a topic: another type than `kind`, or another quality of service."""
+        node, place = self._node, self._node.place(topic)
+        publishers, subscriptions = (
+            [one for one in found(place) if one.node_name in self._members]
+            for found in (node.get_publishers_info_by_topic, node.get_subscriptions_info_by_topic)
+        )
+        found = [
+            f"{topic}: {one.node_name} {does} {one.topic_type}: must be {kind}"
+            for does, endpoints in (("publishes", publishers), ("subscribes to", subscriptions))
+            for one in endpoints
+            if one.topic_type != kind
+        ]
+        for publisher, subscription in itertools.product(publishers, subscriptions):
+            offered, asked = publisher.qos_profile, subscription.qos_profile
+            if qos_check_compatible(offered, asked)[0] == QoSCompatibility.ERROR:
+                found.append(
+                    f"{topic}: {subscription.node_name} asks for {_quality(asked)}, {publisher.node_name} offers "
+                    f"{_quality(offered)}"
+                )
+        return found
+
     def is_named(self, topic: str) -> bool:
         """Whether a publisher of the trial is known by its name."""
         return not {name for _, name in self._found(topic)}.isdisjoint(self._of_the_trial(topic))
@@ -67,8 +92,17 @@ class Peers:
         infos = self._node.get_publishers_info_by_topic(self._node.place(topic))
         return [(bytes(info.endpoint_gid), (info.node_namespace, info.node_name)) for info in infos]
 
+    @property
+    def _members(self) -> set[str]:
+        """Names of the nodes of the trial, each in its namespace."""
+        return {split_topic(name)[1] for name in self._node.config.nodes}
+
     def _of_the_trial(self, topic: str) -> set[tuple[str, str]]:
         """Namespace and name of each node of the trial that may publish a topic."""
         root, config = self._node.root, self._node.config
         names = map(split_topic, config.graph.publishers(in_trial(config.of_hand, topic)))
         return {((f"{root}/{hand}" if hand else root) or "/", name) for hand, name in names}
+
+
+def _quality(profile: QoSProfile) -> str:
+    return f"{profile.reliability.name.lower()}, {profile.durability.name.lower()}".replace("_", " ")

@@ -37,7 +37,7 @@ from haptic_ros.ros_parameters import TRIAL
 from haptic_ros.signal_event import SignalEvent
 from haptic_ros.standard_topics import StandardTopics
 from haptic_ros.transport import Barrier, Transport
-from haptic_ros.trial import COMPILING, DEACTIVATED, POLL, QUIET, ServoError, TrialParameters
+from haptic_ros.trial import COMPILING, DEACTIVATED, POLL, QUIET, REFUSED, ServoError, TrialParameters
 from haptic_sim.dynamics.energy import UnstableError
 from haptic_sim.kernels import progress
 from haptic_sim.messages import Message, MessageError, tick_time, topic_of
@@ -246,6 +246,7 @@ class ServoNode(LifecycleNode):
         if not self._unusable & (self._unusable - 1):
             so_far = f" ({self._unusable} messages so far)" if self._unusable > 1 else ""
             self.get_logger().warning(f"refused: {error}{so_far}")
+            self.publish_event(REFUSED, self.next_tick(), f"{error}{so_far}")
 
     def apply_changes(self) -> None:
         """Take parameters that were changed; called between two messages, or two ticks."""

@@ -12,17 +12,19 @@ from typing import Any
 
 from haptics import msg
 from rclpy.qos import DurabilityPolicy, QoSProfile, ReliabilityPolicy
+from rclpy.serialization import deserialize_message
 
 from haptic_ros.composition import Composition
 from haptic_ros.graph import EVENTS, EVERYTHING, OPERATOR, RELIABLE, in_trial
 from haptic_ros.inbox import Inbox, ServoGroup, subscribe
 from haptic_ros.middleware.reception import raw_publish
 from haptic_ros.peers import Peers
-from haptic_sim.messages import INPUTS, TOPICS, Message, split_topic
+from haptic_sim.messages import INPUTS, TOPICS, Message, MessageError, split_topic
 
 _WORLD_QOS = QoSProfile(depth=100, reliability=ReliabilityPolicy.RELIABLE)
 """Reaches whoever looks on, whatever they ask for; deeper than the leader is ahead of the recorder in lockstep."""
 KEPT = 128  # messages of a topic, in lockstep: of more ticks than the leader is ahead of the recorder
+LONGEST_EVENT = 65536  # bytes; longer ones displace messages of the ticks from the middleware's shared memory
 _EVENT_QOS = QoSProfile(depth=1000, reliability=ReliabilityPolicy.RELIABLE, durability=DurabilityPolicy.TRANSIENT_LOCAL)
 
 
@@ -214,7 +216,25 @@ class Barrier:
         return True
 
 
+def load_event(data: bytes | Message) -> msg.TrialEvent:
+    """A TrialEvent from its bytes.
+
+    Raises:
+        MessageError: it is too long.
+    """
+    assert isinstance(data, bytes)  # it comes from outside
+    event: msg.TrialEvent = deserialize_message(data, msg.TrialEvent)
+    if len(data) > LONGEST_EVENT:
+        raise MessageError(
+            f"{EVENTS}: {event.name[:40]} of {event.node[:40]}: {len(data)} bytes: must be at most {LONGEST_EVENT}"
+        )
+    return event
+
+
+def type_name(topic: str) -> str:
+    """The type of a topic's messages, as in `haptics/msg/ToolState`."""
+    return "haptics/msg/TrialEvent" if topic == EVENTS else (TOPICS | INPUTS)[split_topic(topic)[1]].TYPE
+
+
 def _type(topic: str) -> Any:
-    if topic == EVENTS:
-        return msg.TrialEvent
-    return getattr(msg, (TOPICS | INPUTS)[split_topic(topic)[1]].TYPE.rpartition("/")[2])
+    return getattr(msg, type_name(topic).rpartition("/")[2])

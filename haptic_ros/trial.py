@@ -13,6 +13,9 @@ POLL = 0.01  # [s] between two looks at what has been discovered, before the tri
 GAP = 0.1  # [s]
 QUIET = 0.05  # [s] without a message after which a node of an endless graph sends again what a new peer has to know
 COMPILING = "compiling"  # the event that a node says before and after each kernel that it compiles
+REFUSED = "refused"  # the event of a node that could not use a message, with the reason
+ABSENT = "absent"  # the event of the recorder when a tick does not go on, with the message of it that has not come
+RECORDER = "recorder"  # the node that records a trial
 READY_TIMEOUT = 300.0  # [s] without a sign of a node that is missing, after which a trial is given up before it starts
 
 
@@ -75,7 +78,12 @@ class TrialParameters(Parameters):
     @property
     def recorded(self) -> bool:
         """Whether this is a trial that is recorded, and not only a graph that runs."""
-        return "recorder" in self.nodes
+        return RECORDER in self.nodes
+
+    @property
+    def leader(self) -> str:
+        """Name of the node that leads the trial."""
+        return self.nodes[0]
 
     @property
     def graph(self) -> Graph:

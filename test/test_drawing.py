@@ -460,3 +460,15 @@ def test_a_large_picture_has_fewer_steps_of_light(monkeypatch: pytest.MonkeyPatc
     assert len(set(re.findall(r'fill="(#\w+)"', fewer))) < len(set(re.findall(r'fill="(#\w+)"', full)))
     assert len(fewer) < 0.8 * len(full)
     ElementTree.fromstring(drawing.animation(frames))
+
+
+def test_ticks_without_a_world_state_are_drawn_from_their_samples(peg: tuple[SampledFrames, Any]) -> None:
+    """Of a trial whose controller hardly answered, no tick that was recorded need be one with a world state."""
+    _, samples = peg
+    (trial,) = experiment.load("corner_peg", ["analysis=trial", "duration=0.9"])
+    rows = np.flatnonzero(~np.isin(samples["tick"], samples.world.tick))[:4]
+    few = type(samples)({name: samples[name][rows] for name in samples.names}, samples.world)
+    frames = SampledFrames(trial, few, few.world)
+    assert len(frames.times) == 1
+    np.testing.assert_array_equal(frames.frame(0).hands[0].tool, few.pose("tool")[0])
+    assert "<path" in drawing.picture(frames, 0, "then")

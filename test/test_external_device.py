@@ -138,6 +138,12 @@ class Line:
         self.other.create_subscription(DeviceCommand, "device_written", self.written.append, qos)
         wait_until(self.device.is_found, "the other end")
 
+    def second(self) -> Any:
+        """Another publisher of readings."""
+        from haptics.msg import DeviceReading
+
+        return self.other.create_publisher(DeviceReading, "device_measured", 10)
+
     def close(self) -> None:
         self.device.destroy()
         for node in (self.node, self.other):
@@ -222,8 +228,14 @@ def test_in_lockstep_a_device_that_does_not_answer_ends_the_trial(line: Callable
     one = line(realtime=False)
     one.publish(0)
     wait_until(lambda: _begins(one, 0), "tick 0")
-    with pytest.raises(ServoError, match=r"tick 1: no device_measured 1 of the node device within 0\.2 s"):
+    text = r"^tick 1: no device_measured 1 of the node device within 0\.2 s: "
+    with pytest.raises(ServoError, match=text + r"the newest is of tick 0$"):
         one.device.begin(1)
+    second = one.second()
+    wait_until(lambda: one.device._subscription.get_publisher_count() == 2, "a second device")
+    with pytest.raises(ServoError, match=text + r"the topic has 2 publishers, so that its messages are refused"):
+        one.device.begin(1)
+    one.other.destroy_publisher(second)
 
 
 def _begins(one: Line, tick: int) -> bool:

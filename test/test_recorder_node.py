@@ -21,7 +21,7 @@ from haptic_bench.nodes import recorder
 from haptic_bench.nodes.recorder import Delivery
 from haptic_bench.recording.trial_bag import read_messages
 from haptic_ros.trial import ServoError
-from haptic_sim.messages import DeviceCommand, DeviceState, ToolCommand, ToolState
+from haptic_sim.messages import DeviceCommand, DeviceState, MessageError, ToolCommand, ToolState, columns
 
 
 @pytest.fixture
@@ -83,16 +83,17 @@ def recorded_late(node: Any, monkeypatch: pytest.MonkeyPatch, late: float) -> tu
                 node.receive("tool_state", tool_state(tick))
             send(0)
             node.receive("device_state", device_state(2))
-            node.receive("trial_events", serialize_message(TrialEvent(name="finished", tick=2)))
+            node.receive("trial_events", serialize_message(TrialEvent(node="driver", name="finished", tick=2)))
             return True
         clock[0] += timeout
         assert clock[0] < begun[0] + 60.0, "the recorder waits for ever"
         if not node.realtime:
             node.receive("device_state", device_state(2))  # which the driver repeats until the bag is closed
             node.receive("tool_state", tool_state(0))  # as a local model does with one of which no survey has come
+        send(0)  # as a controller of the user's own may
         if clock[0] > begun[0] + late:
             send(1)
-        return not node.realtime
+        return True
 
     monkeypatch.setattr("time.monotonic", lambda: clock[0])
     monkeypatch.setattr(node, "listen", listen)
@@ -126,7 +127,7 @@ def test_a_backlog_is_recorded_however_long_it_takes_and_the_leader_knows_how_fa
         clock[0] += 2.0
         tick = coming.pop(0)
         if tick == 0:
-            node.receive("trial_events", serialize_message(TrialEvent(name="finished", tick=6)))
+            node.receive("trial_events", serialize_message(TrialEvent(node="driver", name="finished", tick=6)))
             node.receive("tool_state", tool_state(-1))
         node.receive("device_state", device_state(tick))
         node.receive("tool_command", tool_command(tick))
@@ -168,7 +169,7 @@ def test_an_answer_to_the_state_after_the_trial_keeps_no_recorder_from_its_end(
                 rest.stamp(k, 0)
                 node.receive("device_command", rest.to_bytes())
             name = "finished" if tick > last else "interrupted"
-            node.receive("trial_events", serialize_message(TrialEvent(name=name, tick=tick)))
+            node.receive("trial_events", serialize_message(TrialEvent(node="driver", name=name, tick=tick)))
         node.receive("device_state", device_state(tick))
         return True
 
@@ -193,9 +194,9 @@ def test_events_keep_no_recorder_from_its_end(bench: Bench, monkeypatch: pytest.
         if node._end is None:
             node.receive("tool_state", tool_state(-1))
             node.receive("device_state", device_state(0))
-            node.receive("trial_events", serialize_message(TrialEvent(name=name, tick=6)))
+            node.receive("trial_events", serialize_message(TrialEvent(node="driver", name=name, tick=6)))
         else:
-            node.receive("trial_events", serialize_message(TrialEvent(name="recorded", tick=0)))
+            node.receive("trial_events", serialize_message(TrialEvent(node="recorder", name="recorded", tick=0)))
         return True
 
     monkeypatch.setattr("time.monotonic", lambda: clock[0])
@@ -245,3 +246,71 @@ def test_the_profile_for_a_recorder_that_stands_still_holds_two_seconds_of_messa
     states = ToolState(q=64, v=64), ToolCommand(), DeviceState(), DeviceCommand()
     assert int(values["port_queue_capacity"] or 0) >= ticks * len(states)
     assert int(values["segment_size"] or 0) >= ticks * max(len(one.to_bytes()) + overhead for one in states)
+
+
+def test_only_the_leader_ends_the_recording(bench: Bench) -> None:  # noqa: F811
+    node = configured(bench.node("recorder"))
+    for name in ("finished", "interrupted"):
+        node.receive("trial_events", serialize_message(TrialEvent(node="controller", name=name, tick=2)))
+        assert node._end is None
+        node.receive("trial_events", serialize_message(TrialEvent(node="driver", name=name, tick=2)))
+        assert node._end.name == name
+        node._end = None
+
+
+def test_what_came_too_early_in_lockstep_is_not_what_was_used(bench: Bench) -> None:  # noqa: F811
+    """A controller of the user's own sends commands of later ticks, which are refused, before the right ones."""
+    node = configured(bench.node("recorder", "environment.publish=null"))
+    rest = DeviceCommand()
+    with pytest.raises(MessageError, match="tool_command -5: must be at least -1"):
+        node.receive("tool_command", tool_command(-5))
+    node.receive("tool_state", tool_state(-1))
+    for tick in range(3):
+        node.receive("device_state", device_state(tick))
+        node.receive("tool_command", tool_command(tick, force=0.5))
+        node.receive("tool_command", tool_command(tick + 2, force=7.0))
+        node.receive("tool_state", tool_state(tick))
+        rest.stamp(tick, 0)
+        node.receive("device_command", rest.to_bytes())
+    assert node._bag.complete == 3
+    node._bag.close("interrupted", 3)
+    (commands,) = (one for name, one in read_messages(Path(node.config.directory)).items() if name == "tool_command")
+    assert columns(ToolCommand(), commands)["wrench"][:, 0].tolist() == [0.5] * 3
+
+
+def test_a_state_of_another_tool_is_not_recorded(bench: Bench) -> None:  # noqa: F811
+    """An environment of the user's own changes the number of coordinates: the bag could not be read any more."""
+    node = configured(bench.node("recorder"))
+    right = tool_state(-1)
+    node.receive("tool_state", right)
+    with pytest.raises(MessageError, match=rf"tool_state: {len(right) - 8} bytes received, {len(right)} expected"):
+        node.receive("tool_state", tool_state(0)[:-8])
+    assert not node._bag.holds("tool_state", 0)
+
+
+def test_the_leader_is_told_what_has_not_come_of_a_tick_that_does_not_go_on(
+    bench: Bench,  # noqa: F811
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    node = configured(bench.node("recorder", "environment.publish=null"))
+    clock, said = [100.0], []
+    monkeypatch.setattr("time.monotonic", lambda: clock[0])
+    monkeypatch.setattr(node, "publish_event", lambda *event: said.append(event))
+
+    def look() -> None:
+        for _ in range(70):
+            clock[0] += 0.05
+            node._publish_absent()
+
+    node.receive("tool_state", tool_state(-1))
+    look()
+    node.receive("device_state", device_state(0))
+    look()
+    node.receive("tool_command", tool_command(0))
+    look()
+    monkeypatch.undo()
+    assert said == [
+        ("absent", 0, "device_state 0 of driver"),
+        ("absent", 0, "tool_command 0 of controller"),
+        ("absent", 0, "tool_state 0 of environment"),
+    ]

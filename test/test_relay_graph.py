@@ -119,13 +119,19 @@ def test_the_world_ends_when_the_device_s_host_has_gone(monkeypatch: pytest.Monk
     now = [100.0]
     monkeypatch.setattr(relay.time, "monotonic", lambda: now[0])
     node = object.__new__(relay.WorldRelayNode)
-    node.config = SimpleNamespace(leads_side=True, patience=10.0, recorded=True)
+    node.config = SimpleNamespace(leads_side=True, patience=10.0, recorded=True, leader="driver")
     node._begun, node._last_received = -1, 0.0
     assert node.idle() is False, "the device may start later"
     monkeypatch.setattr(relay.RelayNode, "receive", lambda *_: setattr(node, "_begun", 7))
     node.receive("relay_forward", b"")
     now[0] += 9.9
     assert node.idle() is False
+    node.receive("device_command", b"")  # of this side's own controller, which may be the user's
+    from haptics.msg import TrialEvent
+    from rclpy.serialization import serialize_message
+
+    controller = TrialEvent(node="controller", name="closed")
+    node.receive("trial_events", serialize_message(controller))
     now[0] += 0.2
     with pytest.raises(ServoError, match="the device's side was silent for 10 s, after tick 7"):
         node.idle()

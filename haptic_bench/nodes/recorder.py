@@ -14,14 +14,14 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from haptics.msg import TrialEvent
-from rclpy.serialization import deserialize_message
 
 from haptic_bench.recording.trial_bag import TrialBag, cannot_record
 from haptic_ros.graph import EVENTS
 from haptic_ros.process import run
 from haptic_ros.realtime import PRIORITY, prioritise_delivery, servo_core
 from haptic_ros.servo import ServoNode
-from haptic_ros.trial import POLL, ServoError, TrialParameters
+from haptic_ros.transport import load_event
+from haptic_ros.trial import ABSENT, POLL, ServoError, TrialParameters
 from haptic_sim.messages import Message, MessageError, split_topic, tick_place, topic_of
 from haptic_sim.parameters import ParameterError, quantity
 from haptic_sim.tool.parameters import EnvironmentParameters
@@ -30,6 +30,7 @@ ACKNOWLEDGE = 16  # ticks between two reports of what is recorded, in lockstep
 GATHER = 0.005  # [s] to let messages gather in the queues: waking for each would take the servo path's time
 _TICK = tick_place()
 OF_DRIVER = ("operator_events", "device_reading", "device_state")  # what begins a tick; all else answers it
+OF_FIXED_SIZE = ("tool_command", "tool_state", "device_command")  # in a trial, which nodes of the user's own publish
 DRAIN = 0.5  # [s] for messages that are in transit when the trial is stopped
 # Share of the leader's patience for what a network has lost of the last ticks of a trial in lockstep: no later message
 # shows its publisher the gap, but a heartbeat does, every 3 s with Fast DDS.
@@ -133,8 +134,12 @@ class RecorderNode(ServoNode):
             self._lacking.add(("local_geometry", 0))
         self._end: TrialEvent | None = None
         self._newest = -1  # tick of the newest message
+        self._sizes: dict[str, int] = {}  # of a topic's messages [bytes]
+        self._newest_of: dict[str, int] = {}  # the same of each topic, in lockstep
         self._new = 0  # messages that came after the end and had not come before
-        self._progress = -1, 0.0  # complete ticks, and since when they are not more [s]
+        self._progress = -1, 0.0  # complete ticks, and since when they are not more while others are begun [s]
+        self._waiting = -1, 0.0  # the same, whether others are begun or not
+        self._absent = ""  # the message of which the leader was told that it has not come
 
     def checked_publishers(self) -> tuple[str, ...]:
         """The topics whose messages count by who published them: all, so that the trial's own are recorded."""
@@ -150,22 +155,43 @@ class RecorderNode(ServoNode):
     def receive(self, topic: str, data: bytes | Message) -> None:
         assert isinstance(data, bytes)  # all comes from outside
         if topic == EVENTS:
-            event = deserialize_message(data, TrialEvent)
-            if event.name in ("finished", "interrupted"):
+            event = load_event(data)
+            if event.name in ("finished", "interrupted") and event.node == self.config.leader:
                 self._end = event
             elif event.name == "changed":
                 self._bag.note(event.node, event.name, event.tick, event.detail)
             return
         if len(data) < _TICK + 8:
             raise MessageError(f"{topic}: {len(data)} bytes received, at least {_TICK + 8} expected")
+        if split_topic(topic)[1] in OF_FIXED_SIZE and len(data) != (size := self._sizes.setdefault(topic, len(data))):
+            raise MessageError(f"{topic}: {len(data)} bytes received, {size} expected, as of the first message")
         tick = int.from_bytes(data[_TICK : _TICK + 8], "little", signed=True)
+        if tick < -1:
+            raise MessageError(f"{topic} {tick}: must be at least -1")
         if tick > self.config.last_tick and split_topic(topic)[1] not in OF_DRIVER:
             return  # a node of the user's own answers the device's state after the trial
         self._lacking.discard((topic, tick))
         self._newest = max(self._newest, tick)
-        if self._end is not None:  # in lockstep messages are repeated until the bag is closed
-            self._new += self.realtime or (tick >= self._bag.complete and not self._bag.holds(topic, tick))
+        if self._end is not None:  # messages may be repeated until the bag is closed
+            within = self._bag.complete <= tick <= self._end.tick
+            self._new += within and not self._bag.holds(topic, tick)
+        if not self.realtime:
+            self._drop_premature(topic, tick)
         self._bag.add(topic, tick, data)
+
+    def _drop_premature(self, topic: str, tick: int) -> None:
+        """Forget what came of later ticks, where this tick comes for the first time.
+
+        The messages of a publisher arrive in their order. In lockstep who takes them takes one tick after the other,
+        and has refused what came too early. Only a local model publishes states again after later ones.
+        """
+        newest = self._newest_of.get(topic, -1)
+        if tick < newest and tick >= self._bag.complete and not self._bag.holds(topic, tick):
+            if not self.config.graph.asynchronous:
+                self._bag.drop_later(topic, tick)
+                self._newest_of[topic] = tick
+        elif tick > newest:
+            self._newest_of[topic] = tick
 
     def serve(self) -> None:
         """Record until the trial ends."""
@@ -191,6 +217,7 @@ class RecorderNode(ServoNode):
                     self.publish_event("recorded", acknowledged)
                 if not self.realtime:
                     self._warn_if_behind()
+                    self._publish_absent()
             self._drain()
             missing = self._bag.missing()
         finally:
@@ -216,6 +243,19 @@ class RecorderNode(ServoNode):
                 f"tick {complete} is not complete: {self._bag.missing()} has not come, the newest message is of tick "
                 f"{self._newest}; {unknown} messages are of publishers that are not known yet, lost: {self._counts()}"
             )
+
+    def _publish_absent(self) -> None:
+        """Tell the leader which message has not come, of a tick that does not go on."""
+        complete, now = self._bag.complete, time.monotonic()
+        before, since = self._waiting
+        if complete != before:
+            self._waiting = complete, now
+        elif now > since + min(BEHIND, 0.5 * self.config.patience):
+            message = self._bag.missing().partition(",")[0]
+            if message != self._absent:
+                self._absent = message
+                nodes = self.config.graph.publishers(message.partition(" ")[0])
+                self.publish_event(ABSENT, complete, f"{message} of {', '.join(nodes)}")
 
     def _counts(self) -> dict[str, Any]:
         """Counts of the messages that the bag lacks: those sent but not received, by topic too, and those never sent.

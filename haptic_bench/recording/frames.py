@@ -217,7 +217,7 @@ class SampledFrames:
     def __init__(self, trial: Trial, samples: Samples, world: WorldRecord | None):
         self._samples, self._world, self._names = samples, world, ("", *trial.experiment.hand_names)
         ticks = samples["tick"]
-        if world is None or not len(world.tick):
+        if world is None or not np.isin(world.tick, ticks).any():  # few ticks have come, and other world states
             self._world = None
             every = max(1, round(trial.experiment.rate / RATE))
             self._rows = np.arange(0, len(ticks), every)

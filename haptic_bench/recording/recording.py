@@ -117,6 +117,12 @@ class Recording:
         if self._patience is not None and tick > self.complete + self._patience:
             self._store()
 
+    def drop_later(self, topic: str, tick: int) -> None:
+        """Forget the messages of a topic that are waiting for later ticks than this one."""
+        for later, found in self._waiting.items():
+            if later > tick:
+                found.pop(topic, None)
+
     def _add_survey(self, tick: int, data: bytes) -> None:
         """Take a survey that comes without a schedule."""
         if tick <= self._surveyed:
@@ -154,6 +160,9 @@ class Recording:
     def close(self) -> None:
         """Store what is there of incomplete ticks."""
         ticks = sorted(tick for tick, found in self._waiting.items() if found.keys() - {"local_geometry"})
+        if self._patience is None:  # what begins a tick has not come of later ones: nobody has taken what is there
+            begun = max((tick for tick in ticks if self._topics[0] in self._waiting[tick]), default=self.complete)
+            ticks = [tick for tick in ticks if tick <= begun]
         for tick in ticks:
             row = self._row_of(tick)
             executed = "tool_state" in self._waiting[tick]

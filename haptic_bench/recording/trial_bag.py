@@ -59,6 +59,7 @@ class TrialBag:
     Attributes:
         add: records a message: its topic, tick and bytes.
         add_tick: records messages of a tick: the tick, and their bytes by topic.
+        drop_later: forgets messages of a topic that wait for later ticks than one.
     """
 
     def __init__(
@@ -96,6 +97,7 @@ class TrialBag:
         self._recording = Recording(self._write, rate, None if realtime else schedule, patience, of_tick, world_every)
         self._last_of_tick = of_tick[-1]
         self.add, self.add_tick = self._recording.add, self._recording.add_tick
+        self.drop_later = self._recording.drop_later
         experiment = (directory / "experiment.yaml").read_text(encoding="utf-8")
         self._writer.add_metadata("experiment", {"yaml": experiment})
         self._writer.add_metadata("versions", versions())

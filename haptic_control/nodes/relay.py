@@ -15,16 +15,14 @@ import time
 from collections.abc import Callable
 from typing import Any, ClassVar
 
-from haptics.msg import TrialEvent
-from rclpy.serialization import deserialize_message
-
 from haptic_control.relay.ends import DeviceEnd, Guard, WorldEnd
 from haptic_control.relay.parameters import RelayParameters
 from haptic_control.stability import CoupledInertias
 from haptic_ros.graph import EVENTS
 from haptic_ros.process import answer_help, run
 from haptic_ros.servo import ServoNode
-from haptic_ros.trial import ServoError, TrialParameters
+from haptic_ros.transport import load_event
+from haptic_ros.trial import RECORDER, ServoError, TrialParameters
 from haptic_sim.messages import BackwardPacket, DeviceCommand, DeviceState, ForwardPacket, Message, MessageError
 from haptic_sim.parameters import quantity
 
@@ -192,13 +190,16 @@ class WorldRelayNode(RelayNode):
 
     def receive(self, topic: str, data: bytes | Message) -> None:
         """Answer a message: its bytes, or in a composition the message itself; MessageError refuses it."""
-        self._last_received = time.monotonic()
         if topic != EVENTS:
+            if topic == "relay_forward":  # what else comes is of this node's own side
+                self._last_received = time.monotonic()
             super().receive(topic, data)
             return
-        assert isinstance(data, bytes)  # it comes from outside
-        ends = ("closed",) if self.config.recorded else ("finished", "interrupted")
-        if deserialize_message(data, TrialEvent).name in ends:
+        event, config = load_event(data), self.config
+        if event.node not in (config.leader, RECORDER):
+            return
+        self._last_received = time.monotonic()
+        if event.name in (("closed",) if config.recorded else ("finished", "interrupted")):
             self.end()
 
 

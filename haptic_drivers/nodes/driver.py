@@ -16,7 +16,7 @@ from haptic_control.guard import GuardParameters
 from haptic_drivers.devices.link import Link
 from haptic_drivers.devices.parameters import MeasuredDeviceParameters
 from haptic_drivers.driver import build_driver
-from haptic_drivers.nodes.external import ExternalDevice
+from haptic_drivers.nodes.external import TYPES, ExternalDevice
 from haptic_drivers.nodes.requests import DeviceRequests
 from haptic_drivers.operators import AnyOperatorParameters
 from haptic_drivers.parameters import AnyDeviceParameters, HandParameters
@@ -105,6 +105,10 @@ class DriverNode(LeaderNode):
         link.open()
         self._requests = DeviceRequests(self, link.ask)
         return link
+
+    def types(self) -> dict[str, str]:
+        """The topics by which it meets others before the start, and the types of their messages."""
+        return super().types() | ({} if self._external is None else TYPES)
 
     def prepared(self) -> bool:
         """Whether this node can start the trial."""

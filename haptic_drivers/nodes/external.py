@@ -26,6 +26,7 @@ from haptic_ros.trial import ServoError
 from haptic_sim.messages import FAULT, FORCE, NOTHING, DeviceCommand, DeviceReading, MessageError, tick_time
 
 MEASURED, WRITTEN = "device_measured", "device_written"
+TYPES = {MEASURED: DeviceReading.TYPE, WRITTEN: DeviceCommand.TYPE}
 FRAME = "base"
 REPEAT = 0.05  # [s] without a reading after which a command is sent again, in lockstep
 
@@ -77,9 +78,15 @@ class ExternalDevice:
             if node.stopping:
                 return
             if self._measured.tick != tick and time.monotonic() - silent_since > node.config.patience:
-                raise ServoError(
-                    f"tick {tick}: no {MEASURED} {tick} of the node device within {node.config.patience:g} s"
-                )
+                within = f"within {node.config.patience:g} s"
+                raise ServoError(f"tick {tick}: no {MEASURED} {tick} of the node device {within}: {self._why()}")
+
+    def _why(self) -> str:
+        """What keeps readings from being taken, as far as it is known."""
+        publishers = self._subscription.get_publisher_count()
+        if publishers > 1:
+            return f"the topic has {publishers} publishers, so that its messages are refused; it must have one"
+        return f"the newest is of tick {self._measured.tick}"
 
     def _send(self, tick: int) -> None:
         node = self._node
