@@ -7,14 +7,13 @@ from typing import Any
 
 import numpy as np
 import pytest
-from world_builder import DEFAULT, METHODS, RIGID, Body, G, Simulation, ball
+from world_builder import DEFAULT, IMPULSIVE, METHODS, RIGID, Body, G, Simulation, ball, plane
 
 from haptic_sim.contact.response import LOST
-from haptic_sim.dynamics.energy import ELASTIC, POTENTIAL
+from haptic_sim.dynamics.energy import APART, BEFORE, ELASTIC, POTENTIAL
 from haptic_sim.tool.environment import Environment
 
 RADIUS = 0.05  # [m]
-UNSTABLE = {69, 149}  # stops met in each step, so that what impacts take at mean velocities beside gravity adds up
 
 
 def slide(x: float, velocity: float, mass: float, low: float, e: float, parent: str = "world") -> Body:
@@ -125,7 +124,7 @@ def test_stops_with_different_restitutions_gain_nothing_together() -> None:
 
 
 @pytest.mark.parametrize("method", METHODS)
-@pytest.mark.parametrize("seed", [24, 27, 36, 37, 67, 98])
+@pytest.mark.parametrize("seed", [24, 27, 36, 37, 67, 69, 98, 149])
 def test_random_stops_gain_nothing(method: str, seed: int) -> None:
     check(method, seed)
 
@@ -133,7 +132,7 @@ def test_random_stops_gain_nothing(method: str, seed: int) -> None:
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("method", METHODS)
 def test_many_random_stops_gain_nothing(method: str) -> None:
-    for seed in set(range(200)) - UNSTABLE:
+    for seed in range(200):
         check(method, seed)
 
 
@@ -153,17 +152,82 @@ def test_a_contact_that_leaves_the_group_of_the_hand_is_owed_nothing(method: str
 
 
 def check(method: str, seed: int) -> None:
-    """Check the energy of a random world: but for rounding in its steps, without damping where there are impulses.
+    """Check the energy of a random world: but for rounding in its steps, it only falls.
 
-    An impact sees the inertia D + T b of a damped joint, and may pass on some energy of T b. Energy and storage of the
+    Energy and storage of the
     bonds of friction differ by up to 0.5 % of the elastic energy, see `passivity`.
     """
-    w, rate, contact = random_stops(np.random.default_rng([20540, seed]), damped=method == "penalty")
+    w, rate, contact = random_stops(np.random.default_rng([20540, seed]), damped=True)
     sim = Simulation(w["bodies"], method, rate, contact, gravity=w["gravity"])
     rubs = contact["friction"]["model"] != "none"
     most = 5e-4 if rubs and method not in RIGID else 1e-6
     step, trial = gains(sim, 60)
     assert step < most and trial < most
+
+
+@pytest.mark.parametrize("method", IMPULSIVE)
+@pytest.mark.parametrize("joint", [False, True])
+def test_what_bounces_between_floor_and_ceiling_under_gravity_is_not_unstable(method: str, joint: bool) -> None:
+    """Each step loses m g^2 T^2 / 2 by semi-implicit Euler, and nothing in impacts without losses.
+
+    At the mean velocity of a step with the impact of a body of the velocity a, the floor took m a g T, and the ceiling,
+    of which that is cut off, gave it: in 100 steps several times the energy that there is.
+    """
+    period, mass, gap, a = 1e-3, 2.0, 4e-4, 0.45
+    if joint:
+        bodies = {"slide0": slide(0.0, a, mass, -gap, 1.0) | {"range": [-gap, gap], "axis": [0, 0, 1]}}
+    else:
+        bodies = {
+            "floor": plane(offset=-RADIUS - gap),
+            "ceiling": plane((0, 0, -1), -RADIUS - gap),
+            "ball0": ball((0, 0, 0), (0, 0, a), RADIUS, mass),
+        }
+    material = DEFAULT | {"restitution": 1.0, "stiffness": 1.0, "damping": 0.0}
+    sim = Simulation(bodies, method, 1 / period, material, gravity=[0, 0, -G])
+    struck = 0
+    for _ in range(100):
+        before = sim.state.v[0 if joint else 2]
+        sim.step()
+        struck += before * sim.state.v[0 if joint else 2] < 0.0
+        assert abs(sim.tool.contact.balance.watch[BEFORE]) < 1.5 * mass * a * G * period
+    assert struck > 30
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("ratio", [0.1, 1.0, 10.0, 1000.0])
+def test_a_damped_link_passes_on_no_energy_that_it_does_not_have(method: str, ratio: float) -> None:
+    """Impacts see the inertia m + T b: with the velocity v before its damper acts, T b v^2 / 2 would be gained.
+
+    That was up to 1000 times the energy of the world with T b = 1000 m. Springs that turn the link back within a step
+    gained 3 % with T b = 10 m, where they were judged in the metric m + T b.
+    """
+    rate, mass = 1000.0, 0.1
+    link = slide(0.0, 1.0, mass, -1.0, 0.0) | {"damping": ratio * mass * rate}
+    beside = slide(0.0, 0.0, 0.5, -1.0, 0.0, "slide0") | {"shapes": []}
+    for other in (0.01, 0.1, 1.0, 100.0):
+        for more, v in (({}, 0.0), ({}, -1.0), ({"slide1": beside}, 0.0)):
+            for e in (0.0, 0.6, 1.0):
+                bodies = {"slide0": link, **more, "ball0": ball((2 * RADIUS - 1e-7, 0, 0), (v, 0, 0), RADIUS, other)}
+                material = DEFAULT | {"restitution": e, "stiffness": 1e4, "damping": 0.0}
+                assert gains(Simulation(bodies, method, rate, material), 10)[1] < 1e-7
+
+
+@pytest.mark.parametrize(("method", "tolerance"), [("constraint", 1e-9), ("hybrid", 1e-5)])
+def test_impacts_of_damped_joints_are_booked_exactly(method: str, tolerance: float) -> None:
+    """Without gravity and springs, what is left of the kinetic energy and what was taken is what there was.
+
+    Impacts one at a time are integrated to a tolerance.
+    """
+    struck = 0.0
+    for seed in range(20):
+        w, rate, contact = random_stops(np.random.default_rng([20542, seed]), damped=True)
+        sim = Simulation(w["bodies"], method, rate, contact)
+        start, watch = sim.kinetic_energy(), sim.tool.contact.balance.watch
+        for _ in range(40):
+            sim.step()
+            assert abs(watch[BEFORE]) < tolerance * start
+        struck = max(struck, abs(watch[APART]) / start)
+    assert struck > 1e-3
 
 
 @pytest.mark.parametrize("mass", [0.01, 1.0, 100.0])

@@ -75,9 +75,12 @@ from haptic_sim.contact.response import (
     Keeper,
     Rendering,
     add_up,
+    begin_impacts,
     build_step,
+    end_impacts,
     fill_scaled,
     foresee,
+    note_impacts,
     resist_impacts,
     set_up,
 )
@@ -85,8 +88,8 @@ from haptic_sim.contact.sequential import Sequence, collide_in_sequence, collide
 from haptic_sim.contact.solvers.impulses import ImpulseMemory
 from haptic_sim.contact.spread import limit_impulses, owed_energy
 from haptic_sim.contact.springs import Springs, find_strains, reduce_offsets, remember, replaces
-from haptic_sim.dynamics.energy import DAMPING, FRICTION, IMPACT
-from haptic_sim.dynamics.joints import after_impact, find_laws, settle_joints
+from haptic_sim.dynamics.energy import APART, DAMPING, FRICTION, IMPACT
+from haptic_sim.dynamics.joints import damp_before_impacts, find_laws, settle_joints
 from haptic_sim.dynamics.multibody import Multibody
 from haptic_sim.dynamics.scaled import apply_impulse, contact_velocity, tangential_norms_of
 from haptic_sim.hand import Hand
@@ -268,14 +271,17 @@ def _settle(packed, count, period, collide):
     """Limit the impulses, and all that follows from them."""
     a = packed.arrays
     counts = a.counts
+    slowed = collide and a.body.joints.damped
     if collide and a.method.limited:
         collide = limit_impulses(packed, count, period)
         if not collide:  # the device renders nothing in a direction that is needed
+            if slowed:
+                _forget_impacts(packed, count)
+                slowed = False
             _penalize(packed, count, period, False)
     if collide:
         _resist_impacts(packed, count, period)
-    if collide and a.body.joints.damped:
-        _damp_joints(packed, count, period)
+        note_impacts(packed, count)
     if collide and a.method.consistent:
         counts[UNRESOLVED] += _push_beside_impulses(packed, count, period)
     if counts[PENDING] == 1:
@@ -291,6 +297,8 @@ def _settle(packed, count, period, collide):
     if _stores_bonds(a) and count > 0:
         record_final_storage(count, a.method.bonds[counts[NOW]], a, period)
     add_up(packed, count, period)
+    if slowed:
+        end_impacts(packed, count)
 
 
 @kernel
@@ -424,18 +432,27 @@ def _add_kick(packed, u):
 
 
 @kernel
-def _damp_joints(packed, count, period):
-    """Let damping of joints begin after the impacts."""
+def _slow_joints(packed, count, period):
+    """Let damping of the joints of groups that collide act before the impacts."""
     a = packed.arrays
-    u, impulses = a.method.u, a.impulses
-    for j in range(u.shape[0]):
-        u[j] = a.body.u[j]
+    m, start, size = a.method, a.scaled.start, a.scaled.size
+    damp_before_impacts(a.body.joints, a.body, period, a.early)
+    for t in range(start.shape[0]):
+        if not m.colliding[find_root(m.group, t)]:
+            for j in range(start[t], start[t] + size[t]):
+                a.early[j] = 0.0
+    begin_impacts(packed, count)
     for i in range(count):
-        if impulses.impact[i]:
-            for d in range(3):
-                apply_impulse(a.scaled, i, d, impulses.p[i, d], u)
-    _add_kick(packed, u)
-    after_impact(a.body.joints, a.body, u, period, a.external)
+        m.v_n[i] = a.before[i, 0]
+
+
+@kernel
+def _forget_impacts(packed, count):
+    """Undo `_slow_joints`."""
+    a = packed.arrays
+    end_impacts(packed, count)
+    for k in range(a.body.joints.early.shape[0]):
+        a.body.joints.early[k] = False
 
 
 @kernel
@@ -554,7 +571,9 @@ def _find_springs(packed, count, period):
     if material.begins_free:
         old_count = a.counts[REMEMBERED]
         find_strains(count, rows, m.root, m.group, m.springs, m.old_id, old_count, a.after, period)
-        reduce_offsets(count, m.springs, period, a.flows[DAMPING] + a.flows[FRICTION] + a.flows[IMPACT])
+        reduce_offsets(
+            count, m.springs, period, a.flows[DAMPING] + a.flows[FRICTION] + a.flows[IMPACT] - a.watch[APART]
+        )
         a.counts[REMEMBERED] = remember(count, rows, a.scaled, m.springs, m.old_id)
         return
     n = 0
@@ -948,6 +967,8 @@ def _build_response(collide: Any) -> Any:
         collides = _penalize(packed, count, period, packed.arrays.method.impulsive)
         if collides:
             fill_scaled(packed)
+            if packed.arrays.body.joints.damped:
+                _slow_joints(packed, count, period)
             packed.arrays.counts[UNRESOLVED] += collide(packed, count)
         _settle(packed, count, period, collides)
 

@@ -26,7 +26,8 @@ a the smaller of 0 and what the storage has.
 
 **Joints.** Damping b and springs k of joints are in the metric of u and in e (`joints`), which X has to undo. With the
 impulse -T b v of damping in e, it is X - 1/2 T b (w'^2 - w^2) - T b v w' for the velocities w and w' of the joint
-before and after the step. A spring of the deflection x counts as 1/2 k (x - T w / 2)^2, which its step conserves:
+before and after the step; where damping acted before the impacts of the step (`joints`), at most X - 1/2 T b w'^2 with
+the u that these met. A spring of the deflection x counts as 1/2 k (x - T w / 2)^2, which its step conserves:
 X + 1/2 T k x (w - w'). One that is taken at the end of the step counts as 1/2 k x^2, and 1/2 T^2 k w'^2 is added.
 
 Walls that move do work -p.v_wall on the bodies, which L contains; what impulses of a spread still owe is stored energy.
@@ -113,10 +114,12 @@ def _count_joints(a, period, free):
         w, f = body.v[j], speed_of(joints, k, free)
         dw = speed_of(joints, k, a.u) - f
         pull = stiffness * (joints.q[joints.position[k]] - joints.reference[k]) if stiffness > 0.0 else 0.0
-        damped = -joints.force[j] - pull
+        damped, met = -joints.force[j] - pull, w
+        if joints.early[k]:
+            damped = met = 0.0
         budget[0] += (damping * f + damped) * dw
         budget[1] -= 0.5 * damping * dw * dw
-        budget[2] += 0.5 * damping * (f * f - w * w) + damped * f
+        budget[2] += 0.5 * damping * (f * f - met * met) + damped * f
         if joints.stiff[k]:
             budget[0] -= period * stiffness * f * dw
             budget[1] += 0.5 * period * stiffness * dw * dw

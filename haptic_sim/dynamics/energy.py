@@ -35,7 +35,7 @@ from haptic_sim.errors import HapticsError
 from haptic_sim.kernels import kernel
 
 KINETIC, POTENTIAL, ELASTIC, INJECTED, DAMPING, FRICTION, IMPACT, NUMERICAL = range(8)
-SUPPLIED, LOWEST, INJECTED_BEFORE, BEFORE, CHANGED, PENALTIES, EXCEEDED, START, NET, HELD = range(10)
+SUPPLIED, LOWEST, INJECTED_BEFORE, BEFORE, CHANGED, PENALTIES, EXCEEDED, START, NET, HELD, APART = range(11)
 """Places in `EnergyBalance.watch`."""
 BY_PENALTIES, BY_MOTION = 1.0, 2.0
 FLOOR, ROUNDING = 1e-6, 1e-9  # [J], and part of the energies that there are
@@ -68,13 +68,14 @@ class EnergyBalance:
         watch: what was supplied, lowest potential so far, injected and numerical energy of the step before, whether
             parameters were changed since, what of the numerical energy came from penalties [J], and once it has
             was too much what added most of it, BY_PENALTIES or BY_MOTION; energy of the start, and what was supplied at
-            most less what hand and gravity took back; sum of T F . (v' - v) / 2 of held wrenches, (10,).
+            most less what hand and gravity took back; sum of T F . (v' - v) / 2 of held wrenches; what was booked as dissipated in steps with
+            impacts beyond what these and all that followed them took one after the other, (11,).
     """
 
     def __init__(self) -> None:
         self.values = np.zeros(8)
         self.start = np.full(1, np.nan)
-        self.watch = np.zeros(10)
+        self.watch = np.zeros(11)
         self.watch[LOWEST] = np.nan
 
     @property
@@ -105,7 +106,7 @@ def watch_balance(values, watch, fallen):
     `fallen` is T^2 g^2 sum m, see the module [J].
     """
     v, w = values, watch
-    numerical = v[NUMERICAL]
+    numerical = v[NUMERICAL] - w[APART]
     if math.isnan(w[LOWEST]):
         w[SUPPLIED], w[LOWEST] = v[KINETIC] + v[ELASTIC], v[POTENTIAL]
         w[START] = w[SUPPLIED] + v[POTENTIAL]
@@ -119,7 +120,7 @@ def watch_balance(values, watch, fallen):
     w[LOWEST] = min(w[LOWEST], v[POTENTIAL])
     w[INJECTED_BEFORE] = v[INJECTED]
     w[NET] = max(w[NET], w[START] + v[INJECTED] - v[POTENTIAL])
-    left = w[NET] - v[DAMPING] - v[FRICTION] - v[IMPACT]
+    left = w[NET] - v[DAMPING] - v[FRICTION] - v[IMPACT] + w[APART]
     rounding = FLOOR + ROUNDING * (v[KINETIC] + abs(v[POTENTIAL]) + v[ELASTIC])
     most = max(left, SHARE * w[SUPPLIED]) + max(0.0, w[HELD]) + fallen + rounding
     if min(numerical, w[BEFORE]) > most and w[EXCEEDED] == 0.0:

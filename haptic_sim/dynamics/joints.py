@@ -8,6 +8,10 @@ these laws,
 
  - Damping b_j is implicit, p = -T b_j v_j: it dissipates for any b_j and any T. With D + T b on the diagonal and -T b v
    among the forces, the other laws need no change. (Todorov, Erez and Tassa, MuJoCo, 2012, do the same.)
+   In a step with impacts, which see D + T b, the force -T b v acts before them: with w = (D + T b)^-1 D v they begin
+   with 1/2 w.(D + T b) w = 1/2 v.D (D + T b)^-1 D v <= 1/2 v.D v. Impacts do not raise that, and what moves has no
+   more than it after them: they pass on no energy that there was not. If the force acted after them, they would begin
+   with 1/2 v.(D + T b) v, and could pass on 1/2 T b v^2 that the joint never had.
  - A spring k_j (q_j - r_j) is taken at the middle of the step: D + T^2 k / 4 on the diagonal makes the semi-implicit
    step the average-acceleration method of Newmark (1959), without dissipation. Its amplitude is 1 / cos(w T / 2) times
    the true one; so a spring with w T > STIFF is taken at the end of the step, as if it had the damping T k in addition:
@@ -134,6 +138,8 @@ class JointArrays(NamedTuple):
     stopping: np.ndarray = array("impulses of friction and limits without restitution", "laws", unit="N s")
     stopped: np.ndarray = array("scaled velocity after the step without restitution", "nv")
     guess: np.ndarray = array("impulses that are part of the external forces already", "laws", unit="N s")
+    early: np.ndarray = array("whether damping acted before the impacts of this step", "laws", dtype=np.bool_)
+    slowed: np.ndarray = array("velocity that it left to these impacts", "laws", unit="m/s")
     assembled: np.ndarray = array("whether the rows are those of this step", 1, dtype=np.bool_)
     mobility: np.ndarray = array("|W_j|^2", "laws", unit="1/kg")
     low: np.ndarray = array("lower bound of v_j", "laws", unit="m/s")
@@ -145,6 +151,7 @@ class JointArrays(NamedTuple):
     delassus: np.ndarray = array("W_i . W_j of the active laws", "laws", "laws", unit="1/kg")
     change: np.ndarray = array("change of the velocities of the active laws, then of their impulses", "laws")
     work: np.ndarray = array("energy that damping, friction and limits took in the last step", 3, unit="J")
+    work_apart: np.ndarray = array("the same where impacts took theirs before", 3, unit="J")
 
 
 def build_joints(
@@ -275,6 +282,8 @@ def add_springs(joints, v, bias):
 def begin_joints(joints, v, period):
     """Note what damping and springs do as `add_springs` has them; no impulse of friction or limits is given yet."""
     joints.assembled[0] = False
+    for k in range(joints.early.shape[0]):
+        joints.early[k] = False
     for j in range(joints.force.shape[0]):
         joints.force[j] = 0.0
     for k in range(joints.velocity.shape[0]):
@@ -315,22 +324,13 @@ def assemble_joints(joints, body):
 
 
 @kernel
-def after_impact(joints, body, u, period, external):
-    """Let damping begin from the velocity that impacts leave, u, instead of the one that they met.
-
-    `external`, what forces do to u, held -T b v with v before them: as it is, a joint that bounces would be pushed on.
-    """
-    if not joints.damped:
-        return
-    x = joints.u
-    to_velocity(body.L, body.start, body.size, u, joints.v)
+def damp_before_impacts(joints, body, period, x):
+    """Fill x with what damping does to u if it acts before the impacts of a step, see the module (nv,)."""
     for j in range(x.shape[0]):
         x[j] = 0.0
     for k in range(joints.velocity.shape[0]):
         j = joints.velocity[k]
-        change = -period * joints.damping[k] * (joints.v[j] - body.v[j])
-        x[j] += change
-        joints.force[j] += change
+        x[j] -= period * joints.damping[k] * body.v[j]
     to_scaled(body.L, body.start, body.size, x)
     for i in range(body.rank[0]):
         s = 0.0
@@ -338,8 +338,18 @@ def after_impact(joints, body, u, period, external):
             s += body.Q[i, j] * x[j]
         for j in range(x.shape[0]):
             x[j] -= s * body.Q[i, j]
-    for j in range(x.shape[0]):
-        external[j] += x[j]
+
+
+@kernel
+def note_slowed(joints, body, u, x):
+    """Note that damping acted before the impacts, which met u, in all trees that x changed (nv,), (nv,)."""
+    to_velocity(body.L, body.start, body.size, u, joints.v)
+    for k in range(joints.velocity.shape[0]):
+        joints.slowed[k] = joints.v[joints.velocity[k]]
+        tree = joints.rows.tree[k, 1]
+        first = joints.rows.start[tree]
+        for j in range(first, first + joints.rows.size[tree]):
+            joints.early[k] = joints.early[k] or x[j] != 0.0
 
 
 @kernel
@@ -621,29 +631,48 @@ def end_joints(joints, body, period, u, du):
     """Add what the laws do to `du`, and find the energy that they took; u: after the step."""
     if not (joints.damped or joints.nonsmooth):
         return
-    x, v, work = joints.u, joints.v, joints.work
+    x = joints.u
     for j in range(x.shape[0]):
         x[j] = joints.force[j]
     to_scaled(body.L, body.start, body.size, x)
     for j in range(x.shape[0]):
         du[j] += x[j]
-    to_velocity(body.L, body.start, body.size, u, v)
+    to_velocity(body.L, body.start, body.size, u, joints.v)
+    for k in range(joints.velocity.shape[0]):
+        push_joint(joints, k, joints.p[k], du)
+    find_work(joints, body, period, body.v, False, joints.work)
+
+
+@kernel
+def find_work(joints, body, period, first, apart, work):
+    """Find the energy that the laws took in the step, after `end_joints`, at the mean velocity of its part.
+
+    Args:
+        first: velocity with which that part began, (nv,).
+        apart: whether damping that acted before the impacts counts by itself, and what damping and friction of one
+            joint give against what those of others take: they may give where a velocity changes its sign in the step.
+        work: to fill, see BY_DAMPING (3,) [J].
+    """
+    v = joints.v
     for i in range(work.shape[0]):
         work[i] = 0.0
     for k in range(joints.velocity.shape[0]):
         j = joints.velocity[k]
-        mean = 0.5 * (v[j] + body.v[j])
+        mean = 0.5 * (v[j] + first[j])
         p = joints.p[k]
-        push_joint(joints, k, p, du)
         friction = min(max(p, -joints.friction_impulse[k]), joints.friction_impulse[k])
-        work[BY_FRICTION] += max(0.0, -friction * mean)
+        work[BY_FRICTION] += -friction * mean if apart else max(0.0, -friction * mean)
         work[BY_LIMITS] -= (p - friction) * mean
     if joints.damped:
         # with T b on the diagonal and -T b v0 among the forces, damping gives -T b (v - v_before + v0)
         for k in range(joints.velocity.shape[0]):
             j = joints.velocity[k]
+            if apart and joints.early[k]:
+                work[BY_DAMPING] += 0.5 * period * joints.damping[k] * (joints.slowed[k] * body.v[j] + v[j] * v[j])
+                continue
             force = joints.force[j]
             if joints.stiffness[k] > 0.0:
                 force += period * joints.stiffness[k] * (joints.q[joints.position[k]] - joints.reference[k])
             impulse = force - period * joints.damping[k] * (v[j] - body.v[j])
-            work[BY_DAMPING] += max(0.0, -impulse * 0.5 * (v[j] + body.v[j]))
+            taken = -impulse * 0.5 * (v[j] + body.v[j])
+            work[BY_DAMPING] += taken if apart else max(0.0, taken)
