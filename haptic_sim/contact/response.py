@@ -46,7 +46,6 @@ from haptic_sim.dynamics.energy import (
     IMPACT,
     INJECTED,
     NET,
-    NUMERICAL,
     PENALTIES,
     SUPPLIED,
     EnergyBalance,
@@ -857,8 +856,8 @@ def _book(packed, count, wrench, period):
 
     Impacts that come before all else in the step (STRUCK) take their work at the mean of the velocities which they meet
     and leave, and what follows at the mean of these and the last ones. Damping and friction of a joint that contacts or
-    limits turn back within a step give energy at the mean velocity, which these take in addition. What was booked beyond what all
-    of them take together is APART.
+    limits turn back within a step give energy at the mean velocity, which these take in addition. What was booked
+    beyond what all of them take together is APART.
     """
     a = packed.arrays
     u, u_after, W_H, energy, moments = a.body.u, a.u, a.body.W_H, a.flows, a.moments

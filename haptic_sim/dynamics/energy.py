@@ -22,7 +22,13 @@ what is numerical in any world, however stable, where little energy was supplied
   0.73 T^2 w^2. As D >= J^T m J and W = J^T m g, w^2 <= g^2 sum m, of all bodies: so T^2 g^2 sum m is allowed, twice the
   kinetic energy that gravity gives them in a step from rest.
 
-Both vanish with T. Free fall, a lift by the hand and semi-implicit Euler on lasting springs stay far below.
+**Impacts** come before all else in a step, but are booked at its mean velocity with the rest, where the work of what
+follows them is partly theirs. A body with the velocity a that bounces between floor and ceiling takes the energy m a g
+T at the floor so, and gives it at the ceiling, which is no dissipation and would be numerical: m a g T more in each
+cycle. So what is booked beyond what impacts take at the mean of the velocities which they meet and leave, and all else
+after them, is summed up, and does not count: neither as numerical nor as dissipated.
+
+All vanish with T. Free fall, a lift by the hand and semi-implicit Euler on lasting springs stay far below.
 """
 
 from __future__ import annotations
@@ -68,8 +74,8 @@ class EnergyBalance:
         watch: what was supplied, lowest potential so far, injected and numerical energy of the step before, whether
             parameters were changed since, what of the numerical energy came from penalties [J], and once it has
             was too much what added most of it, BY_PENALTIES or BY_MOTION; energy of the start, and what was supplied at
-            most less what hand and gravity took back; sum of T F . (v' - v) / 2 of held wrenches; what was booked as dissipated in steps with
-            impacts beyond what these and all that followed them took one after the other, (11,).
+            most less what hand and gravity took back; sum of T F . (v' - v) / 2 of held wrenches; dissipation that was
+            booked beyond that of impacts and what follows them one after the other, (11,).
     """
 
     def __init__(self) -> None:
