@@ -88,7 +88,7 @@ from haptic_sim.contact.sequential import Sequence, collide_in_sequence, collide
 from haptic_sim.contact.solvers.impulses import ImpulseMemory
 from haptic_sim.contact.spread import limit_impulses, owed_energy
 from haptic_sim.contact.springs import Springs, find_strains, reduce_offsets, remember, replaces
-from haptic_sim.dynamics.energy import APART, DAMPING, FRICTION, IMPACT
+from haptic_sim.dynamics.energy import DAMPING, FRICTION, IMPACT, OVERBOOKED
 from haptic_sim.dynamics.joints import damp_before_impacts, find_laws, settle_joints
 from haptic_sim.dynamics.multibody import Multibody
 from haptic_sim.dynamics.scaled import apply_impulse, contact_velocity, tangential_norms_of
@@ -572,7 +572,7 @@ def _find_springs(packed, count, period):
         old_count = a.counts[REMEMBERED]
         find_strains(count, rows, m.root, m.group, m.springs, m.old_id, old_count, a.after, period)
         reduce_offsets(
-            count, m.springs, period, a.flows[DAMPING] + a.flows[FRICTION] + a.flows[IMPACT] - a.watch[APART]
+            count, m.springs, period, a.flows[DAMPING] + a.flows[FRICTION] + a.flows[IMPACT] - a.watch[OVERBOOKED]
         )
         a.counts[REMEMBERED] = remember(count, rows, a.scaled, m.springs, m.old_id)
         return

@@ -114,12 +114,12 @@ def _count_joints(a, period, free):
         w, f = body.v[j], speed_of(joints, k, free)
         dw = speed_of(joints, k, a.u) - f
         pull = stiffness * (joints.q[joints.position[k]] - joints.reference[k]) if stiffness > 0.0 else 0.0
-        damped, met = -joints.force[j] - pull, w
+        damped, start = -joints.force[j] - pull, w
         if joints.early[k]:
-            damped = met = 0.0
+            damped = start = 0.0
         budget[0] += (damping * f + damped) * dw
         budget[1] -= 0.5 * damping * dw * dw
-        budget[2] += 0.5 * damping * (f * f - met * met) + damped * f
+        budget[2] += 0.5 * damping * (f * f - start * start) + damped * f
         if joints.stiff[k]:
             budget[0] -= period * stiffness * f * dw
             budget[1] += 0.5 * period * stiffness * dw * dw

@@ -34,7 +34,6 @@ from haptic_sim.contact.moments import (
 )
 from haptic_sim.contact_rows import ContactRows, RowArrays
 from haptic_sim.dynamics.energy import (
-    APART,
     BEFORE,
     BY_MOTION,
     CHANGED,
@@ -46,6 +45,7 @@ from haptic_sim.dynamics.energy import (
     IMPACT,
     INJECTED,
     NET,
+    OVERBOOKED,
     PENALTIES,
     SUPPLIED,
     EnergyBalance,
@@ -310,7 +310,7 @@ class ResponseArrays(NamedTuple):
     material: Material = value("material of the contacts")
     tangent: np.ndarray = array("first tangents in world axes", "contacts", 3)
     before: np.ndarray = array("velocity before the step along normal, tangent 1, tangent 2", "contacts", 3, unit="m/s")
-    met: np.ndarray = array("the same as the impacts of the step meet it", "contacts", 3, unit="m/s")
+    at_impact: np.ndarray = array("the same as the impacts of the step meet it", "contacts", 3, unit="m/s")
     between: np.ndarray = array("the same after these impacts", "contacts", 3, unit="m/s")
     after: np.ndarray = array("the same after the step", "contacts", 3, unit="m/s")
     struck: np.ndarray = array("impulse of these impacts on B", "contacts", 3, unit="N s")
@@ -477,7 +477,7 @@ class ContactResponse:
         values = self.balance.values
         supplied = watch[SUPPLIED]
         numerical = watch[BEFORE]
-        left = max(0.0, watch[NET] - values[DAMPING] - values[FRICTION] - values[IMPACT] + watch[APART])
+        left = max(0.0, watch[NET] - values[DAMPING] - values[FRICTION] - values[IMPACT] + watch[OVERBOOKED])
         beyond = f"where {supplied:.3g} J were supplied and {left:.3g} J of them are left"
         if watch[EXCEEDED] == BY_MOTION:
             return (
@@ -648,7 +648,7 @@ def note_impacts(packed, count):
                 apply_impulse(a.scaled, i, d, a.struck[i, d], u)
     for i in range(count):
         for d in range(3):
-            a.met[i, d] = a.before[i, d]
+            a.at_impact[i, d] = a.before[i, d]
     find_velocities(a, count, u, a.between)
     to_velocity(body.L, body.start, body.size, u, a.v_between)
 
@@ -682,7 +682,7 @@ def add_up(packed, count, period):
     end_joints(joints, body, period, a.u, a.du)
     if a.counts[STRUCK] or joints.damped or joints.nonsmooth:
         first = a.v_between if a.counts[STRUCK] else body.v
-        find_work(joints, body, period, first, True, joints.work_apart)
+        find_work(joints, body, period, first, True, joints.work_in_sequence)
 
 
 @kernel
@@ -780,7 +780,7 @@ def _resist_rotation(packed, count, period):
     _find_rotations(packed, count)
     contact_velocities(count, moments.contacts, body.u, moments.before)
     if a.counts[STRUCK]:
-        contact_velocities(count, moments.contacts, body.u, moments.met)
+        contact_velocities(count, moments.contacts, body.u, moments.at_impact)
         contact_velocities(count, moments.contacts, a.u_between, moments.between)
     for j in range(free.shape[0]):
         free[j] = a.u[j]
@@ -857,7 +857,7 @@ def _book(packed, count, wrench, period):
     Impacts that come before all else in the step (STRUCK) take their work at the mean of the velocities which they meet
     and leave, and what follows at the mean of these and the last ones. Damping and friction of a joint that contacts or
     limits turn back within a step give energy at the mean velocity, which these take in addition. What was booked
-    beyond what all of them take together is APART.
+    beyond what all of them take together is OVERBOOKED.
     """
     a = packed.arrays
     u, u_after, W_H, energy, moments = a.body.u, a.u, a.body.W_H, a.flows, a.moments
@@ -880,8 +880,8 @@ def _book(packed, count, wrench, period):
                 energy[INJECTED] += driven_work(i, moments, moments.of_impact)
     damping, friction, impact, added = _find_dissipated(a, count, False, a.body.joints.work)
     if a.counts[STRUCK] or a.body.joints.damped or a.body.joints.nonsmooth:
-        apart = _find_dissipated(a, count, True, a.body.joints.work_apart)
-        a.watch[APART] += damping + friction + impact - (apart[0] + apart[1] + apart[2])
+        sequence = _find_dissipated(a, count, True, a.body.joints.work_in_sequence)
+        a.watch[OVERBOOKED] += damping + friction + impact - (sequence[0] + sequence[1] + sequence[2])
     energy[DAMPING] += damping
     energy[FRICTION] += friction
     energy[IMPACT] += impact
@@ -889,17 +889,17 @@ def _book(packed, count, wrench, period):
 
 
 @kernel
-def _find_dissipated(a, count, apart, joints):
+def _find_dissipated(a, count, in_sequence, joints):
     """Find what damping, friction and impacts take in the step, and what penalties and bonds add [J].
 
     Args:
-        apart: whether impacts and what follows take it one after the other, see `_book`, else all at the mean velocity
-            of the step.
+        in_sequence: whether impacts and what follows take it one after the other, see `_book`, else all at the mean
+            velocity of the step.
         joints: what the laws of joints take (3,) [J].
     """
     impulses, moments, energy = a.impulses, a.moments, a.flows
     p, spring, bond, impact, loosened = impulses.p, impulses.spring, impulses.bond, impulses.impact, impulses.loosened
-    struck = apart and a.counts[STRUCK] != 0
+    struck = in_sequence and a.counts[STRUCK] != 0
     first = a.between if struck else a.before
     turning = moments.between if struck else moments.before
     after = a.after
@@ -916,8 +916,8 @@ def _find_dissipated(a, count, apart, joints):
         p0, p1, p2 = p[i, 0], p[i, 1], p[i, 2]
         if struck:
             s0, s1, s2 = a.struck[i, 0], a.struck[i, 1], a.struck[i, 2]
-            normal -= 0.5 * s0 * (a.met[i, 0] + first[i, 0])
-            tangential -= 0.5 * (s1 * (a.met[i, 1] + first[i, 1]) + s2 * (a.met[i, 2] + first[i, 2]))
+            normal -= 0.5 * s0 * (a.at_impact[i, 0] + first[i, 0])
+            tangential -= 0.5 * (s1 * (a.at_impact[i, 1] + first[i, 1]) + s2 * (a.at_impact[i, 2] + first[i, 2]))
             p0, p1, p2 = p0 - s0, p1 - s1, p2 - s2
         held = bond[i, 0] * t1 + bond[i, 1] * t2  # work of a bond that sticks, and of all other friction
         slid = (p1 - bond[i, 0]) * t1 + (p2 - bond[i, 1]) * t2
@@ -935,7 +935,7 @@ def _find_dissipated(a, count, apart, joints):
         for i in range(count):
             turned += work_of_moments(i, moments.moment, turning, moments.after)
             if moments.acts[1]:
-                begin, end = (moments.met, moments.between) if struck else (moments.before, moments.after)
+                begin, end = (moments.at_impact, moments.between) if struck else (moments.before, moments.after)
                 tangential -= work_of_moments(i, moments.of_impact, begin, end)
         friction += max(0.0, -turned)
         added += max(0.0, turned)

@@ -41,7 +41,7 @@ from haptic_sim.errors import HapticsError
 from haptic_sim.kernels import kernel
 
 KINETIC, POTENTIAL, ELASTIC, INJECTED, DAMPING, FRICTION, IMPACT, NUMERICAL = range(8)
-SUPPLIED, LOWEST, INJECTED_BEFORE, BEFORE, CHANGED, PENALTIES, EXCEEDED, START, NET, HELD, APART = range(11)
+SUPPLIED, LOWEST, INJECTED_BEFORE, BEFORE, CHANGED, PENALTIES, EXCEEDED, START, NET, HELD, OVERBOOKED = range(11)
 """Places in `EnergyBalance.watch`."""
 BY_PENALTIES, BY_MOTION = 1.0, 2.0
 FLOOR, ROUNDING = 1e-6, 1e-9  # [J], and part of the energies that there are
@@ -112,7 +112,7 @@ def watch_balance(values, watch, fallen):
     `fallen` is T^2 g^2 sum m, see the module [J].
     """
     v, w = values, watch
-    numerical = v[NUMERICAL] - w[APART]
+    numerical = v[NUMERICAL] - w[OVERBOOKED]
     if math.isnan(w[LOWEST]):
         w[SUPPLIED], w[LOWEST] = v[KINETIC] + v[ELASTIC], v[POTENTIAL]
         w[START] = w[SUPPLIED] + v[POTENTIAL]
@@ -126,7 +126,7 @@ def watch_balance(values, watch, fallen):
     w[LOWEST] = min(w[LOWEST], v[POTENTIAL])
     w[INJECTED_BEFORE] = v[INJECTED]
     w[NET] = max(w[NET], w[START] + v[INJECTED] - v[POTENTIAL])
-    left = w[NET] - v[DAMPING] - v[FRICTION] - v[IMPACT] + w[APART]
+    left = w[NET] - v[DAMPING] - v[FRICTION] - v[IMPACT] + w[OVERBOOKED]
     rounding = FLOOR + ROUNDING * (v[KINETIC] + abs(v[POTENTIAL]) + v[ELASTIC])
     most = max(left, SHARE * w[SUPPLIED]) + max(0.0, w[HELD]) + fallen + rounding
     if min(numerical, w[BEFORE]) > most and w[EXCEEDED] == 0.0:

@@ -151,7 +151,7 @@ class JointArrays(NamedTuple):
     delassus: np.ndarray = array("W_i . W_j of the active laws", "laws", "laws", unit="1/kg")
     change: np.ndarray = array("change of the velocities of the active laws, then of their impulses", "laws")
     work: np.ndarray = array("energy that damping, friction and limits took in the last step", 3, unit="J")
-    work_apart: np.ndarray = array("the same where impacts took theirs before", 3, unit="J")
+    work_in_sequence: np.ndarray = array("the same where impacts took theirs before", 3, unit="J")
 
 
 def build_joints(
@@ -644,13 +644,13 @@ def end_joints(joints, body, period, u, du):
 
 
 @kernel
-def find_work(joints, body, period, first, apart, work):
+def find_work(joints, body, period, first, in_sequence, work):
     """Find the energy that the laws took in the step, after `end_joints`, at the mean velocity of its part.
 
     Args:
         first: velocity with which that part began, (nv,).
-        apart: whether damping that acted before the impacts counts by itself, and what damping and friction of one
-            joint give against what those of others take: they may give where a velocity changes its sign in the step.
+        in_sequence: whether damping that acted before the impacts counts by itself, and what damping and friction of
+            one joint give against what those of others take: they may give where a velocity changes its sign.
         work: to fill, see BY_DAMPING (3,) [J].
     """
     v = joints.v
@@ -661,13 +661,13 @@ def find_work(joints, body, period, first, apart, work):
         mean = 0.5 * (v[j] + first[j])
         p = joints.p[k]
         friction = min(max(p, -joints.friction_impulse[k]), joints.friction_impulse[k])
-        work[BY_FRICTION] += -friction * mean if apart else max(0.0, -friction * mean)
+        work[BY_FRICTION] += -friction * mean if in_sequence else max(0.0, -friction * mean)
         work[BY_LIMITS] -= (p - friction) * mean
     if joints.damped:
         # with T b on the diagonal and -T b v0 among the forces, damping gives -T b (v - v_before + v0)
         for k in range(joints.velocity.shape[0]):
             j = joints.velocity[k]
-            if apart and joints.early[k]:
+            if in_sequence and joints.early[k]:
                 work[BY_DAMPING] += 0.5 * period * joints.damping[k] * (joints.slowed[k] * body.v[j] + v[j] * v[j])
                 continue
             force = joints.force[j]
@@ -675,4 +675,4 @@ def find_work(joints, body, period, first, apart, work):
                 force += period * joints.stiffness[k] * (joints.q[joints.position[k]] - joints.reference[k])
             impulse = force - period * joints.damping[k] * (v[j] - body.v[j])
             taken = -impulse * 0.5 * (v[j] + body.v[j])
-            work[BY_DAMPING] += taken if apart else max(0.0, taken)
+            work[BY_DAMPING] += taken if in_sequence else max(0.0, taken)
