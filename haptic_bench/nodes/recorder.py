@@ -16,7 +16,7 @@ from typing import Any, ClassVar
 from haptics.msg import TrialEvent
 
 from haptic_bench.recording.trial_bag import TrialBag, cannot_record
-from haptic_ros.graph import EVENTS
+from haptic_ros.graph import EVENTS, ROLES
 from haptic_ros.process import run
 from haptic_ros.realtime import PRIORITY, prioritise_delivery, servo_core
 from haptic_ros.servo import ServoNode
@@ -29,7 +29,7 @@ from haptic_sim.tool.parameters import EnvironmentParameters
 ACKNOWLEDGE = 16  # ticks between two reports of what is recorded, in lockstep
 GATHER = 0.005  # [s] to let messages gather in the queues: waking for each would take the servo path's time
 _TICK = tick_place()
-OF_DRIVER = ("operator_events", "device_reading", "device_state")  # what begins a tick; all else answers it
+OF_DRIVER = ROLES["driver"].publishes  # what begins a tick; all else answers it
 DRAIN = 0.5  # [s] for messages that are in transit when the trial is stopped
 # Share of the leader's patience for what a network has lost of the last ticks of a trial in lockstep: no later message
 # shows its publisher the gap, but a heartbeat does, every 3 s with Fast DDS.
@@ -136,9 +136,9 @@ class RecorderNode(ServoNode):
             self._lacking.add(("local_geometry", 0))
         self._end: TrialEvent | None = None
         self._newest = -1  # tick of the newest message
+        self._newest_of: dict[str, int] = {}  # the same of each topic, in lockstep
         tool = ToolSizes(*config.tool_sizes).tool_state() if config.environment.engine.EXTERNAL else None
         self._external_tool = tool  # of a node of the user's own
-        self._newest_of: dict[str, int] = {}  # the same of each topic, in lockstep
         self._new = 0  # messages that came after the end and had not come before
         self._progress = -1, 0.0  # complete ticks, and since when they are not more while others are begun [s]
         self._waiting = -1, 0.0  # the same, whether others are begun or not
