@@ -110,7 +110,7 @@ class Inbox:
                 data, number, gid = taken
                 more -= 1
                 # in their order: none before one of the same publisher that waits
-                behind = any(gid == before for _, _, before in self._waiting)
+                behind = bool(self._waiting) and any(gid == before for _, _, before in self._waiting)
                 ours = None if behind else self._is_ours(source, gid)
                 if ours:
                     yield topic, data

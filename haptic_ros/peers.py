@@ -46,8 +46,9 @@ class Peers:
     def mismatched(self, topic: str, kind: str) -> list[str]:
         """What keeps nodes of the trial from a topic: another type than `kind`, or another quality of service."""
         node, place = self._node, self._node.place(topic)
+        members = {split_topic(name)[1] for name in node.config.nodes}
         publishers, subscriptions = (
-            [one for one in found(place) if one.node_name in self._members]
+            [one for one in found(place) if one.node_name in members]
             for found in (node.get_publishers_info_by_topic, node.get_subscriptions_info_by_topic)
         )
         found = [
@@ -91,11 +92,6 @@ class Peers:
         """GID, and namespace and name of the node, of each publisher of a topic."""
         infos = self._node.get_publishers_info_by_topic(self._node.place(topic))
         return [(bytes(info.endpoint_gid), (info.node_namespace, info.node_name)) for info in infos]
-
-    @property
-    def _members(self) -> set[str]:
-        """Names of the nodes of the trial, each in its namespace."""
-        return {split_topic(name)[1] for name in self._node.config.nodes}
 
     def _of_the_trial(self, topic: str) -> set[tuple[str, str]]:
         """Namespace and name of each node of the trial that may publish a topic."""

@@ -24,7 +24,6 @@ from typing import Any, ClassVar
 import rclpy
 from rcl_interfaces.msg import ParameterDescriptor, SetParametersResult
 from rclpy.exceptions import ParameterNotDeclaredException
-from rclpy.impl.implementation_singleton import rclpy_implementation
 from rclpy.lifecycle import LifecycleNode, LifecycleState, TransitionCallbackReturn
 from rclpy.parameter import Parameter
 
@@ -339,7 +338,7 @@ class ServoNode(LifecycleNode):
             possible = ", ".join(f"{label} ({id})" for id, label, *_ in self._state_machine.available_transitions)
             try:
                 return change(request, response)
-            except rclpy_implementation.RCLError as error:
+            except RuntimeError as error:  # the RCLError of rclpy
                 reason = f"the node is {before}, possible are {possible}: {error}"
         self.get_logger().warning(f"transition {wanted} refused: {reason}")
         response.success = False

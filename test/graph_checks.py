@@ -11,6 +11,7 @@ import json
 import os
 import re
 import signal
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
@@ -18,7 +19,7 @@ import rclpy
 from conftest import Haptics, answer, processes_of, wait_until
 from lifecycle_msgs.srv import GetState
 from rcl_interfaces.msg import Parameter, ParameterType, ParameterValue
-from rcl_interfaces.srv import DescribeParameters, SetParameters
+from rcl_interfaces.srv import DescribeParameters, GetParameterTypes, SetParameters
 
 from haptic_bench.recording import bag
 from haptic_bench.replay.resimulation import Verdict
@@ -84,9 +85,23 @@ def observer(name: str = "observer", namespace: str = "") -> Iterator[rclpy.node
 
 
 def ask(node: rclpy.node.Node, kind: type, name: str, request: object) -> object:
-    """Call a service of the graph."""
+    """Call a service of the graph, once.
+
+    A server drops its answer if it has not found the client 100 ms after the request. It finds the clients of a node in
+    the order in which they were created: it has found this one when a later one is answered, which may ask again.
+    """
     client = node.create_client(kind, name)
-    wait_until(client.service_is_ready, name)
+    later = node.create_client(GetParameterTypes, name.rpartition("/")[0] + "/get_parameter_types")
+    wait_until(lambda: client.service_is_ready() and later.service_is_ready(), name)
+    asked: list[rclpy.task.Future] = []
+
+    def is_found() -> bool:
+        if not asked or time.monotonic() - begun > len(asked):
+            asked.append(later.call_async(GetParameterTypes.Request()))
+        return any(future.done() for future in asked)
+
+    begun = time.monotonic()
+    wait_until(is_found, f"a first answer of {name}")
     future = client.call_async(request)
     wait_until(future.done, f"an answer of {name}")
     return future.result()

@@ -5,11 +5,12 @@ What they do is in hostile_node.py. Every tick that was recorded is verified, an
 
 from __future__ import annotations
 
+import contextlib
 import json
 import re
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -45,9 +46,17 @@ FAULTS = [
 ]
 
 
-def started(fault: str, role: str, namespace: str) -> subprocess.Popen[bytes]:
+@contextlib.contextmanager
+def hostile(fault: str, role: str, namespace: str) -> Iterator[None]:
+    """A node with this fault, which ends by itself: it hears of the end of the trial, whatever that is."""
     script = str(Path(__file__).with_name("hostile_node.py"))
-    return subprocess.Popen([sys.executable, script, fault, role, "--ros-args", "-r", f"__ns:=/{namespace}"])
+    command = [sys.executable, script, fault, role, "--ros-args", "-r", f"__ns:=/{namespace}"]
+    with subprocess.Popen(command) as node:
+        try:
+            yield
+            node.wait(DEADLINE)
+        finally:
+            node.kill()
 
 
 @pytest.mark.exhaustive
@@ -58,12 +67,8 @@ def test_a_trial_ends_whatever_the_user_s_node_does(
 ) -> None:
     namespace, out = f"hostile_{role}_{fault}", tmp_path / "out"
     run = haptics("run", EXPERIMENTS[role], "--mode", "lockstep", "--namespace", namespace, "--out", str(out))
-    with started(fault, role, namespace) as node:
-        try:
-            status = run.wait()
-            node.wait(DEADLINE)  # it hears of the end, whatever that is
-        finally:
-            node.kill()
+    with hostile(fault, role, namespace):
+        status = run.wait()
     summary = json.loads((out / "summary.json").read_text())
     assert (status, summary["status"]) == ((1, "failed") if reason else (0, "done")), run.err
     if reason:
@@ -100,13 +105,9 @@ def test_a_node_that_keeps_others_from_being_ready_is_named_at_once(
     """The trial waits for one that does not, for as long as for any."""
     out, namespace = tmp_path / "out", f"hostile_{fault}"
     run = haptics("run", EXPERIMENTS[role], "--mode", "lockstep", "--namespace", namespace, "--out", str(out))
-    with started(fault, role, namespace) as node:
-        try:
-            log = out / "log" / "driver.log"
-            wait_until(lambda: log.exists() and text in log.read_text(), "the reason")
-            run.interrupt()
-            assert run.wait() == 130
-            assert text in run.err
-            node.wait(DEADLINE)
-        finally:
-            node.kill()
+    with hostile(fault, role, namespace):
+        log = out / "log" / "driver.log"
+        wait_until(lambda: log.exists() and text in log.read_text(), "the reason")
+        run.interrupt()
+        assert run.wait() == 130
+        assert text in run.err

@@ -8,6 +8,7 @@ from typing import Any
 from xml.etree import ElementTree
 
 import pytest
+from conftest import ROOT
 
 pytest.importorskip("rclpy", reason="needs ROS 2")
 pytest.importorskip("haptics.msg", reason="needs the built messages")
@@ -21,7 +22,7 @@ from haptic_bench.nodes import recorder
 from haptic_bench.nodes.recorder import Delivery
 from haptic_bench.recording.trial_bag import read_messages
 from haptic_ros.trial import ServoError
-from haptic_sim.messages import DeviceCommand, DeviceState, MessageError, ToolCommand, ToolState, columns
+from haptic_sim.messages import DeviceCommand, DeviceState, MessageError, ToolCommand, ToolSizes, ToolState, columns
 
 
 @pytest.fixture
@@ -279,13 +280,28 @@ def test_what_came_too_early_in_lockstep_is_not_what_was_used(bench: Bench) -> N
 
 
 def test_a_state_of_another_tool_is_not_recorded(bench: Bench) -> None:  # noqa: F811
-    """An environment of the user's own changes the number of coordinates: the bag could not be read any more."""
-    node = configured(bench.node("recorder"))
-    right = tool_state(-1)
-    node.receive("tool_state", right)
-    with pytest.raises(MessageError, match=rf"tool_state: {len(right) - 8} bytes received, {len(right)} expected"):
-        node.receive("tool_state", tool_state(0)[:-8])
+    """An environment of the user's own changes the number of coordinates: the bag could not be read any more.
+
+    Directions of constraints come and go with a linkage.
+    """
+    external = str(ROOT / "examples" / "external_environment" / "external_mass.yaml")
+    node = configured(bench.node("recorder", of=external))
+    state = ToolSizes(*node.config.tool_sizes).tool_state()
+    state.stamp(-1, 0)
+    node.receive("tool_state", state.to_bytes())
+    state.stamp(0, 0)
+    with pytest.raises(MessageError, match=r"ToolState: .* bytes: must be"):
+        node.receive("tool_state", state.to_bytes()[:-8])
+    other = ToolState(q=state.q.size + 1, v=state.v.size, constraint_directions=36)
+    other.stamp(0, 0)
+    with pytest.raises(MessageError, match=r"ToolState: .* bytes: must be"):
+        node.receive("tool_state", other.to_bytes())
     assert not node._bag.holds("tool_state", 0)
+    fewer = ToolState(q=state.q.size, v=state.v.size, constraint_directions=36)
+    fewer.stamp(0, 0)
+    fewer.resize(6)
+    node.receive("tool_state", fewer.to_bytes())
+    assert node._bag.holds("tool_state", 0)
 
 
 def test_the_leader_is_told_what_has_not_come_of_a_tick_that_does_not_go_on(

@@ -73,13 +73,14 @@ class States:
     def last(self) -> Any:
         return self.since(len(self.data) - 1)[0]
 
-    def wait_for_motion(self, first: int) -> None:
-        """Until commands are followed, and the hand moves by 3 mm."""
+    def wait_for_motion(self, first: int, followed: bool = True) -> None:
+        """Until commands are followed, and the hand moves by 3 mm; `followed`: while they are."""
 
         def moves() -> bool:
             states = self.since(first)
-            followed = states["pose"][states["command_tick"] >= 0, :2]
-            return len(followed) > 100 and bool(np.ptp(followed, axis=0).max() > 3e-3)
+            follows = states["command_tick"] >= 0
+            path = states["pose"][follows if followed else slice(None), :2]
+            return np.count_nonzero(follows) > 100 and bool(np.ptp(path, axis=0).max() > 3e-3)
 
         wait_until(moves, "motion")
 
@@ -92,7 +93,7 @@ def running(haptics: Callable[..., Haptics], out: Path, *arguments: str) -> Iter
         states = States(node, "/lab/device_state")
         wait_until(lambda: len(states), "the first tick")
         try:
-            states.wait_for_motion(0)
+            states.wait_for_motion(0, followed=False)  # on a busy machine a hand is in its corner before commands come
             yield run, node, states
         finally:
             run.interrupt()

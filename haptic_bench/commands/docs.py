@@ -8,6 +8,7 @@ import os
 import shutil
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 from haptic_bench.catalogue import NotThere
@@ -34,13 +35,12 @@ def docs(options: argparse.Namespace) -> int:
     if options.gallery:
         variables["HAPTICS_GALLERY"] = os.path.abspath(options.gallery)
     sphinx = [sys.executable, "-m", "sphinx", "-b", "linkcheck" if options.links else "html"]
-    doctrees = _ROOT / ".haptics" / "doctrees"
-    done = subprocess.run(
-        [*sphinx, "-W", "--keep-going", "-q", "-d", str(doctrees), str(_ROOT / "docs"), str(out)],
-        env=variables,
-    )
+    with tempfile.TemporaryDirectory() as doctrees:  # of a page that was read before, Sphinx does not warn again
+        done = subprocess.run(
+            [*sphinx, "-W", "--keep-going", "-q", "-d", doctrees, str(_ROOT / "docs"), str(out)],
+            env=variables,
+        )
     if done.returncode:
-        shutil.rmtree(doctrees, ignore_errors=True)  # a page that was read would not be warned of again
         return FAILED
     print(out / ("output.txt" if options.links else "index.html"))
     return DONE

@@ -16,21 +16,20 @@ from typing import Any, ClassVar
 from haptics.msg import TrialEvent
 
 from haptic_bench.recording.trial_bag import TrialBag, cannot_record
-from haptic_ros.graph import EVENTS
+from haptic_ros.graph import EVENTS, ROLES
 from haptic_ros.process import run
 from haptic_ros.realtime import PRIORITY, prioritise_delivery, servo_core
 from haptic_ros.servo import ServoNode
 from haptic_ros.transport import load_event
 from haptic_ros.trial import ABSENT, POLL, ServoError, TrialParameters
-from haptic_sim.messages import Message, MessageError, split_topic, tick_place, topic_of
+from haptic_sim.messages import Message, MessageError, ToolSizes, split_topic, tick_place, topic_of
 from haptic_sim.parameters import ParameterError, quantity
 from haptic_sim.tool.parameters import EnvironmentParameters
 
 ACKNOWLEDGE = 16  # ticks between two reports of what is recorded, in lockstep
 GATHER = 0.005  # [s] to let messages gather in the queues: waking for each would take the servo path's time
 _TICK = tick_place()
-OF_DRIVER = ("operator_events", "device_reading", "device_state")  # what begins a tick; all else answers it
-OF_FIXED_SIZE = ("tool_command", "tool_state", "device_command")  # in a trial, which nodes of the user's own publish
+OF_DRIVER = ROLES["driver"].publishes  # what begins a tick; all else answers it
 DRAIN = 0.5  # [s] for messages that are in transit when the trial is stopped
 # Share of the leader's patience for what a network has lost of the last ticks of a trial in lockstep: no later message
 # shows its publisher the gap, but a heartbeat does, every 3 s with Fast DDS.
@@ -89,6 +88,9 @@ class RecorderTrialParameters(TrialParameters):
     hardware: tuple[str, ...] = quantity(
         (), description="Names of the hands that hold hardware, whose readings are recorded; that of the first is empty"
     )
+    tool_sizes: tuple[int, int, int] = quantity(
+        description="Sizes of the tool's configuration and velocity, and number of its exact constraints"
+    )
 
 
 class RecorderNode(ServoNode):
@@ -134,8 +136,9 @@ class RecorderNode(ServoNode):
             self._lacking.add(("local_geometry", 0))
         self._end: TrialEvent | None = None
         self._newest = -1  # tick of the newest message
-        self._sizes: dict[str, int] = {}  # of a topic's messages [bytes]
         self._newest_of: dict[str, int] = {}  # the same of each topic, in lockstep
+        tool = ToolSizes(*config.tool_sizes).tool_state() if config.environment.engine.EXTERNAL else None
+        self._external_tool = tool  # of a node of the user's own
         self._new = 0  # messages that came after the end and had not come before
         self._progress = -1, 0.0  # complete ticks, and since when they are not more while others are begun [s]
         self._waiting = -1, 0.0  # the same, whether others are begun or not
@@ -163,8 +166,8 @@ class RecorderNode(ServoNode):
             return
         if len(data) < _TICK + 8:
             raise MessageError(f"{topic}: {len(data)} bytes received, at least {_TICK + 8} expected")
-        if split_topic(topic)[1] in OF_FIXED_SIZE and len(data) != (size := self._sizes.setdefault(topic, len(data))):
-            raise MessageError(f"{topic}: {len(data)} bytes received, {size} expected, as of the first message")
+        if self._external_tool is not None and topic == "tool_state":
+            self._external_tool.load(data)  # refuses one of other sizes, with which the bag could not be read
         tick = int.from_bytes(data[_TICK : _TICK + 8], "little", signed=True)
         if tick < -1:
             raise MessageError(f"{topic} {tick}: must be at least -1")

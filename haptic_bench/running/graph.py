@@ -175,6 +175,7 @@ def _parameters(
     relay = some("relay") | {"guard": experiment.relay_guard, "inertias": encode(trial.coupled_inertias)}
     relay |= {"pose": trial.hand.pose}
     recorder = some("environment") | {"name": name, "directory": str(directory), "pointed": experiment.operator.EVENTS}
+    recorder |= {"tool_sizes": tuple(trial.tool_sizes), "hardware": json.dumps(experiment.hardware_hands)}
     own = {
         "device_relay": relay | {"watchdog": getattr(experiment.device, "watchdog", None)},
         "world_relay": relay | {"leads_side": leads_side},
@@ -182,7 +183,7 @@ def _parameters(
         "environment": world | operator | leader
         if experiment.standalone
         else tool_side | {"directory": str(directory)},
-        "recorder": recorder | {"hardware": json.dumps(experiment.hardware_hands)},
+        "recorder": recorder,
     }
     if experiment.bridged:
         topics = {"standard_topics": encode(experiment.standard_topics) | {"rate": NULL}}  # the bridge has them
