@@ -75,9 +75,8 @@ from haptic_sim.contact.response import (
     Keeper,
     Rendering,
     add_up,
-    begin_impacts,
     build_step,
-    end_impacts,
+    damp_early,
     fill_scaled,
     foresee,
     note_impacts,
@@ -88,8 +87,8 @@ from haptic_sim.contact.sequential import Sequence, collide_in_sequence, collide
 from haptic_sim.contact.solvers.impulses import ImpulseMemory
 from haptic_sim.contact.spread import limit_impulses, owed_energy
 from haptic_sim.contact.springs import Springs, find_strains, reduce_offsets, remember, replaces
-from haptic_sim.dynamics.energy import DAMPING, FRICTION, IMPACT, OVERBOOKED
-from haptic_sim.dynamics.joints import damp_before_impacts, find_laws, settle_joints
+from haptic_sim.dynamics.energy import DAMPING, FRICTION, IMPACT
+from haptic_sim.dynamics.joints import find_laws, settle_joints
 from haptic_sim.dynamics.multibody import Multibody
 from haptic_sim.dynamics.scaled import apply_impulse, contact_velocity, tangential_norms_of
 from haptic_sim.hand import Hand
@@ -271,16 +270,14 @@ def _settle(packed, count, period, collide):
     """Limit the impulses, and all that follows from them."""
     a = packed.arrays
     counts = a.counts
-    slowed = collide and a.body.joints.damped
+    collided = collide
     if collide and a.method.limited:
         collide = limit_impulses(packed, count, period)
         if not collide:  # the device renders nothing in a direction that is needed
-            if slowed:
-                _forget_impacts(packed, count)
-                slowed = False
             _penalize(packed, count, period, False)
     if collide:
         _resist_impacts(packed, count, period)
+    if collided:
         note_impacts(packed, count)
     if collide and a.method.consistent:
         counts[UNRESOLVED] += _push_beside_impulses(packed, count, period)
@@ -297,8 +294,6 @@ def _settle(packed, count, period, collide):
     if _stores_bonds(a) and count > 0:
         record_final_storage(count, a.method.bonds[counts[NOW]], a, period)
     add_up(packed, count, period)
-    if slowed:
-        end_impacts(packed, count)
 
 
 @kernel
@@ -435,24 +430,12 @@ def _add_kick(packed, u):
 def _slow_joints(packed, count, period):
     """Let damping of the joints of groups that collide act before the impacts."""
     a = packed.arrays
-    m, start, size = a.method, a.scaled.start, a.scaled.size
-    damp_before_impacts(a.body.joints, a.body, period, a.early)
-    for t in range(start.shape[0]):
-        if not m.colliding[find_root(m.group, t)]:
-            for j in range(start[t], start[t] + size[t]):
-                a.early[j] = 0.0
-    begin_impacts(packed, count)
+    m, joints = a.method, a.body.joints
+    for k in range(joints.early.shape[0]):
+        joints.early[k] = m.colliding[find_root(m.group, joints.rows.tree[k, 1])]
+    damp_early(packed, count, period)
     for i in range(count):
         m.v_n[i] = a.before[i, 0]
-
-
-@kernel
-def _forget_impacts(packed, count):
-    """Undo `_slow_joints`."""
-    a = packed.arrays
-    end_impacts(packed, count)
-    for k in range(a.body.joints.early.shape[0]):
-        a.body.joints.early[k] = False
 
 
 @kernel
@@ -571,9 +554,7 @@ def _find_springs(packed, count, period):
     if material.begins_free:
         old_count = a.counts[REMEMBERED]
         find_strains(count, rows, m.root, m.group, m.springs, m.old_id, old_count, a.after, period)
-        reduce_offsets(
-            count, m.springs, period, a.flows[DAMPING] + a.flows[FRICTION] + a.flows[IMPACT] - a.watch[OVERBOOKED]
-        )
+        reduce_offsets(count, m.springs, period, a.flows[DAMPING] + a.flows[FRICTION] + a.flows[IMPACT])
         a.counts[REMEMBERED] = remember(count, rows, a.scaled, m.springs, m.old_id)
         return
     n = 0
@@ -669,7 +650,7 @@ def _penalize_implicitly(packed, g, count, period, share, damper, explicit):
     problem = m.implicit
     v_free, p0, v, q = problem.v_free, problem.p0, problem.v, problem.p
     for j in range(m.u.shape[0]):
-        m.u[j] = a.body.u[j] + a.external[j]
+        m.u[j] = a.u_before[j] + a.external[j]
     for i in range(count):
         for d in range(0 if impact[i] else 1, 3):
             if p[i, d] != 0.0:
@@ -790,10 +771,10 @@ def _apply_friction(packed, count, period):
     if law.printed or damps:
         fill_scaled(packed)
     if law.printed:
-        _damp_explicitly(count, a.scaled, r.viscosity, period, a.body.u, p)
+        _damp_explicitly(count, a.scaled, r.viscosity, period, a.u_before, p)
     elif damps:
         for j in range(u.shape[0]):
-            u[j] = a.body.u[j] + a.external[j]
+            u[j] = a.u_before[j] + a.external[j]
         _damp(packed, count, period, p)
     counts[NOW], counts[BONDS] = 1 - before, count
     a.amounts[STORED] += stored

@@ -205,7 +205,7 @@ def select_colliding(packed, count):
                 m.impacts.some.offset[n, 0] -= m.owed[i]
             n += 1
     for j in range(m.u.shape[0]):
-        m.u[j] = a.body.u[j]
+        m.u[j] = a.u_before[j]
     return n
 
 

@@ -84,8 +84,7 @@ class Moments(NamedTuple):
     sweeps: np.ndarray = array("number of sweeps since the start", 1, dtype=np.int64)
     reaction: np.ndarray = array("what exact constraints take from the moment of each contact", "contacts", 3, "rows")
     before: np.ndarray = array("angular velocity before the step", "contacts", 3, unit="rad/s")
-    at_impact: np.ndarray = array("angular velocity that the impacts of the step meet", "contacts", 3, unit="rad/s")
-    between: np.ndarray = array("angular velocity after these impacts", "contacts", 3, unit="rad/s")
+    between: np.ndarray = array("angular velocity after its impacts", "contacts", 3, unit="rad/s")
     after: np.ndarray = array("angular velocity after the step", "contacts", 3, unit="rad/s")
     mobility: np.ndarray = array(
         "largest eigenvalue of W W^T about the normal, in the tangent plane, and of the tangential velocity",

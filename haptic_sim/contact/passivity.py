@@ -153,7 +153,7 @@ def find_gains(packed, count, period, rubs):
     for tree in range(start.shape[0]):
         g = find_root(m.group, tree)
         for j in range(start[tree], start[tree] + size[tree]):
-            change = a.u[j] - a.body.u[j] if nonsmooth else a.external[j] + a.du[j]
+            change = a.u[j] - a.u_before[j] if nonsmooth else a.external[j] + a.du[j]
             late[g] += 0.5 * a.external[j] * change
     if nonsmooth:
         _count_laws(a)

@@ -66,7 +66,7 @@ def open_rebounds(packed, count, period, sprung):
     for t in range(start.shape[0]):
         g = find_root(group, t)
         for j in range(start[t], start[t] + size[t]):
-            u, f, du, e = body.u[j], free[j], a.u[j] - free[j], a.external[j]
+            u, f, du, e = a.u_before[j], free[j], a.u[j] - free[j], a.external[j]
             if not sprung:
                 e += a.du[j]
             budget[g, 0] -= (f - e) * du
@@ -114,9 +114,7 @@ def _count_joints(a, period, free):
         w, f = body.v[j], speed_of(joints, k, free)
         dw = speed_of(joints, k, a.u) - f
         pull = stiffness * (joints.q[joints.position[k]] - joints.reference[k]) if stiffness > 0.0 else 0.0
-        damped, start = -joints.force[j] - pull, w
-        if joints.early[k]:
-            damped = start = 0.0
+        damped, start = (0.0, 0.0) if joints.early[k] else (-joints.force[j] - pull, w)
         budget[0] += (damping * f + damped) * dw
         budget[1] -= 0.5 * damping * dw * dw
         budget[2] += 0.5 * damping * (f * f - start * start) + damped * f

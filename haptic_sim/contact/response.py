@@ -34,7 +34,6 @@ from haptic_sim.contact.moments import (
 )
 from haptic_sim.contact_rows import ContactRows, RowArrays
 from haptic_sim.dynamics.energy import (
-    BEFORE,
     BY_MOTION,
     CHANGED,
     DAMPING,
@@ -45,7 +44,7 @@ from haptic_sim.dynamics.energy import (
     IMPACT,
     INJECTED,
     NET,
-    OVERBOOKED,
+    NUMERICAL,
     PENALTIES,
     SUPPLIED,
     EnergyBalance,
@@ -58,8 +57,7 @@ from haptic_sim.dynamics.joints import (
     BY_LIMITS,
     begin_joints,
     end_joints,
-    find_work,
-    note_slowed,
+    find_early_damping,
     settle_joints,
 )
 from haptic_sim.dynamics.multibody import FREE as FREE_BODY
@@ -79,7 +77,6 @@ from haptic_sim.dynamics.scaled import (
     velocities_of,
 )
 from haptic_sim.kernels import kernel
-from haptic_sim.linalg import to_velocity
 from haptic_sim.messages import FREE
 from haptic_sim.packed import Packed
 from haptic_sim.parameters import Gains, Parameters, quantity, six
@@ -98,7 +95,7 @@ The first four: see `ContactResponse`. Of the memory of a method, REMEMBERED: co
 many of these have bonds of friction, NOW: which of two memories holds them, PENDING: whether impulses are still to be
 spread. OF_HAND: whether all contacts are of one free body with what does not move, so that what a step needs of them
 follows from the hand; UNFILLED: of how many of these the rows of W are still to be filled, see `fill_scaled`.
-FORESEEN: see `foresee`. STRUCK: whether impacts came before all else in the step, see `note_impacts`.
+FORESEEN: see `foresee`. STRUCK: whether impacts come before all else in the step, see `note_impacts`.
 """
 STORED, RELEASED, KEPT, ASLEEP, LOST, FIELDS = range(6)
 """Places in `ResponseArrays.amounts` [J].
@@ -310,14 +307,15 @@ class ResponseArrays(NamedTuple):
     material: Material = value("material of the contacts")
     tangent: np.ndarray = array("first tangents in world axes", "contacts", 3)
     before: np.ndarray = array("velocity before the step along normal, tangent 1, tangent 2", "contacts", 3, unit="m/s")
-    at_impact: np.ndarray = array("the same as the impacts of the step meet it", "contacts", 3, unit="m/s")
-    between: np.ndarray = array("the same after these impacts", "contacts", 3, unit="m/s")
+    between: np.ndarray = array("the same after its impacts", "contacts", 3, unit="m/s")
     after: np.ndarray = array("the same after the step", "contacts", 3, unit="m/s")
-    struck: np.ndarray = array("impulse of these impacts on B", "contacts", 3, unit="N s")
-    u_between: np.ndarray = array("scaled velocity after these impacts", "nv", unit="kg^1/2 m/s")
-    v_between: np.ndarray = array("velocity of the coordinates after these impacts", "nv")
-    early: np.ndarray = array("what damping of joints does to u before these impacts", "nv", unit="kg^1/2 m/s")
-    u_before: np.ndarray = array("scaled velocity before that", "nv", unit="kg^1/2 m/s")
+    of_impact: np.ndarray = array("impulse of these impacts on B", "contacts", 3, unit="N s")
+    u_before: np.ndarray = array(
+        "scaled velocity that contacts meet: before the step, or as early damping of joints leaves it",
+        "nv",
+        unit="kg^1/2 m/s",
+    )
+    u_between: np.ndarray = array("the same after impacts", "nv", unit="kg^1/2 m/s")
     du: np.ndarray = array("change of the scaled velocity by the contacts", "nv", unit="kg^1/2 m/s")
     wrench: np.ndarray = array("wrench of the contacts at the hand, force and torque in world axes", 6, unit="N, N m")
     u: np.ndarray = array(
@@ -329,7 +327,7 @@ class ResponseArrays(NamedTuple):
     energy: np.ndarray = array("energy balance at the beginning of the step", 8, unit="J")
     flows: np.ndarray = shared("values of the `EnergyBalance`", 8, unit="J")
     start: np.ndarray = shared("energy at the start, of the `EnergyBalance`", 1, unit="J")
-    watch: np.ndarray = shared("what the `EnergyBalance` watches", 11)
+    watch: np.ndarray = shared("what the `EnergyBalance` watches", 10)
     method: Any = value("memory of the method")
 
 
@@ -475,9 +473,8 @@ class ContactResponse:
         """
         watch, stiffness, rate = self.balance.watch, self.parameters.stiffness, 1.0 / period
         values = self.balance.values
-        supplied = watch[SUPPLIED]
-        numerical = watch[BEFORE]
-        left = max(0.0, watch[NET] - values[DAMPING] - values[FRICTION] - values[IMPACT] + watch[OVERBOOKED])
+        supplied, numerical = watch[SUPPLIED], values[NUMERICAL]
+        left = max(0.0, watch[NET] - values[DAMPING] - values[FRICTION] - values[IMPACT])
         beyond = f"where {supplied:.3g} J were supplied and {left:.3g} J of them are left"
         if watch[EXCEEDED] == BY_MOTION:
             return (
@@ -587,6 +584,7 @@ def set_up(packed, count, period):
     if body.joints.damped or body.joints.nonsmooth:
         begin_joints(body.joints, body.v, period)
     for j in range(a.u.shape[0]):
+        a.u_before[j] = body.u[j]
         a.u[j] = body.u[j] + a.external[j]
     free = body.ahead if body.rank[1] > body.rank[0] else a.u
     scaled, hand, counts = a.scaled, body.p_WH, a.counts
@@ -609,48 +607,30 @@ def set_up(packed, count, period):
 
 
 @kernel
-def begin_impacts(packed, count):
-    """Let impacts meet the velocities that `early` leaves, until `end_impacts`: in `u` of the bodies and `before`."""
+def damp_early(packed, count, period):
+    """Let damping of the joints that are `early` act now, so that contacts meet the velocities that it leaves."""
     a = packed.arrays
-    body = a.body
-    for j in range(a.early.shape[0]):
-        a.u_before[j] = body.u[j]
-        body.u[j] += a.early[j]
-        a.external[j] -= a.early[j]
-    note_slowed(body.joints, body, body.u, a.early)
-    find_velocities(a, count, body.u, a.before)
-
-
-@kernel
-def end_impacts(packed, count):
-    """Undo what `begin_impacts` did to `u` of the bodies, `external` and `before`."""
-    a = packed.arrays
-    for j in range(a.early.shape[0]):
-        a.body.u[j] = a.u_before[j]
-        a.external[j] += a.early[j]
-    find_velocities(a, count, a.body.u, a.before)
-    if a.moments.acts[0]:
-        contact_velocities(count, a.moments.contacts, a.body.u, a.moments.before)
+    change = a.du  # which is not found yet
+    find_early_damping(a.body.joints, a.body, period, change)
+    for j in range(change.shape[0]):
+        a.u_before[j] += change[j]
+        a.external[j] -= change[j]
+    find_velocities(a, count, a.u_before, a.before)
 
 
 @kernel
 def note_impacts(packed, count):
-    """Note impulses of impacts, before any others are added to them, and the velocities that they meet and leave."""
+    """Note impulses of impacts, before any others are added to them, and what they do to u."""
     a = packed.arrays
-    p, u, body = a.impulses.p, a.u_between, a.body
+    p, u, of_impact = a.impulses.p, a.u_between, a.of_impact
     a.counts[STRUCK] = 1
     for j in range(u.shape[0]):
-        u[j] = body.u[j] + (a.moments.kick[j] if a.moments.acts[1] else 0.0)
+        u[j] = a.u_before[j] + (a.moments.kick[j] if a.moments.acts[1] else 0.0)
     for i in range(count):
         for d in range(3):
-            a.struck[i, d] = p[i, d] if a.impulses.impact[i] else 0.0
-            if a.struck[i, d] != 0.0:
-                apply_impulse(a.scaled, i, d, a.struck[i, d], u)
-    for i in range(count):
-        for d in range(3):
-            a.at_impact[i, d] = a.before[i, d]
-    find_velocities(a, count, u, a.between)
-    to_velocity(body.L, body.start, body.size, u, a.v_between)
+            of_impact[i, d] = p[i, d] if a.impulses.impact[i] else 0.0
+            if of_impact[i, d] != 0.0:
+                apply_impulse(a.scaled, i, d, of_impact[i, d], u)
 
 
 @kernel
@@ -678,11 +658,7 @@ def add_up(packed, count, period):
     a = packed.arrays
     if not a.counts[FORESEEN]:
         _add_impulses(packed, count, period)
-    joints, body = a.body.joints, a.body
-    end_joints(joints, body, period, a.u, a.du)
-    if a.counts[STRUCK] or joints.damped or joints.nonsmooth:
-        first = a.v_between if a.counts[STRUCK] else body.v
-        find_work(joints, body, period, first, True, joints.work_in_sequence)
+    end_joints(a.body.joints, a.body, period, a.u, a.du, a.counts[STRUCK] != 0, a.u_before, a.u_between)
 
 
 @kernel
@@ -712,7 +688,7 @@ def _add_impulses(packed, count, period):
         for j in range(a.du.shape[0]):
             a.du[j] += a.moments.kick[j]
     for j in range(a.u.shape[0]):
-        a.u[j] = a.body.u[j] + a.external[j] + a.du[j]
+        a.u[j] = a.u_before[j] + a.external[j] + a.du[j]
     settle_joints(a.body.joints, a.body, period, a.u)
     a.moments.acts[0] = resists(count, a.rows.resistance)
     if a.moments.acts[0]:
@@ -738,7 +714,7 @@ def resist_impacts(packed, count, period, rubs, replaced):
     fill_scaled(packed)
     _find_rotations(packed, count)
     for j in range(kick.shape[0]):
-        kick[j] = body.u[j]
+        kick[j] = a.u_before[j]
     for i in range(count):
         if a.impulses.impact[i]:
             for d in range(3):
@@ -778,14 +754,11 @@ def _resist_rotation(packed, count, period):
     body, moments, free, p, of_impact = a.body, a.moments, a.moments.u, a.impulses.p, a.moments.acts[1]
     fill_scaled(packed)
     _find_rotations(packed, count)
-    contact_velocities(count, moments.contacts, body.u, moments.before)
-    if a.counts[STRUCK]:
-        contact_velocities(count, moments.contacts, body.u, moments.at_impact)
-        contact_velocities(count, moments.contacts, a.u_between, moments.between)
+    contact_velocities(count, moments.contacts, a.u_before, moments.before)
     for j in range(free.shape[0]):
         free[j] = a.u[j]
         if not of_impact:
-            moments.start[j] = body.u[j]
+            moments.start[j] = a.u_before[j]
     for i in range(count):
         moments.normal[i] = p[i, 0] - (moments.struck[i] if of_impact else 0.0)
     settle_moments(count, a.scaled, a.rows, a.tangent, moments, p, a.u)
@@ -848,108 +821,93 @@ def _collect(count, rows, tangent, p, hand, p_WH, period, wrench):
 
 @kernel
 def _book(packed, count, wrench, period):
-    """Work of each mechanism at the mean velocity of the step, which is exactly what changes the kinetic energy.
+    """Work of each mechanism, which is exactly what changes the kinetic energy: at the mean velocity of the step.
+
+    In a step with impacts (STRUCK), which come before all else, their work is that at the mean of the velocities which
+    they meet and leave, and that of the other contacts and of joints at the mean of the latter and the last velocity.
 
     What a mechanism that can only dissipate would have added is `numerical`, which closes the balance. Of impacts
     only the sum over all of them is judged: within an impact velocities change in an order that their mean does not
     tell, so that the share of one contact, or of friction, may be negative though the impact as a whole dissipates.
-
-    Impacts that come before all else in the step (STRUCK) take their work at the mean of the velocities which they meet
-    and leave, and what follows at the mean of these and the last ones. Damping and friction of a joint that contacts or
-    limits turn back within a step give energy at the mean velocity, which these take in addition. What was booked
-    beyond what all of them take together is OVERBOOKED.
+    Damping and friction of a joint that is turned back within the step give energy at its mean velocity, which those of
+    others and, as far as these do not, impacts and limits take in addition.
     """
     a = packed.arrays
-    u, u_after, W_H, energy, moments = a.body.u, a.u, a.body.W_H, a.flows, a.moments
+    impulses, u, u_after, W_H, energy = a.impulses, a.body.u, a.u, a.body.W_H, a.flows
+    after, offset, impact, loosened = a.after, a.scaled.offset, impulses.impact, impulses.loosened
+    p, spring, bond, joints, moments = impulses.p, impulses.spring, impulses.bond, a.body.joints.work, a.moments
     for i in range(6):
         s = 0.0
         for j in range(u.shape[0]):
             s += W_H[i, j] * 0.5 * (u[j] + u_after[j])
         energy[INJECTED] += period * wrench[i] * s
         a.watch[HELD] += period * wrench[i] * (s - a.body.twist[i])
-    if not a.counts[FORESEEN]:
-        find_velocities(a, count, u_after, a.after)
-    injected = 0.0  # by surroundings that move
-    for i in range(count):
-        injected -= a.impulses.p[i, 0] * a.scaled.offset[i, 0]
-    energy[INJECTED] += injected
-    if moments.acts[0]:
-        for i in range(count):
-            energy[INJECTED] += driven_work(i, moments, moments.moment)
-            if moments.acts[1]:
-                energy[INJECTED] += driven_work(i, moments, moments.of_impact)
-    damping, friction, impact, added = _find_dissipated(a, count, False, a.body.joints.work)
-    if a.counts[STRUCK] or a.body.joints.damped or a.body.joints.nonsmooth:
-        sequence = _find_dissipated(a, count, True, a.body.joints.work_in_sequence)
-        a.watch[OVERBOOKED] += damping + friction + impact - (sequence[0] + sequence[1] + sequence[2])
-    energy[DAMPING] += damping
-    energy[FRICTION] += friction
-    energy[IMPACT] += impact
-    a.watch[PENALTIES] += added
-
-
-@kernel
-def _find_dissipated(a, count, in_sequence, joints):
-    """Find what damping, friction and impacts take in the step, and what penalties and bonds add [J].
-
-    Args:
-        in_sequence: whether impacts and what follows take it one after the other, see `_book`, else all at the mean
-            velocity of the step.
-        joints: what the laws of joints take (3,) [J].
-    """
-    impulses, moments, energy = a.impulses, a.moments, a.flows
-    p, spring, bond, impact, loosened = impulses.p, impulses.spring, impulses.bond, impulses.impact, impulses.loosened
-    struck = in_sequence and a.counts[STRUCK] != 0
-    first = a.between if struck else a.before
-    turning = moments.between if struck else moments.before
-    after = a.after
     friction = a.amounts[RELEASED]
     added = friction - energy[ELASTIC]  # by penalties and bonds, with the elastic energy after the step
     normal, tangential = joints[BY_LIMITS] - a.amounts[KEPT], 0.0  # of impacts
     damped = rubbed = 0.0  # by penalties
+    if not a.counts[FORESEEN]:
+        find_velocities(a, count, u_after, after)
+    first, turning = a.before, moments.before
+    if a.counts[STRUCK]:
+        first, turning = a.between, moments.between
+        normal, tangential = _book_impacts(a, count, normal)
+    injected = 0.0  # by surroundings that move
     for i in range(count):
         n, t1, t2 = (
             0.5 * (first[i, 0] + after[i, 0]),
             0.5 * (first[i, 1] + after[i, 1]),
             0.5 * (first[i, 2] + after[i, 2]),
         )
-        p0, p1, p2 = p[i, 0], p[i, 1], p[i, 2]
-        if struck:
-            s0, s1, s2 = a.struck[i, 0], a.struck[i, 1], a.struck[i, 2]
-            normal -= 0.5 * s0 * (a.at_impact[i, 0] + first[i, 0])
-            tangential -= 0.5 * (s1 * (a.at_impact[i, 1] + first[i, 1]) + s2 * (a.at_impact[i, 2] + first[i, 2]))
-            p0, p1, p2 = p0 - s0, p1 - s1, p2 - s2
+        injected -= p[i, 0] * offset[i, 0]
         held = bond[i, 0] * t1 + bond[i, 1] * t2  # work of a bond that sticks, and of all other friction
-        slid = (p1 - bond[i, 0]) * t1 + (p2 - bond[i, 1]) * t2
+        slid = (p[i, 1] - bond[i, 0]) * t1 + (p[i, 2] - bond[i, 1]) * t2
         if impact[i]:
-            normal -= (p0 - spring[i]) * n
+            normal -= (p[i, 0] - spring[i]) * n
             tangential -= slid
             friction += loosened[i]
             added += spring[i] * n + held + loosened[i]
         else:
-            damped -= (p0 - spring[i]) * n
+            damped -= (p[i, 0] - spring[i]) * n
             rubbed += loosened[i] - slid
-            added += p0 * n + held + slid
+            added += p[i, 0] * n + held + slid
+    energy[INJECTED] += injected
     if moments.acts[0]:
         turned = 0.0
         for i in range(count):
+            energy[INJECTED] += driven_work(i, moments, moments.moment)
             turned += work_of_moments(i, moments.moment, turning, moments.after)
             if moments.acts[1]:
-                begin, end = (moments.at_impact, moments.between) if struck else (moments.before, moments.after)
-                tangential -= work_of_moments(i, moments.of_impact, begin, end)
+                energy[INJECTED] += driven_work(i, moments, moments.of_impact)
+                tangential -= work_of_moments(i, moments.of_impact, moments.before, turning)
         friction += max(0.0, -turned)
         added += max(0.0, turned)
     damped, rubbed = max(0.0, damped), max(0.0, rubbed)  # what drives does so by sampling
     added += damped + rubbed
-    by_damping, by_friction = max(0.0, joints[BY_DAMPING]), max(0.0, joints[BY_FRICTION])
-    normal += min(0.0, joints[BY_DAMPING]) + min(0.0, joints[BY_FRICTION])
+    damped, friction = damped + joints[BY_DAMPING], friction + rubbed + joints[BY_FRICTION]
+    normal += min(0.0, damped) + min(0.0, friction)
     if tangential < 0.0:
         normal, tangential = normal + tangential, 0.0
     elif normal < 0.0:
         normal, tangential = 0.0, tangential + normal
-    return (
-        damped + by_damping,
-        friction + rubbed + max(0.0, tangential) + by_friction,
-        max(0.0, min(normal, a.amounts[LOST])),  # what it takes from implicit springs is not lost
-        added,
-    )
+    energy[DAMPING] += max(0.0, damped)
+    energy[FRICTION] += max(0.0, friction) + max(0.0, tangential)
+    energy[IMPACT] += max(0.0, min(normal, a.amounts[LOST]))  # what it takes from implicit springs is not lost
+    a.watch[PENALTIES] += added
+
+
+@kernel
+def _book_impacts(a, count, normal):
+    """Fill in the velocities after impacts, and find what these take beyond what they would after them [J].
+
+    Returns:
+        That along normals, in addition to `normal`, and along tangents.
+    """
+    moments, p, before, after, tangential = a.moments, a.of_impact, a.before, a.after, 0.0
+    find_velocities(a, count, a.u_between, a.between)
+    if moments.acts[0]:
+        contact_velocities(count, moments.contacts, a.u_between, moments.between)
+    for i in range(count):
+        normal -= 0.5 * p[i, 0] * (before[i, 0] - after[i, 0])
+        tangential -= 0.5 * (p[i, 1] * (before[i, 1] - after[i, 1]) + p[i, 2] * (before[i, 2] - after[i, 2]))
+    return normal, tangential

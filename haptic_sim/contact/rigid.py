@@ -42,9 +42,8 @@ from haptic_sim.contact.response import (
     ContactResponse,
     Keeper,
     add_up,
-    begin_impacts,
     build_step,
-    end_impacts,
+    damp_early,
     fill_scaled,
     note_impacts,
     set_up,
@@ -55,7 +54,7 @@ from haptic_sim.contact.solvers.gauss_seidel import MAX_SWEEPS, GaussSeidelMemor
 from haptic_sim.contact.solvers.mirtich import MirtichMemory, resolve_one_at_a_time
 from haptic_sim.contact.solvers.outcomes import NOT_CONVERGED, SOLVED
 from haptic_sim.contact.solvers.stewart_trinkle import ContactProblem, stewart_trinkle
-from haptic_sim.dynamics.joints import correct_guess, damp_before_impacts, expect_friction, settle_joints, speed_of
+from haptic_sim.dynamics.joints import correct_guess, expect_friction, settle_joints, speed_of
 from haptic_sim.dynamics.multibody import Multibody
 from haptic_sim.dynamics.scaled import contact_velocity
 from haptic_sim.kernels import kernel
@@ -189,13 +188,13 @@ def _begin(packed, count, period):
     a = packed.arrays
     set_up(packed, count, period)
     fill_scaled(packed)
-    u, p = a.method.u, a.impulses.p
+    u, p, joints = a.method.u, a.impulses.p, a.body.joints
+    if count > 0 and joints.damped:
+        for k in range(joints.early.shape[0]):
+            joints.early[k] = True
+        damp_early(packed, count, period)
     for j in range(u.shape[0]):
-        u[j] = a.body.u[j]
-    if count > 0 and a.body.joints.damped:
-        damp_before_impacts(a.body.joints, a.body, period, a.early)
-        for j in range(u.shape[0]):
-            u[j] += a.early[j]
+        u[j] = a.u_before[j]
     for i in range(count):
         p[i, 0] = p[i, 1] = p[i, 2] = 0.0
         a.impulses.impact[i] = True
@@ -247,14 +246,9 @@ def _end(packed, count, period, collide):
     counts, material = a.counts, a.material
     joints = a.body.joints
     lemke = count <= min(material.lemke, a.method.problem.scale.shape[0])
-    slowed = collide and joints.damped
-    if slowed:
-        begin_impacts(packed, count)
-    if collide:
+    if collide or (count > 0 and joints.damped):
         note_impacts(packed, count)
-    elif count > 0:
-        for j in range(a.u.shape[0]):
-            a.method.u[j] = a.body.u[j]
+    if not collide and count > 0:
         expect_friction(joints, a.body, period, a.external)
     failures = 0
     for turn in range(_MOST_TURNS):
@@ -279,8 +273,6 @@ def _end(packed, count, period, collide):
     counts[STATE] = FREE if counts[CONTACTS] == 0 else COLLIDING if collide else RESTING
     a.amounts[STORED] = a.amounts[RELEASED] = 0.0
     add_up(packed, count, period)
-    if slowed:
-        end_impacts(packed, count)
 
 
 @kernel

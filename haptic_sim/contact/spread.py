@@ -65,7 +65,7 @@ def _foresee_springs(packed, count, period):
     a = packed.arrays
     m = a.method
     for j in range(m.u.shape[0]):
-        m.u[j] = a.body.u[j] + a.external[j]
+        m.u[j] = a.u_before[j] + a.external[j]
     for i in range(count):
         if m.spring_sharers[i] > 0.0:
             middle = -m.springs.strain[i] + 0.5 * period * contact_velocity(a.scaled, i, 0, m.u)
@@ -91,7 +91,7 @@ def _bound_restitution(packed, count, part):
         if a.impulses.impact[i] and m.root[i] == find_root(m.group, a.body.hand_tree):
             begins = begins or m.owed[i] < 0.0
             for d in range(3):
-                work += p[i, d] * contact_velocity(a.scaled, i, d, a.body.u)
+                work += p[i, d] * contact_velocity(a.scaled, i, d, a.u_before)
                 apply_impulse(a.scaled, i, d, p[i, d], m.u)
     for j in range(m.u.shape[0]):
         square += m.u[j] * m.u[j]

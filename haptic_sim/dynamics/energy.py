@@ -22,13 +22,7 @@ what is numerical in any world, however stable, where little energy was supplied
   0.73 T^2 w^2. As D >= J^T m J and W = J^T m g, w^2 <= g^2 sum m, of all bodies: so T^2 g^2 sum m is allowed, twice the
   kinetic energy that gravity gives them in a step from rest.
 
-**Impacts** come before all else in a step, but are booked at its mean velocity with the rest, where the work of what
-follows them is partly theirs. A body with the velocity a that bounces between floor and ceiling takes the energy m a g
-T at the floor so, and gives it at the ceiling, which is no dissipation and would be numerical: m a g T more in each
-cycle. So what is booked beyond what impacts take at the mean of the velocities which they meet and leave, and all else
-after them, is summed up, and does not count: neither as numerical nor as dissipated.
-
-All vanish with T. Free fall, a lift by the hand and semi-implicit Euler on lasting springs stay far below.
+Both vanish with T. Free fall, a lift by the hand and semi-implicit Euler on lasting springs stay far below.
 """
 
 from __future__ import annotations
@@ -41,7 +35,7 @@ from haptic_sim.errors import HapticsError
 from haptic_sim.kernels import kernel
 
 KINETIC, POTENTIAL, ELASTIC, INJECTED, DAMPING, FRICTION, IMPACT, NUMERICAL = range(8)
-SUPPLIED, LOWEST, INJECTED_BEFORE, BEFORE, CHANGED, PENALTIES, EXCEEDED, START, NET, HELD, OVERBOOKED = range(11)
+SUPPLIED, LOWEST, INJECTED_BEFORE, BEFORE, CHANGED, PENALTIES, EXCEEDED, START, NET, HELD = range(10)
 """Places in `EnergyBalance.watch`."""
 BY_PENALTIES, BY_MOTION = 1.0, 2.0
 FLOOR, ROUNDING = 1e-6, 1e-9  # [J], and part of the energies that there are
@@ -74,14 +68,13 @@ class EnergyBalance:
         watch: what was supplied, lowest potential so far, injected and numerical energy of the step before, whether
             parameters were changed since, what of the numerical energy came from penalties [J], and once it has
             was too much what added most of it, BY_PENALTIES or BY_MOTION; energy of the start, and what was supplied at
-            most less what hand and gravity took back; sum of T F . (v' - v) / 2 of held wrenches; dissipation that was
-            booked beyond that of impacts and what follows them one after the other, (11,).
+            most less what hand and gravity took back; sum of T F . (v' - v) / 2 of held wrenches, (10,).
     """
 
     def __init__(self) -> None:
         self.values = np.zeros(8)
         self.start = np.full(1, np.nan)
-        self.watch = np.zeros(11)
+        self.watch = np.zeros(10)
         self.watch[LOWEST] = np.nan
 
     @property
@@ -112,7 +105,7 @@ def watch_balance(values, watch, fallen):
     `fallen` is T^2 g^2 sum m, see the module [J].
     """
     v, w = values, watch
-    numerical = v[NUMERICAL] - w[OVERBOOKED]
+    numerical = v[NUMERICAL]
     if math.isnan(w[LOWEST]):
         w[SUPPLIED], w[LOWEST] = v[KINETIC] + v[ELASTIC], v[POTENTIAL]
         w[START] = w[SUPPLIED] + v[POTENTIAL]
@@ -126,7 +119,7 @@ def watch_balance(values, watch, fallen):
     w[LOWEST] = min(w[LOWEST], v[POTENTIAL])
     w[INJECTED_BEFORE] = v[INJECTED]
     w[NET] = max(w[NET], w[START] + v[INJECTED] - v[POTENTIAL])
-    left = w[NET] - v[DAMPING] - v[FRICTION] - v[IMPACT] + w[OVERBOOKED]
+    left = w[NET] - v[DAMPING] - v[FRICTION] - v[IMPACT]
     rounding = FLOOR + ROUNDING * (v[KINETIC] + abs(v[POTENTIAL]) + v[ELASTIC])
     most = max(left, SHARE * w[SUPPLIED]) + max(0.0, w[HELD]) + fallen + rounding
     if min(numerical, w[BEFORE]) > most and w[EXCEEDED] == 0.0:

@@ -139,7 +139,6 @@ class JointArrays(NamedTuple):
     stopped: np.ndarray = array("scaled velocity after the step without restitution", "nv")
     guess: np.ndarray = array("impulses that are part of the external forces already", "laws", unit="N s")
     early: np.ndarray = array("whether damping acted before the impacts of this step", "laws", dtype=np.bool_)
-    slowed: np.ndarray = array("velocity that it left to these impacts", "laws", unit="m/s")
     assembled: np.ndarray = array("whether the rows are those of this step", 1, dtype=np.bool_)
     mobility: np.ndarray = array("|W_j|^2", "laws", unit="1/kg")
     low: np.ndarray = array("lower bound of v_j", "laws", unit="m/s")
@@ -151,7 +150,6 @@ class JointArrays(NamedTuple):
     delassus: np.ndarray = array("W_i . W_j of the active laws", "laws", "laws", unit="1/kg")
     change: np.ndarray = array("change of the velocities of the active laws, then of their impulses", "laws")
     work: np.ndarray = array("energy that damping, friction and limits took in the last step", 3, unit="J")
-    work_in_sequence: np.ndarray = array("the same where impacts took theirs before", 3, unit="J")
 
 
 def build_joints(
@@ -282,8 +280,6 @@ def add_springs(joints, v, bias):
 def begin_joints(joints, v, period):
     """Note what damping and springs do as `add_springs` has them; no impulse of friction or limits is given yet."""
     joints.assembled[0] = False
-    for k in range(joints.early.shape[0]):
-        joints.early[k] = False
     for j in range(joints.force.shape[0]):
         joints.force[j] = 0.0
     for k in range(joints.velocity.shape[0]):
@@ -293,6 +289,7 @@ def begin_joints(joints, v, period):
             stretch = joints.q[joints.position[k]] - joints.reference[k]
             joints.force[j] -= period * joints.stiffness[k] * stretch
         joints.guess[k] = 0.0
+        joints.early[k] = False
 
 
 @kernel
@@ -324,32 +321,21 @@ def assemble_joints(joints, body):
 
 
 @kernel
-def damp_before_impacts(joints, body, period, x):
-    """Fill x with what damping does to u if it acts before the impacts of a step, see the module (nv,)."""
-    for j in range(x.shape[0]):
-        x[j] = 0.0
+def find_early_damping(joints, body, period, du):
+    """Fill du with what damping of the joints that are `early` does to the scaled velocity (nv,), see the module."""
+    for j in range(du.shape[0]):
+        du[j] = 0.0
     for k in range(joints.velocity.shape[0]):
-        j = joints.velocity[k]
-        x[j] -= period * joints.damping[k] * body.v[j]
-    to_scaled(body.L, body.start, body.size, x)
+        if joints.early[k]:
+            j = joints.velocity[k]
+            du[j] -= period * joints.damping[k] * body.v[j]
+    to_scaled(body.L, body.start, body.size, du)
     for i in range(body.rank[0]):
         s = 0.0
-        for j in range(x.shape[0]):
-            s += body.Q[i, j] * x[j]
-        for j in range(x.shape[0]):
-            x[j] -= s * body.Q[i, j]
-
-
-@kernel
-def note_slowed(joints, body, u, x):
-    """Note that damping acted before the impacts, which met u, in all trees that x changed (nv,), (nv,)."""
-    to_velocity(body.L, body.start, body.size, u, joints.v)
-    for k in range(joints.velocity.shape[0]):
-        joints.slowed[k] = joints.v[joints.velocity[k]]
-        tree = joints.rows.tree[k, 1]
-        first = joints.rows.start[tree]
-        for j in range(first, first + joints.rows.size[tree]):
-            joints.early[k] = joints.early[k] or x[j] != 0.0
+        for j in range(du.shape[0]):
+            s += body.Q[i, j] * du[j]
+        for j in range(du.shape[0]):
+            du[j] -= s * body.Q[i, j]
 
 
 @kernel
@@ -627,52 +613,43 @@ def _solve_laws(joints, body, u):
 
 
 @kernel
-def end_joints(joints, body, period, u, du):
-    """Add what the laws do to `du`, and find the energy that they took; u: after the step."""
+def end_joints(joints, body, period, u, du, struck, met, left):
+    """Add what the laws do to `du`, and find the energy that they took, negative where they gave some.
+
+    Args:
+        u: scaled velocity after the step, (nv,).
+        struck: whether impacts came first; they `met` one scaled velocity and `left` another, (nv,).
+    """
     if not (joints.damped or joints.nonsmooth):
         return
-    x = joints.u
+    x, v, work = joints.u, joints.v, joints.work
     for j in range(x.shape[0]):
         x[j] = joints.force[j]
     to_scaled(body.L, body.start, body.size, x)
     for j in range(x.shape[0]):
         du[j] += x[j]
-    to_velocity(body.L, body.start, body.size, u, joints.v)
-    for k in range(joints.velocity.shape[0]):
-        push_joint(joints, k, joints.p[k], du)
-    find_work(joints, body, period, body.v, False, joints.work)
-
-
-@kernel
-def find_work(joints, body, period, first, in_sequence, work):
-    """Find the energy that the laws took in the step, after `end_joints`, at the mean velocity of its part.
-
-    Args:
-        first: velocity with which that part began, (nv,).
-        in_sequence: whether damping that acted before the impacts counts by itself, and what damping and friction of
-            one joint give against what those of others take: they may give where a velocity changes its sign.
-        work: to fill, see BY_DAMPING (3,) [J].
-    """
-    v = joints.v
+    to_velocity(body.L, body.start, body.size, u, v)
+    if struck:
+        to_velocity(body.L, body.start, body.size, left, x)
+    else:
+        for j in range(x.shape[0]):
+            x[j] = body.v[j]
     for i in range(work.shape[0]):
         work[i] = 0.0
     for k in range(joints.velocity.shape[0]):
         j = joints.velocity[k]
-        mean = 0.5 * (v[j] + first[j])
+        mean = 0.5 * (v[j] + x[j])
         p = joints.p[k]
+        push_joint(joints, k, p, du)
         friction = min(max(p, -joints.friction_impulse[k]), joints.friction_impulse[k])
-        work[BY_FRICTION] += -friction * mean if in_sequence else max(0.0, -friction * mean)
+        work[BY_FRICTION] -= friction * mean
         work[BY_LIMITS] -= (p - friction) * mean
     if joints.damped:
-        # with T b on the diagonal and -T b v0 among the forces, damping gives -T b (v - v_before + v0)
+        # with T b on the diagonal and -T b v0 among the forces, damping gives -T b v, or before impacts -T b times the
+        # velocity that these meet; the energy of T b, which is none, is that of v in the end
+        if struck:
+            to_velocity(body.L, body.start, body.size, met, x)
         for k in range(joints.velocity.shape[0]):
             j = joints.velocity[k]
-            if in_sequence and joints.early[k]:
-                work[BY_DAMPING] += 0.5 * period * joints.damping[k] * (joints.slowed[k] * body.v[j] + v[j] * v[j])
-                continue
-            force = joints.force[j]
-            if joints.stiffness[k] > 0.0:
-                force += period * joints.stiffness[k] * (joints.q[joints.position[k]] - joints.reference[k])
-            impulse = force - period * joints.damping[k] * (v[j] - body.v[j])
-            taken = -impulse * 0.5 * (v[j] + body.v[j])
-            work[BY_DAMPING] += taken if in_sequence else max(0.0, taken)
+            other = x[j] if joints.early[k] else v[j]
+            work[BY_DAMPING] += 0.5 * period * joints.damping[k] * (body.v[j] * other + v[j] * v[j])
