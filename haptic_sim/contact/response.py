@@ -629,8 +629,7 @@ def note_impacts(packed, count):
     for i in range(count):
         for d in range(3):
             of_impact[i, d] = p[i, d] if a.impulses.impact[i] else 0.0
-            if of_impact[i, d] != 0.0:
-                apply_impulse(a.scaled, i, d, of_impact[i, d], u)
+    apply_impulses(count, a.scaled, of_impact, u)
 
 
 @kernel
