@@ -233,7 +233,7 @@ class RecorderNode(ServoNode):
         self.publish_event("closed", self._bag.complete, json.dumps(self._counts()))
 
     def _report_stall(self) -> None:
-        """Say what has not come of a tick that does not go on: to the leader, and once in the log where others go on."""
+        """Report what a stalled tick lacks: to the leader, and once in the log if later ticks go on."""
         complete, now = self._bag.complete, time.monotonic()
         before, since = self._progress
         if complete != before:
