@@ -71,7 +71,7 @@ def _is_active(parameters: AnalysedControllerParameters, inertias: CoupledInerti
 
 
 def passivity_problem(parameters: Parameters, inertias: CoupledInertias, rate: float) -> str:
-    """Why a device is not passive at the hand with a controller, and which gains are stable.
+    """Reason why a device is not passive at the hand with a controller, with passive gains, if there are any.
 
     Returns:
         A line that begins with keys; empty if it is passive, may be active, or states no damping.

@@ -194,11 +194,11 @@ def admittance_loop(
 def admittance_problem(
     parameters: AdmittanceParameters, inertias: CoupledInertias, rate: float, search: Search = largest
 ) -> str:
-    """Why errors of a device that is moved at `rate` [Hz] would grow, and what would do; empty if they would not.
+    """Reason why the tracking error of a device that is moved at `rate` [Hz] grows, with stable gains; empty if stable.
 
-    Of a direction that diverges, all three gains are made slower together: c Kd, c^2 Kp, c^3 Ki have the same course in
-    a time 1/c as long; where the integral would make it diverge at any rate (Ki >= Kp Kd), the integral is made less.
-    A direction without gains has no loop. `search` finds what would do.
+    In a direction that diverges, the three gains are scaled together: c Kd, c^2 Kp and c^3 Ki have the same response,
+    slower by the factor 1/c. Where the integral term makes the loop diverge at any rate (Ki >= Kp Kd), it is reduced.
+    A direction without gains has no loop. `search` finds the stable gains.
     """
     scale = parameters.force_scale
     given = (parameters.proportional, parameters.integral, parameters.derivative)

@@ -92,14 +92,14 @@ def channels_loop(c: Channels, inertias: CoupledInertias, rate: float) -> np.nda
 
 
 def inverse_inertia(inertias: CoupledInertias) -> np.ndarray:
-    """A = W_t + W_d: what the coordination wrench accelerates the tool against the device with (n, n)."""
+    """A = W_t + W_d: acceleration of the tool relative to the device per unit coordination wrench (n, n)."""
     return inertias.of_tool() + inertias.of_device()
 
 
 def coupling_problem(p: Any, inertias: CoupledInertias, rate: float, search: Search = largest) -> str:
-    """Why the coupling of these inertias at `rate` [Hz] diverges, and which gains are stable; empty if it does not.
+    """Reason why the coupling of these inertias diverges at `rate` [Hz], with stable gains; empty if it does not.
 
-    First spring and damper alone; then what the general form adds, one part after the other. A unilateral coupling
+    Spring and damper are checked alone first, then each term that the general form adds. A unilateral coupling
     moves the tool alone as long as nothing touches it, which is W_t in place of A, and diverges with smaller gains
     where it moves the device too.
 

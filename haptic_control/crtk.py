@@ -51,7 +51,7 @@ class CrtkParameters(ControllerParameters):
     )
 
     def check(self, experiment: Any) -> list[str]:
-        """Why it does not fit the other sections of an experiment."""
+        """Conflicts with the other sections of an experiment."""
         if experiment.relayed or experiment.hands:
             return ["controller.type = crtk: is of one device, without relay and further hands; leave these out"]
         return []

@@ -56,7 +56,7 @@ def arm_problem(
     inertias: CoupledInertias,
     rate: float,
 ) -> str:
-    """Why an operator's arm diverges with a device and a coupling that do not diverge without it.
+    """Reason why an operator's arm diverges with a device and a coupling that are stable without it.
 
     Args:
         stiffness, damping: of the arm, in translation and in rotation.

@@ -108,7 +108,7 @@ class ControllerParameters(Part):
         return self
 
     def stability_problem(self, inertias: CoupledInertias, rate: float) -> str:
-        """Why the sampled loop diverges with these inertias at `rate` [Hz], and which gains are stable.
+        """Reason why the sampled loop of these inertias diverges at `rate` [Hz], with stable gains.
 
         Returns:
             A line that begins with the keys of the gains; empty if the loop is stable, or the device not known.

@@ -191,13 +191,13 @@ class ImpedanceShaping(FourChannel):
 def shaping_problem(
     parameters: ShapingParameters, inertias: CoupledInertias, rate: float, search: Search = largest
 ) -> str:
-    """Why the loop of these inertias at `rate` [Hz] diverges, and which gains are stable; empty if it does not.
+    """Reason why the loop of these inertias diverges at `rate` [Hz], with stable gains; empty if it does not.
 
     With Z = M_d / (inertia of the device), 1 where the device is known, the coordination wrench moves the tool by W_t
     and the device by Z W_t; so (1 + Z) W_t is in place of A in `haptic_control.stability`. The desired impedance moves
-    the device by -Z W_t (b_d v + k_d x), and C_d v pushes it, which is no more than taken back where the device has
-    this damping. The penalties of topology are a loop of their own, in directions that W_t leaves out: a spring and a
-    damper of Z k and Z b, which must not diverge wherever a direction is blocked.
+    the device by -Z W_t (b_d v + k_d x), and C_d v pushes it, which cancels the damping where the device has it.
+    The penalties of topology form a loop of their own, in the directions in which W_t is zero: a spring and a damper
+    of Z k and Z b, which must not diverge wherever a direction is blocked.
     """
     T, axes, W, ours = 1.0 / rate, inertias.axes, inertias.of_tool(), inertias.of_device()
     Z = ours @ parameters.inertia()[np.ix_(axes, axes)]
@@ -206,7 +206,7 @@ def shaping_problem(
         for gains in (parameters.desired_stiffness, parameters.desired_damping, parameters.device_damping)
     )
     if inertias.damping is not None:
-        C = C - inertias.per_axis(inertias.damping)  # what is made up for and there does no harm
+        C = C - inertias.per_axis(inertias.damping)  # compensation of damping that is present is stable
     ZW = Z @ W
 
     def loop(K: np.ndarray, B: np.ndarray, part: float = 0.0, pushed: bool = False) -> np.ndarray:

@@ -25,17 +25,17 @@ SPEED = (0.25, 1.0)  # [m/s], the reduced speed of ISO 10218-1, and [rad/s], whi
 CALM = 0.5  # [s]
 LEAST = (15.0, 1.0)  # [N, N m] where the device renders nothing, as one without motors for rotation
 GAPS = frozenset((Reason.NO_COMMAND, Reason.WATCHDOG, Reason.FAILED, Reason.OLD_READING))
-"""Why a device rendered nothing: commands or readings are missing. One that is paused still moves the tool."""
+"""Reasons of a device that rendered nothing for want of commands or readings; a paused device still moves the tool."""
 
 
 class SoftReturn:
-    """A controller in realtime, whose coupling does not pull the tool at once to a device that has gone elsewhere.
+    """A controller in realtime that bounds the wrench on the tool after a gap, in which the device may have moved.
 
     Args:
         core: the controller.
         wrench_limit: of the device [N, N m].
         rate: of the servo [Hz].
-        endless: whether also what begins late begins softly, as in a graph that only runs.
+        endless: whether a gap at the start counts, too, as in a graph that only runs.
     """
 
     def __init__(self, core: Controller, wrench_limit: Gains, rate: float, endless: bool = False):

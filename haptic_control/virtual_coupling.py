@@ -153,9 +153,9 @@ def potential(pose_device: np.ndarray, pose_tool: np.ndarray, stiffness: np.ndar
 def virtual_coupling_problem(
     parameters: VirtualCouplingParameters, inertias: CoupledInertias, rate: float, search: Search = largest
 ) -> str:
-    """Why the coupling of these inertias at `rate` [Hz] diverges, and which gains are stable; empty if it does not.
+    """Reason why the coupling of these inertias diverges at `rate` [Hz], with stable gains; empty if it does not.
 
-    `search` finds these.
+    `search` finds the stable gains.
     """
     A, T, block = inverse_inertia(inertias), 1.0 / rate, np.ix_(inertias.axes, inertias.axes)
 

@@ -264,14 +264,14 @@ class Driver:
         self.bounded += self._cut[0]
 
     def _reason_without(self, tick: int, mode: int) -> Reason:
-        """Why a command of a tick and a mode is not followed that is not current."""
+        """Reason why a command of a tick and a mode that is not current is not followed."""
         if self.fault:
             return Reason.FAILED
         commanded = mode != NOTHING and tick >= self._first
         return Reason.WATCHDOG if commanded and tick < self._tick else Reason.NO_COMMAND
 
     def _reason_with(self, command: DeviceCommand, limited: bool) -> Reason:
-        """Why a command that is followed renders nothing; NONE: it renders something."""
+        """Reason why a command that is followed renders no wrench; NONE if it renders one."""
         device = self._device
         if device.MODE != FORCE or any(self._rendered):
             return Reason.NONE

@@ -30,7 +30,7 @@ Bodies = Mapping[str, bool]
 
 
 def event_problem(event: OperatorEvent, bodies: Bodies | None) -> str:
-    """Why an event cannot be followed; empty if it can. `bodies` None: they are not known, and any may be there."""
+    """Reason why an event cannot be followed; empty if it can. `bodies` None: not known, so that any index is valid."""
     if event.phase not in PHASES.values():
         return f"phase = {event.phase}: must be {GRAB}, {MOVE} or {RELEASE}"
     if not event.is_finite():
@@ -45,7 +45,7 @@ def event_problem(event: OperatorEvent, bodies: Bodies | None) -> str:
 
 
 def _body_problem(body: int, bodies: Bodies | None) -> str:
-    """Why a body cannot be dragged; empty if it can."""
+    """Reason why a body cannot be dragged; empty if it can."""
     if body == HAND or (bodies is None and body >= 0):
         return ""
     if not bodies:
@@ -59,39 +59,39 @@ def _body_problem(body: int, bodies: Bodies | None) -> str:
 
 
 class Events:
-    """The events of a pointer, of a table or as they are offered; at most one acts in a tick.
+    """Events of a pointer, from a table or received during the trial; at most one acts in a tick.
 
-    Of those that are offered, one that repeats or comes late is left out, and so is what another source sends while one
-    holds. What cannot be followed lets go.
+    A received event is ignored if it is repeated or late, or if it comes from another source while one source holds a
+    body. An event that cannot be followed releases the body.
 
     Args:
-        table: rows in the order of time; None: they are offered.
+        table: rows in the order of time; None: events are received by `offer`.
         bodies: that can be dragged beside the hand.
 
     Attributes:
-        taken: the last one that took effect, and `taken_at`: when [s], NaN before the first.
-        body: on which the operator's wrench acts, as the operator says.
-        ignored: how many were left out.
+        taken: the last event that took effect; `taken_at`: its time [s], NaN before the first.
+        body: index of the body on which the operator's wrench acts, as the operator commands.
+        ignored: number of ignored events.
     """
 
     def __init__(self, table: np.ndarray | None = None, bodies: Bodies = MappingProxyType({})):
         self._table = None if table is None else np.ascontiguousarray(table, float)
         self._row, self._bodies = 0, bodies
         self._waiting: deque[np.ndarray] = deque()
-        self._source, self._sequence, self._holds = -1, -1, False  # of the last event that was not left out
+        self._source, self._sequence, self._holds = -1, -1, False  # of the last event that was not ignored
         self.taken, self.taken_at = OperatorEvent(), math.nan
         self.body, self.ignored = HAND, 0
 
     @property
     def live(self) -> bool:
-        """Whether events are offered."""
+        """Whether events are received during the trial."""
         return self._table is None
 
     def offer(self, event: OperatorEvent) -> None:
-        """Take an event that came in; it acts in one of the next ticks.
+        """Queue a received event, which acts in one of the next ticks.
 
         Raises:
-            MessageError: it cannot be followed; whatever the pointer held, it lets go.
+            MessageError: it cannot be followed; the pointer releases the body that it holds.
         """
         others = event.source != self._source
         if (others and self._holds) or (not others and event.sequence <= self._sequence):

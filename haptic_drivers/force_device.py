@@ -94,11 +94,11 @@ class ForceDevice:
 
     @property
     def fault(self) -> str:
-        """Why the device cannot be used any more; empty as long as it can."""
+        """Reason why the device cannot be used any more; empty as long as it can."""
         return self._body.fault
 
     def measure(self, tick: int, operator: np.ndarray, sensed: np.ndarray) -> None:
-        """Fill `sensed` (6,) with what the device knows of the operator's wrench `operator` (6,) [N, N m] in a tick."""
+        """Fill `sensed` (6,) with the device's estimate of the operator's wrench `operator` (6,) [N, N m] in a tick."""
         sensed[:] = operator
 
     def apply_command(self, command: DeviceCommand, operator: np.ndarray, period: float) -> int:
@@ -168,7 +168,7 @@ class SimulatedForceDeviceParameters(SensorParameters, ForceDeviceParameters):
         return pose
 
     def problems(self, start: DeviceStart) -> list[str]:
-        """Why it cannot take part in a trial, before keys are completed; lines that begin with a key."""
+        """Reasons why it cannot take part in a trial, before keys are completed; lines that begin with a key."""
         if start.hand.planar and any(self.offset[2:]):
             return [f"device.offset[2] = {self.offset[2]:g} m: must be 0 in the plane of x and y"]
         return []

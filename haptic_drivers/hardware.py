@@ -77,7 +77,7 @@ class PhysicalDeviceParameters(MeasuredDeviceParameters, ForceDeviceParameters):
         return self.name
 
     def unchecked(self) -> str:
-        """Why the stability of gains is not checked: its mass or inertia is not known; empty: they are."""
+        """Reason why the stability of gains is not checked, an unknown mass or inertia; empty if both are known."""
         unknown = [
             (key, motion)
             for key, motion, names in (("mass", "translation", "xyz"), ("inertia", "rotation", ("rx", "ry", "rz")))

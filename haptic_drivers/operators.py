@@ -83,7 +83,7 @@ class OperatorParameters(Part):
         return None
 
     def check(self, experiment: Any) -> list[str]:
-        """Why it does not fit the other sections of an experiment."""
+        """Conflicts with the other sections of an experiment."""
         if self.EVENTS and experiment.device.HARDWARE:
             held = f"device.name = {experiment.device.label} is held by a person"
             return [f"operator.type = {self.type}: {held}; leave the pointer out, as operator.type=constant"]
@@ -98,7 +98,7 @@ class OperatorParameters(Part):
         """The rows of its file; `bodies`: that a pointer can drag, if known.
 
         Raises:
-            ParameterError: a line is not as it must be.
+            ParameterError: a line is invalid.
         """
         return read_table(lines, name)
 

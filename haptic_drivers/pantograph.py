@@ -133,7 +133,7 @@ class PantographParameters(MotorEncoderParameters, SimulatedForceDeviceParameter
     gravity_compensation: bool = quantity(True, description="Whether the motors carry the weight of the device")
 
     def problems(self, start: DeviceStart) -> list[str]:
-        """Why it cannot take part in a trial: its handle cannot be where the hand is at the start."""
+        """Reasons why it cannot take part in a trial: its handle cannot reach the pose of the hand at the start."""
         if not start.hand.planar:
             return ["device.type = pantograph: moves in the plane of x and y, and this world is in space"]
         mounted = self.mounted_at(np.array(start.hand.pose))
@@ -302,7 +302,7 @@ class Pantograph:
 
     @property
     def fault(self) -> str:
-        """Why the handle cannot be moved on; empty as long as it can."""
+        """Reason why the handle cannot be moved further; empty as long as it can."""
         a, problem = self._arrays, int(self._arrays.problem[0])
         if not problem:
             return ""
@@ -315,7 +315,7 @@ class Pantograph:
 
     @property
     def dissipated(self) -> float:
-        """Energy that friction has taken since the start [J]."""
+        """Energy dissipated by friction since the start [J]."""
         return float(self._arrays.dissipated[0])
 
     @property

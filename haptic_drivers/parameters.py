@@ -58,7 +58,7 @@ class Device(Protocol):
     def fault(self) -> str: ...
 
     def measure(self, tick: int, operator: np.ndarray, sensed: np.ndarray) -> None:
-        """Fill `sensed` (6,) with what the device knows of the operator's wrench `operator` (6,) [N, N m] in a tick."""
+        """Fill `sensed` (6,) with the device's estimate of the operator's wrench `operator` (6,) [N, N m] in a tick."""
 
     def apply_command(self, command: DeviceCommand, operator: np.ndarray, period: float) -> int:
         """Advance by `period` [s] as commanded; whether a limit was reached, -1 (and nothing done) if not finite."""
@@ -185,7 +185,7 @@ class DeviceParameters(Part):
         """
 
     def problems(self, start: DeviceStart) -> list[str]:
-        """Why it cannot take part in a trial, before keys are completed; lines that begin with a key."""
+        """Reasons why it cannot take part in a trial, before keys are completed; lines that begin with a key."""
         return []
 
     def completed(self, start: DeviceStart) -> DeviceParameters:
@@ -259,7 +259,7 @@ class DeviceParameters(Part):
             yield "device", names, why
 
     def unchecked(self) -> str:
-        """Why the stability of a controller's gains cannot be checked with the device; empty: it can."""
+        """Reason why the stability of a controller's gains cannot be checked with the device; empty if it can."""
         return ""
 
 

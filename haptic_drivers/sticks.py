@@ -199,14 +199,14 @@ def find_gamepad(path: str = "") -> int:
     except OSError as error:
         hint = "; its group is usually `input`" if isinstance(error, PermissionError) else ""
         raise SourceError(f"gamepad {found[0]}: {error.strerror}{hint}") from error
-    if problem := _no_gamepad(descriptor):
+    if problem := _gamepad_problem(descriptor):
         os.close(descriptor)
         raise SourceError(f"gamepad {found[0]}: {problem}; name the event file of a gamepad, /dev/input/event*")
     return descriptor
 
 
-def _no_gamepad(descriptor: int) -> str:
-    """Why an open file is not a gamepad; empty if it is one: it has a left stick and one of the buttons that let go."""
+def _gamepad_problem(descriptor: int) -> str:
+    """Reason why an open file is not a gamepad, which has a left stick and a release button; empty if it is one."""
     try:
         axes, keys = (_codes(descriptor, kind) for kind in (_ABS, _KEY))
     except OSError:

@@ -283,7 +283,7 @@ class ConstrainedContact(Analysis):
 
 
 def _path(trial: Trial, samples: Samples) -> Figure:
-    """Where the tool and the hand go, and how fast."""
+    """Figure of the paths of tool and hand, and of the tool's motion over time."""
     held = np.zeros(len(samples), np.bool_)
     time = samples["time"]
     for constraint in trial.world.constraints:

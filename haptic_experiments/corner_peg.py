@@ -42,7 +42,7 @@ ROUNDING = 1e-9  # of the work of an impulse, relative
 
 @dataclass(frozen=True)
 class Variant:
-    """What makes a run one of those that are compared; the controller is unilateral if `coupled`, else four-channel."""
+    """Settings of a run that is compared; the controller is unilateral if `coupled`, else four-channel."""
 
     method: str
     rendering: Rendering = "full"
@@ -65,7 +65,7 @@ RENDERINGS = ("full", "saturated", "scaled", "spread")
 
 
 class Setup(NamedTuple):
-    """What this analysis is about: a peg on a device among walls."""
+    """Parts of an experiment of this analysis: a peg on a device among walls."""
 
     tool: PegParameters
     scene: EnclosureParameters
@@ -341,7 +341,7 @@ def _settled(experiment: Experiment, run: Samples, impacts: Sequence[float]) -> 
 
 
 def _departures(experiment: Experiment, run: Samples, impacts: Sequence[float]) -> float | None:
-    """How often the hand leaves a wall."""
+    """Number of times that the hand leaves a wall."""
     if not _touched_both(experiment, run):
         return None
     return float(sum((np.diff((depth > 0.0).astype(int)) < 0).sum() for depth in _penetrations(experiment, run)))
@@ -352,11 +352,11 @@ def _impulse_work(
 ) -> tuple[dict[str, float | None], bool | None]:
     """Largest work of an impact on the tool by variant [J], and whether none is positive.
 
-    Of penalties these are the impulses of colliding ticks. An impulse p on a tool of twist v does the work
+    With penalties these are the impulses of colliding ticks. An impulse p on a tool of twist v does the work
     p^T v + 1/2 p^T M^-1 p (THESIS 4.40, with the factor 1/2 restored: see errata), which is zero up to rounding at
-    restitution 1. Of rigid contacts every tick is one of an impulse, beside which the other forces act; they do their
-    work at the velocity v' after it, so that the impulse's own is p^T v' - 1/2 (v' - v)^T M (v' - v): the same where
-    there are no others.
+    restitution 1. With rigid contacts every tick has an impulse, beside which the other forces act; these do their work
+    at the velocity v' after the tick, so that the impulse alone does p^T v' - 1/2 (v' - v)^T M (v' - v): the same where
+    there are no other forces.
     """
     tool, method = setup(trial.experiment).tool, trial.experiment.environment.method
     inertia = np.array([tool.mass, tool.mass, tool.inertia])
@@ -579,7 +579,7 @@ CLAIMS = (*(comparison.statement for comparison in COMPARISONS), PASSIVE)
 
 
 def expected(trial: Trial, reference: Samples) -> dict[str, tuple[float, str]]:
-    """What theory gives for the metrics: value in SI units, and how it is known."""
+    """Theoretical values of the metrics in SI units, and the source of each."""
     experiment, impacts = trial.experiment, impact_times(reference)
     known: dict[str, tuple[float | None, str]] = {
         "settling_time": (_settling_time(reference), "rigid walls"),

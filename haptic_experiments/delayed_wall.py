@@ -104,7 +104,7 @@ FEELS_SOFTER = Statement(
 
 
 def energy(samples: Samples) -> np.ndarray:
-    """What has entered the relay through both ports, translation and rotation together [J] (rows,)."""
+    """Net energy that has entered the relay through both ports, in translation and rotation [J] (rows,)."""
     entered = np.zeros(len(samples))
     for end in ("device", "world"):
         for part in ("translation", "rotation"):
@@ -113,7 +113,7 @@ def energy(samples: Samples) -> np.ndarray:
 
 
 def least_energy(samples: Samples) -> float:
-    """The least of `energy` [J]."""
+    """Minimum of `energy` [J]."""
     return float(energy(samples).min())
 
 
@@ -134,14 +134,14 @@ def speed_on_the_wall(experiment: Experiment, samples: Samples) -> float | None:
 
 
 def excursion(experiment: Experiment, samples: Samples) -> float:
-    """How far the hand is beyond the ends of the arm's path at most [m]."""
+    """Largest excursion of the hand beyond the ends of the arm's path [m]."""
     path = [row[1] for row in _arm(experiment).path]
     x = samples["hand_px"]
     return float(max(x.max() - max(path), min(path) - x.min()))
 
 
 def displayed_stiffness(experiment: Experiment, samples: Samples) -> float | None:
-    """Force over depth of the hand at the end of its time on the wall [N/m]; None if it is not in the wall."""
+    """Ratio of force to penetration depth of the hand at the end of its contact [N/m]; None without penetration."""
     rows = on_the_wall(experiment, samples)
     if not rows.any():
         return None

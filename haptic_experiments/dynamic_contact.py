@@ -33,13 +33,13 @@ NEARER = 0.5  # of the distance with kinematic constraints
 
 
 def hand_travel(samples: Samples) -> float:
-    """How far the hand goes along y [m]."""
+    """Largest displacement of the hand from its start along y [m]."""
     y = samples["hand_py"]
     return float(y.max() - y[0])
 
 
 def largest_difference(samples: Samples, synchronous: Samples) -> float:
-    """Largest distance along y from the hand in a synchronous environment, on the first part of its way [m]."""
+    """Largest distance along y from the hand in a synchronous environment, on the first part of its path [m]."""
     y = synchronous["hand_py"]
     beyond = np.flatnonzero(y - y[0] > BEFORE * hand_travel(synchronous))
     rows = min(int(beyond[0]) if beyond.size else y.size, len(samples))

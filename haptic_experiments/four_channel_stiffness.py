@@ -119,7 +119,7 @@ class Felt(NamedTuple):
 
 
 def same(felt: Felt) -> str:
-    """Why two connections are the same."""
+    """Reason why two connections are the same; empty if they are not."""
     if felt.stiffness[FOUR] != felt.stiffness[DIRECT]:
         return ""
     return "a device with the tool's inertia needs no coordination: both connections are the same"
@@ -169,7 +169,7 @@ def late_motion(samples: Samples) -> float:
 
 
 def depth(experiment: Experiment, samples: Samples) -> float:
-    """How deep the hand is in the wall, on average over the last part of the time [m]."""
+    """Penetration depth of the hand in the wall, mean over the last part of the time [m]."""
     return wall_position(experiment) - float(samples["hand_py"][_late(samples)].mean())
 
 
@@ -199,7 +199,7 @@ class FourChannelStiffness(LocalModelAnalysis):
     CLAIMS: ClassVar[Sequence[Statement]] = (STIFFER, AS_DIRECT, FOUR_TIMES, TRANSPARENCY)
 
     def lacking(self, experiment: Experiment) -> Iterator[str]:
-        """What is felt is felt along a constant force on the lower wall."""
+        """Missing requirements: stiffness is measured under a constant force of the operator on the lower wall."""
         yield from super().lacking(experiment)
         operator = experiment.operator
         if isinstance(operator, ConstantParameters) and not (
@@ -249,8 +249,8 @@ class FourChannelStiffness(LocalModelAnalysis):
 
         def felt(stiffness: float) -> float | None:
             stiff = connection.stiffened(experiment, stiffness)
-            deep = self._resting(trial, stiff)
-            less = None if deep is None else self._resting(trial, stiff.model_copy(update={"operator": half}))
+            deep = self._resting_depth(trial, stiff)
+            less = None if deep is None else self._resting_depth(trial, stiff.model_copy(update={"operator": half}))
             return None if deep is None or less is None or deep <= less else -0.5 * whole[1] / (deep - less)
 
         found, high = None, RANGE[1]
@@ -268,8 +268,8 @@ class FourChannelStiffness(LocalModelAnalysis):
                 low, found = middle, stiffer
         return found
 
-    def _resting(self, trial: Trial, experiment: Experiment) -> float | None:
-        """How deep in the wall the hand comes to rest [m]; None if it does not."""
+    def _resting_depth(self, trial: Trial, experiment: Experiment) -> float | None:
+        """Penetration depth in the wall at which the hand comes to rest [m]; None if it does not."""
         with np.errstate(over="ignore"):  # what diverges does so in large numbers
             samples, unstable = self.attempt(replace(trial, experiment=experiment))
         if unstable or len(samples.finite()) < len(samples):

@@ -99,11 +99,11 @@ scene_of = partial(scene_as, kind=StrikeParameters)
 
 @dataclass(frozen=True)
 class Path:
-    """How an impact goes on by theory: its phases end at these points.
+    """Course of an impact by theory: the end points of its phases.
 
     Attributes:
-        normal, tangential: impulses up to there on the body [N s], (phases + 1,).
-        rebound, slip: normal and tangential velocity of the contact [m/s].
+        normal, tangential: impulses on the body up to each point [N s], (phases + 1,).
+        rebound, slip: normal and tangential velocity of the contact there [m/s], (phases + 1,).
         compressed: the normal impulse at which compression ends [N s].
     """
 
@@ -358,7 +358,7 @@ def _one_at_a_time(trial: Trial) -> Trial:
 
 
 def _by_theory(experiment: Experiment, body: str, path: Path) -> dict[str, float]:
-    """What the impact of a body leaves, by the names of metrics without the body's."""
+    """Theoretical outcome of the impact of a body, by the names of metrics without the body's."""
     scene = scene_of(experiment)
     m, inertia = scene.mass, _inertia(scene, body)
     forward = scene.speed[0] if body == "ball" else scene.rod_speed[0]
@@ -539,7 +539,7 @@ def _with(parameters: Any, key: str, value: Any) -> Any:
 
 
 def _regimes(trial: Trial, impacts: Mapping[str, Impact]) -> Figure:
-    """What other coefficients of friction would do, by theory, and this run's."""
+    """Figure of the outcome over the coefficient of friction by theory, with that of this run."""
     mu = _material(trial.experiment)[1]
     key = "contact.friction.kinetic"
     run = {body: [(mu, impact)] for body, impact in impacts.items()}

@@ -197,7 +197,7 @@ def variant(trial: Trial, rate: float, amplitude: float, stiffness: float) -> Tr
 
 
 def variants_of(trial: Trial) -> dict[str, Trial]:
-    """What is compared, by name: the images of one stiffness, and what is inside and outside of the limits."""
+    """Trials to compare, by name: images at one stiffness, and gratings inside and outside of the limits."""
     experiment, own = trial.experiment, trial.experiment.contact.stiffness
     made = {f"images, {name(rate)}": variant(trial, rate, SHALLOW, own) for rate in RATES}
     deep = {}

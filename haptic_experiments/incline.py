@@ -26,7 +26,7 @@ Form = Literal["consistent", "printed"]
 
 
 class Resolution(NamedTuple):
-    """How the block's contacts are resolved: by a method, and with penalties by a form of the friction model."""
+    """Contact method of the block, with the form of the friction model, which matters with penalties."""
 
     method: str
     form: Form = "consistent"
@@ -241,7 +241,7 @@ def _name(resolution: Resolution, angle: float) -> str:
 
 
 def _variants(trial: Trial, duration: float) -> dict[str, Trial]:
-    """What is compared, by name: RESOLUTIONS and the trial's own, on its slope and on the other side; itself first."""
+    """Trials to compare, by name: RESOLUTIONS and the trial's own, on its slope and on the other side; itself first."""
     law = Law.of(trial.experiment)
     if law is None:
         return {}
@@ -368,7 +368,7 @@ def _slide(name: str, title: str, curves: Sequence[Curve]) -> Figure:
 
 
 def _beginning(curves: Sequence[Curve]) -> float:
-    """How much of the beginning is shown closely [s]."""
+    """Duration of the beginning that is shown enlarged [s]."""
     return float(min(0.1, curves[0].samples["time"][-1]))
 
 
@@ -510,7 +510,7 @@ class Incline(Analysis):
         return shown(*made, energies)
 
     def expected(self, trial: Trial, findings: Findings) -> Mapping[str, tuple[float, str]]:
-        """What theory gives for the metrics: value in SI units, and how it is known."""
+        """Theoretical values of the metrics in SI units, and the source of each."""
         law = Law.of(trial.experiment)
         if law is None:
             return {}

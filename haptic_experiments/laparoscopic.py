@@ -39,7 +39,7 @@ def outside(pose: np.ndarray) -> np.ndarray:
 
 
 def tip(scene: LaparoscopicParameters, pose: np.ndarray) -> np.ndarray:
-    """Where the tip is [m] (n, 3)."""
+    """Position of the tip [m] (n, 3)."""
     return pose[:, :3] - scene.length * shaft(pose)
 
 

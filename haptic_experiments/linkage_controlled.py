@@ -41,13 +41,13 @@ SURVEYED, EXACT = "dynamics of the last update", "exact dynamics"
 
 
 def of_source(trial: Trial) -> bool:
-    """Whether a trial has the dynamics of the last update, as the source."""
+    """Whether the local model of a trial keeps the dynamics of its last update, as in the source."""
     local_model = trial.experiment.local_model
     return isinstance(local_model, FullParameters) and local_model.dynamics == "surveyed"
 
 
 def not_the_sources(case: Compared) -> str:
-    """Why a trial does not decide a published claim."""
+    """Reason why a trial does not decide a published claim; empty if it does."""
     return "" if of_source(case.trial) else NOT_THE_SOURCES
 
 

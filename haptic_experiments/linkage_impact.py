@@ -366,7 +366,7 @@ def _metrics(trial: Trial, samples: Samples) -> dict[str, float | None]:
 
 
 def _claims(runs: Mapping[str, tuple[Trial, Samples]]) -> list[Claim]:
-    """What the collisions say, by names of links, places and laws; claims about what is not there are undecided."""
+    """Claims about the collisions in runs, by names of links, places and laws; undecided where a run is missing."""
 
     def of(part: Callable[[Trial, Samples], float | None]) -> dict[str, float | None]:
         return {NAMES[name]: part(*runs[name]) if name in runs else None for name in LINKS}

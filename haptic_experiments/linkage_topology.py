@@ -104,7 +104,7 @@ def missing_statement(hold: Hold) -> Statement:
 
 @dataclass(frozen=True)
 class Variant:
-    """What is held, and how the device is controlled."""
+    """Held link of a trial, and settings of its controller."""
 
     hold: Hold
     dynamics: Dynamics
@@ -196,12 +196,12 @@ class LinkageTopology(Analysis):
     NEEDS: ClassVar = {"tool": "three_links", "controller": "impedance_shaping"}
     HOLDS: ClassVar[tuple[Hold, ...]] = ("distal", "middle")
     FIGURES: ClassVar[Mapping[str, str]] = {"distal": "figure 5.7", "middle": "figure 5.8"}
-    """Where each held link is published."""
+    """Published figure of each held link."""
     LETTERS = "(a) stands for its (a), (b) for its (b)"
     START = "figure 5.5"
 
     def columns(self, trial: Trial, samples: Samples) -> Mapping[str, np.ndarray]:
-        """`drift` [m] and `turn` [rad] of the hand from the tool; how many directions are of topological constraint."""
+        """`drift` [m] and `turn` [rad] of the hand from the tool; number of directions of topological constraint."""
         if not len(samples):
             return {}
         table = held_columns(trial, samples)
@@ -230,7 +230,7 @@ class LinkageTopology(Analysis):
         return Findings(metrics, claims, {str(name): runs[name] for name in others if name in runs} | beside)
 
     def beside(self, trial: Trial, samples: Samples) -> dict[str, Samples]:
-        """What else a trial is compared with, by name."""
+        """Further runs with which a trial is compared, by name."""
         return {}
 
     def figures(self, trial: Trial, samples: Samples, findings: Findings) -> list[Figure]:

@@ -86,7 +86,7 @@ class Hanging:
 
     @property
     def down(self) -> np.ndarray:
-        """How far the mug has been lowered [m] (rows,)."""
+        """Downward displacement of the mug from its start [m] (rows,)."""
         z = self.samples["tool_pz"]
         return np.asarray(z[0] - z)
 
@@ -100,28 +100,28 @@ class Hanging:
 
     @property
     def touching(self) -> int:
-        """Ticks in contact before that."""
+        """Number of ticks in contact before the mug is lowered."""
         return int(np.count_nonzero(self.samples["contacts"][~self.lowered]))
 
     @property
     def travel(self) -> float:
-        """Along the hook before that [m]."""
+        """Travel of the mug along the hook before it is lowered [m]."""
         x = self.samples["tool_px"][~self.lowered]
         return float(x[0] - x[-1]) if x.size else 0.0
 
     @property
     def force(self) -> float:
-        """Upwards on the mug at the end [N]."""
+        """Upward force on the mug at the end [N]."""
         return float(self.samples["env_fz"][-1])
 
     @property
     def fall(self) -> float:
-        """How far the mug is down at the end [m]."""
+        """Downward displacement of the mug at the end [m]."""
         return float(self.down[-1])
 
     @property
     def allowed(self) -> float:
-        """Difference from the shapes that errors and the depth of the contact explain [m]."""
+        """Deviation from the shapes that errors of the meshes and the penetration depth explain [m]."""
         return self.errors + abs(self.force) / float(self.trial.experiment.contact.stiffness)
 
     @property

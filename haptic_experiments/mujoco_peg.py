@@ -40,11 +40,13 @@ FELT_BOTTOM = Statement(
 
 
 class Hole:
-    """Where the walls are, along the axes of the world [m].
+    """Dimensions of the hole and the peg along the axes of the world [m].
 
     Attributes:
-        play: between the peg and two walls, by axis.
-        travel: of the peg from its start to the bottom; half: half of its length.
+        play: clearance of the peg between two opposite walls, by axis.
+        half: half of the peg's length.
+        travel: displacement of the peg from its start to the bottom; above: the part of it above the hole.
+        depth: depth of the hole.
 
     Raises:
         KeyError: a geom is not there.
@@ -67,7 +69,7 @@ class Hole:
 
 
 def _face(model: Any, name: str, axis: int, side: float) -> float:
-    """Where a face of a box is along an axis [m]."""
+    """Coordinate of a face of a box along an axis [m]."""
     geom = model.geom(name)
     return float(model.body(int(geom.bodyid[0])).pos[axis] + geom.pos[axis] + side * geom.size[axis])
 
@@ -117,7 +119,7 @@ class MujocoPeg(MujocoAnalysis):
 
 
 def downward_travel(samples: Samples) -> np.ndarray:
-    """How far the hand has gone down [m] (rows,)."""
+    """Downward displacement of the hand from its start [m] (rows,)."""
     z = samples["hand_pz"]
     return np.asarray(z[0] - z)
 
@@ -159,7 +161,7 @@ class InHole:
 
     @property
     def felt_bottom(self) -> float:
-        """Where the bottom is felt, which yields to the force [m]."""
+        """Downward displacement at which the bottom is felt, with its deflection under the force [m]."""
         force = float(self.samples["env_fz"][int(self.down.argmax())])
         return self.hole.travel + force / self.trial.experiment.contact.stiffness
 

@@ -300,7 +300,7 @@ class Screwing:
 
     @property
     def greased(self) -> float:
-        """What the grease takes meanwhile [J]: b w^2 integrated over time."""
+        """Energy dissipated by the grease meanwhile [J]: b w^2 integrated over time."""
         damping = sum(getattr(one, "turn_damping", 0.0) for one in scene_of(self.trial.experiment).fields.values())
         return float(damping * np.sum(self.samples["tool_wz"][self.turned] ** 2) / self.trial.experiment.rate)
 

@@ -375,8 +375,8 @@ def _longest_stick(samples: Samples) -> float:
     return float(np.max(samples["time"][slips[1:, 0]] - samples["time"][slips[:-1, 1]]))
 
 
-def _missed(samples: Samples) -> int:
-    """How often friction reverses from one tick to the next while the peg slips in both."""
+def _missed_transitions(samples: Samples) -> int:
+    """Number of reversals of friction from one tick to the next while the peg slips in both."""
     force, slips = samples["env_fx"], samples["sliding_contacts"] > 0
     return int(np.count_nonzero((force[1:] * force[:-1] < 0.0) & slips[1:] & slips[:-1]))
 
@@ -401,7 +401,7 @@ def _metrics(trial: Trial, samples: Samples, loaded: Samples | None) -> dict[str
     metrics["stick_intervals"] = len(stretches(samples["sliding_contacts"] == 0))
     metrics["drift_under_static_load"] = _drift(loaded)
     metrics["oscillation_energy"] = oscillation_energy(trial, samples)
-    metrics["missed_transitions"] = _missed(samples)
+    metrics["missed_transitions"] = _missed_transitions(samples)
     metrics["stiction_compliance"] = _compliance(slot, loaded)
     return metrics
 
@@ -493,7 +493,7 @@ def _claims(trial: Trial, runs: Runs) -> list[Claim]:
             lambda known: all(_least_of(known, name, critical, classical) for name in (pad, dahl)),
         ),
         MISSED.decided(
-            of((critical, pad, dahl), experiment, _missed),
+            of((critical, pad, dahl), experiment, _missed_transitions),
             lambda known: known[pad] > 0 and known[critical] == known[dahl] == 0,
         ),
         COMPLIANCE.decided(
@@ -519,7 +519,7 @@ def _claims(trial: Trial, runs: Runs) -> list[Claim]:
             held,
         ),
         ALL_DAMPED.decided(energies(*DAMPINGS), lambda known: _least_of(known, *DAMPINGS)),
-        NONE_MISSED.decided(of(MODELS, experiment, _missed), lambda known: not any(known.values())),
+        NONE_MISSED.decided(of(MODELS, experiment, _missed_transitions), lambda known: not any(known.values())),
         SAME_COMPLIANCE.decided(
             of(BONDED, loaded, lambda run: _compliance(slot, run)),
             lambda known: all(abs(value - compliance) <= LAG * compliance for value in known.values()),
@@ -795,7 +795,7 @@ def _experiment(trial: Trial, runs: Mapping[str, Samples]) -> Figure:
             lines.append(Line(*thin(run["time"], run["tool_px"]), label, style))
             shown = np.abs(run["time"] - half) < 0.1
             stops.append(Line(run["time"][shown], run["env_fx"][shown], label, style, steps=True))
-            table.append([label, str(_missed(run)), str(len(_slips(run)))])
+            table.append([label, str(_missed_transitions(run)), str(len(_slips(run)))])
         key = "experiment_printed" if prefix else "experiment"
         panels.append(draw(key, f"({letters[0]}) position{form}", lines, "time [s]", "position [m]"))
         title = f"({letters[1]}) friction where the peg stops{form}"
@@ -884,7 +884,7 @@ class PegFriction(Analysis):
         return shown(*made, energies)
 
     def expected(self, trial: Trial, findings: Findings) -> Mapping[str, tuple[float, str]]:
-        """What theory gives for the metrics: value in SI units, and how it is known."""
+        """Theoretical values of the metrics in SI units, and the source of each."""
         experiment, slot = trial.experiment, Slot.of(trial.experiment)
         if slot is None or not experiment.standalone:
             return {}

@@ -279,7 +279,7 @@ class RobotFree(Analysis):
             yield IMPEDANCE_IN_WORLD
 
     def columns(self, trial: Trial, samples: Samples) -> Mapping[str, np.ndarray]:
-        """Where the arm's tool is in the world, `arm_px` to `arm_pz` [m], as it is commanded the leading body."""
+        """Position of the arm's tool in the world, `arm_px` to `arm_pz` [m], as commanded by the leading body."""
         robot, tool = robot_of(trial.experiment), samples.pose("tool")[:, :3]
         simulated, places = SimulatedArm(robot.arm, robot.adapter, trial.experiment.rate), np.empty_like(tool)
         start = simulated.target[:3].copy()

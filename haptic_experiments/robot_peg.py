@@ -63,13 +63,13 @@ REST = 0.05  # [s] at the end of a trial
 
 
 class Geometry:
-    """Where the hand would lead the peg, and where the hole is.
+    """Geometry of the hole, and of the motion that the operator's arm commands.
 
     Attributes:
-        axis: of the hole, out of it, in the axes of the base (3,).
-        begun: the end of the peg at the start, in the base (3,) [m].
-        depth: that the operator's arm leads to, below the face, along the axis [m].
-        aside: lateral misalignment of where it leads (3,) [m].
+        axis: outward unit vector along the hole, in the axes of the base (3,).
+        begun: position of the peg's end at the start, in the base (3,) [m].
+        depth: commanded depth below the face, along the axis [m].
+        aside: lateral misalignment of the commanded position (3,) [m].
     """
 
     def __init__(self, experiment: Experiment):

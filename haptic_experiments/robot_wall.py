@@ -180,7 +180,7 @@ ENERGY_GIVEN = Quantity(
     "Largest energy that the display has given to the hand", "mJ", 1e3, of=lambda case: energy_given(case.samples)
 )
 IMPEDANCE_IN_WORLD = "an arm under impedance control in the axes of its base, which are those of the world"
-"""What the closed forms of robots are for; see `is_impedance_in_world`."""
+"""Condition under which the closed forms of robots hold; see `is_impedance_in_world`."""
 
 
 def is_impedance_in_world(engine: RobotParameters) -> bool:

@@ -1,7 +1,7 @@
-"""What a servo step costs with 3, 6 and 34 degrees of freedom, a device in the loop (IGMS Table IV).
+"""Cost of a servo step with 3, 6 and 34 degrees of freedom and a device in the loop (IGMS Table IV).
 
 Costs are CPU times of the thread that simulates. As each run computes the same, the cost of a tick is the least of
-several runs, so that other programs, which empty caches, count little. Costs are measured when a trial is analysed: the
+several runs, which reduces the effect of other programs on caches. Costs are measured when a trial is analysed: the
 trial itself is the same bits on every machine.
 """
 

@@ -33,7 +33,7 @@ REST = 2e-3  # [m/s] slower than this a hand has come to rest
 
 
 def wall_position(experiment: Experiment) -> float:
-    """Where the centre of the peg is along y when it lies on the wall [m]."""
+    """Coordinate y of the peg's center at contact with the wall [m]."""
     scene, tool = scene_as(experiment, SlottedEnclosureParameters), experiment.tool
     assert isinstance(tool, PegParameters)
     half = 0.5 * np.abs([tool.size[0] * np.sin(scene.start_angle), tool.size[1] * np.cos(scene.start_angle)]).sum()
@@ -43,7 +43,7 @@ def wall_position(experiment: Experiment) -> float:
 def last_speed(samples: Samples, until: float) -> float:
     """Largest speed of the hand in the last quarter of `until` [m/s].
 
-    A hand that has passed through a wall, which ends its run before, is faster than any.
+    It is infinite for a hand that has passed through a wall, which ends the run earlier.
     """
     if not len(samples) or samples["time"][-1] < until - 1e-9:
         return np.inf
@@ -52,7 +52,7 @@ def last_speed(samples: Samples, until: float) -> float:
 
 
 def beyond(*names: str) -> Callable[[Compared], dict[str, float | None]]:
-    """Distances from the wall to where it is felt in runs, by name [m]."""
+    """Distances from the wall at which it is felt in runs, by name [m]."""
 
     def of(case: Compared) -> dict[str, float | None]:
         felt, place = each(perceived_wall, *names)(case), wall_position(case.trial.experiment)

@@ -39,12 +39,12 @@ def turn(samples: Samples) -> float:
 
 
 def felt(*names: str) -> Callable[[Any], dict[str, float | None]]:
-    """How far the hand moves along x in runs, by name [m]."""
+    """Travel of the hand along x in runs, by name [m]."""
     return each(lambda run: felt_clearance(run, "x"), *names)
 
 
 def still(case: Compared) -> str:
-    """Why nothing turns the hand; empty if something does."""
+    """Reason why nothing turns the hand; empty if something does."""
     angles = each(turn, *COMPARED)(case).values()
     return CENTRED if all(angle is not None and angle < NOTHING for angle in angles) else ""
 

@@ -65,13 +65,13 @@ BOTH = Statement(
 
 @dataclass(frozen=True)
 class Carried:
-    """What two hands hold between their tools (rows of the samples).
+    """Body that two hands hold between their tools (rows of the samples).
 
     Attributes:
-        mass: [kg]; weight: of it, and half of that of the tools [N].
-        place: of its centre of mass [m], (rows, 3); velocity: [m/s], (rows, 3).
+        mass: of the body [kg]; weight: its own and half of the tools' [N].
+        place: position of its center of mass [m], (rows, 3); velocity: of that point [m/s], (rows, 3).
         across: unit vector from the first tool to the second at the start, (3,).
-        gravity: [m/s^2], (3,).
+        gravity: gravitational acceleration [m/s^2], (3,).
     """
 
     mass: float

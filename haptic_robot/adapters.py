@@ -394,14 +394,14 @@ class Adapter:
 
     @property
     def problem(self) -> str:
-        """Why the last command does not lead the arm to the whole of its pose; empty: it does."""
+        """Reason why the last command does not bring the arm to the commanded pose; empty if it does."""
         return ""
 
     def settle(self, pose: np.ndarray) -> None:
-        """Make a pose (7,) that was commanded that to which the arm is led, where it is not led to the whole of it."""
+        """Replace a commanded pose (7,) by the pose to which the arm is moved, where the two differ."""
 
     def forget(self) -> None:
-        """Nothing is commanded now: the next command begins where the arm is then."""
+        """End the motion: the next command begins at the pose that the arm has then."""
 
     def command(self, pose: np.ndarray, twist: np.ndarray, wrench: np.ndarray, tool: np.ndarray) -> list[Sent]:
         """The messages that command an arm, until the next call; all arguments in the axes of its base.

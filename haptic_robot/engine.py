@@ -198,7 +198,7 @@ class _RobotParameters(EngineParameters):
     )
 
     def check(self, experiment: Any) -> list[str]:
-        """Why it does not fit the other sections of an experiment."""
+        """Conflicts with the other sections of an experiment."""
         delay, allowed = experiment.relay.delay or 0.0, self.following.hand_watchdog
         problems = super().check(experiment)
         try:
@@ -236,7 +236,7 @@ class RobotParameters(_RobotParameters):
     arm: SimulatedArmParameters = quantity(SimulatedArmParameters(), description="The arm that is simulated")
 
     def check(self, experiment: Any) -> list[str]:
-        """Why it does not fit the other sections of an experiment, or its arm is none."""
+        """Conflicts with the other sections of an experiment, and problems of the arm."""
         problems = super().check(experiment)
         try:
             arm, _ = named_arm(self.arm.model, self.arm.file)
@@ -343,12 +343,12 @@ class RobotSide:
 
     @property
     def waits_for(self) -> str:
-        """Why the arm is commanded nothing although it has said where it is; empty: nothing."""
+        """Reason why the arm is not commanded although its pose is known; empty if there is none."""
         return self._follower.problem
 
     @property
     def limited(self) -> str:
-        """Why the arm is not commanded the whole of the pose of the body that leads it; empty: it is."""
+        """Reason why the arm is not commanded to the full pose of the body that leads it; empty if it is."""
         return self.adapter.problem
 
     def warm_up(self) -> None:

@@ -271,7 +271,7 @@ class InverseKinematics:
 
     @property
     def problem(self) -> str:
-        """Why the last pose was not reached; empty: it was."""
+        """Reason why the last pose was not reached; empty if it was."""
         of, found = self._reach, []
         if self._reason == 0:
             return ""

@@ -82,7 +82,7 @@ class JointTrajectoryAdapter(Adapter):
 
     @property
     def problem(self) -> str:
-        """Why the last command does not lead the arm to the whole of its pose; empty: it does."""
+        """Reason why the last command does not bring the arm to the commanded pose; empty if it does."""
         return self._kinematics.problem if self._commanding else ""
 
     def blank(self, topic: Topic) -> Sent:
@@ -93,15 +93,15 @@ class JointTrajectoryAdapter(Adapter):
         return sent
 
     def settle(self, pose: np.ndarray) -> None:
-        """Make a pose (7,) that was commanded that which the tool has with the joints that were sent."""
+        """Replace a commanded pose (7,) by the pose of the tool at the joint positions that were sent."""
         pose[:] = self._kinematics.pose
 
     def forget(self) -> None:
-        """Nothing is commanded now: the next command begins where the arm is then."""
+        """End the motion: the next command begins at the pose that the arm has then."""
         self._commanding = False
 
     def command(self, pose: np.ndarray, twist: np.ndarray, wrench: np.ndarray, tool: np.ndarray) -> list[Sent]:
-        """The joints with which the tool has a pose, or comes as near as it can; see `Adapter.command`."""
+        """Joint positions at which the tool has a pose, or comes as near as it can; see `Adapter.command`."""
         if not self._commanding:
             self._kinematics.begin(self._q)
             self._commanding = True

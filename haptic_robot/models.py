@@ -192,7 +192,7 @@ def arm_from_trees(trees: list[FileTree], tool: str, home: tuple[float, ...] = (
 
 
 def _problems(tree: FileTree, model: pin.Model, path: list[int]) -> Iterator[str]:
-    """Why the joints that move a tool are no arm's, one line each; `path`: their numbers."""
+    """Reasons why the joints that move a tool do not form an arm, one line each; `path`: their indices."""
     for i in path:
         joint, name = model.joints[i], model.names[i]
         if joint.nq != 1:
@@ -215,7 +215,7 @@ def _problems(tree: FileTree, model: pin.Model, path: list[int]) -> Iterator[str
 
 
 def _home_problems(arm: ArmModel, q: np.ndarray) -> Iterator[str]:
-    """Why an arm cannot start at a posture (nv,)."""
+    """Reasons why an arm cannot start at a posture (nv,)."""
     model = arm.model
     if q.size != model.nv or not np.isfinite(q).all():
         yield f"arm.file.home: has {q.size} values: must have {model.nv} finite ones, one for each joint"

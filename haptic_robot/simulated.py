@@ -54,7 +54,7 @@ class SimulatedArmParameters(Parameters):
 
 
 def joint_problems(adapter: Adapter, arm: ArmModel) -> list[str]:
-    """Why an adapter does not fit the joints of an arm."""
+    """Mismatches between the joints of an adapter and those of an arm."""
     names = tuple(arm.model.names)[1:]
     if not adapter.joints or adapter.joints == names:
         return []
@@ -107,10 +107,10 @@ class SimulatedArm:
         self._on_wall, self._place, self._depth = np.zeros(3), np.zeros(3), 0.0
         self.refused = 0
         self.problem = ""
-        """Why the last message was refused."""
+        """Reason why the last message was refused."""
 
     def take(self, topic: str, frame: str, values: np.ndarray) -> None:
-        """Take a message of a command; what cannot be used is refused."""
+        """Receive a message of a command; an invalid one is refused."""
         try:
             found = self._adapter.checked(topic, frame, values)
         except MessageError as error:

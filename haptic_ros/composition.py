@@ -72,12 +72,12 @@ class Composition:
             take(topic, message)
 
     def look_ahead(self) -> None:
-        """A tick has been answered: do for the next what can be done already."""
+        """Prepare the next tick as far as possible, after one has been answered."""
         for node in self.nodes:
             node.look_ahead()
 
     def flush(self) -> None:
-        """Publish what was sent; the thread of the first node is in none of the others then."""
+        """Publish the messages that were sent; the thread of the first node is in none of the other nodes then."""
         for publish, data in self._outgoing:
             publish(data)
         self._outgoing.clear()
@@ -85,7 +85,7 @@ class Composition:
             self._waiting.popleft().set()
 
     def next_flush(self) -> threading.Event:
-        """What is set when all is published that was sent until now, and is being sent."""
+        """Event that is set once the messages sent until now, and those being sent, are published."""
         event = threading.Event()
         self._waiting.append(event)
         return event

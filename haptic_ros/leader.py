@@ -46,7 +46,7 @@ WATCHED = 65536  # ticks of a graph that only runs, of which what was measured i
 
 
 class LeaderTrialParameters(TrialParameters):
-    """What the leader needs to know of a trial."""
+    """Parameters of a trial for its leader."""
 
     directory: str = quantity("", description="Directory of the trial: receives what is measured in realtime")
     progress: bool = quantity(
@@ -91,11 +91,11 @@ class LeaderNode(ServoNode):
         """Publish the state after the last tick; `tick` is the first that was not executed."""
 
     def counts(self) -> dict[str, int]:
-        """What else goes into the timing."""
+        """Further counts for the timing, by name."""
         return {}
 
     def types(self) -> dict[str, str]:
-        """The topics by which it meets others before the start, and the types of their messages."""
+        """Topics on which the node discovers others before the start, and the types of their messages."""
         return {topic: type_name(topic) for topic in (*self.config.graph.topics, EVENTS)}
 
     # Services to derived classes
@@ -345,7 +345,7 @@ class LeaderNode(ServoNode):
             self.get_logger().error(f"the timing cannot be recorded: {error.filename or folder}: {error.strerror}")
 
     def health(self) -> tuple[str, dict[str, object]]:
-        """What /diagnostics says of this node: its trouble (empty: none) and values."""
+        """Status of this node for /diagnostics: its trouble (empty: none) and values."""
         trouble, values = super().health()
         done = self._done
         if self.realtime and done > 1:
@@ -396,7 +396,7 @@ class LeaderNode(ServoNode):
         return True
 
     def _contested(self) -> str:
-        """Which servo topics have a foreign publisher; empty if none has."""
+        """Servo topics that have a foreign publisher, in words; empty if none has."""
         found = {topic: self.transport.peers.foreign(topic) for topic in self.config.graph.topics}
         return ", ".join(
             f"{topic} has a foreign publisher ({', '.join(names)})" for topic, names in found.items() if names
@@ -459,7 +459,7 @@ class LeaderNode(ServoNode):
         return True
 
     def rest(self) -> None:
-        """What a composition has left for the time after a tick."""
+        """Do the work that a composition defers until after a tick."""
         if (composition := self.transport.composition) is not None:
             composition.flush()
             composition.look_ahead()
@@ -471,8 +471,8 @@ class LeaderNode(ServoNode):
     def _await(self, condition: Any, reason: str, repeat: bool = False) -> None:
         """Wait for the recorder, for as long as it says how far it is: on a busy machine it may have a backlog.
 
-        With `repeat` the last message is sent again and again: a further hand may not have heard it, or its answer may
-        be lost.
+        With `repeat` the last message is sent again periodically: a further hand may not have received it, or its
+        answer may be lost.
         """
         begun = sent = time.monotonic()
         while not condition() and not self.stopping:
@@ -485,7 +485,7 @@ class LeaderNode(ServoNode):
                 raise self._given_up(f"{reason} for")
 
     def _given_up(self, reason: str) -> ServoError:
-        """Why the trial cannot go on, with who disturbs it, if anybody does."""
+        """Error for a trial that cannot go on: the reason, and the nodes that prevent it, if any."""
         found = [f"{self._absent} has not come"] if self._absent else []
         found += [f"{node} has refused {detail}" for node, detail in self._refusals.items()]
         if contested := self._contested():

@@ -44,7 +44,7 @@ class Peers:
         return found
 
     def mismatched(self, topic: str, kind: str) -> list[str]:
-        """What keeps nodes of the trial from a topic: another type than `kind`, or another quality of service."""
+        """Mismatches of the trial's nodes at a topic: another type than `kind`, or incompatible quality of service."""
         node, place = self._node, self._node.place(topic)
         members = {split_topic(name)[1] for name in node.config.nodes}
         publishers, subscriptions = (

@@ -59,7 +59,7 @@ def prioritise(rank: int = 0, loop: int = 0) -> tuple[str, str]:
 
 
 def on_core(scheduler: str, core: int | None) -> str:
-    """What a thread was given, with the core that it has, if any; another one may be named before."""
+    """Description of a thread's scheduling with its core, if any, in place of a core that it names already."""
     return scheduler if core is None else f"{scheduler.partition(' on core ')[0]} on core {core}"
 
 
@@ -88,7 +88,7 @@ class CoreShare:
 
     @property
     def core(self) -> int | None:
-        """Where the thread works now; None: there is no choice of cores."""
+        """Core of the thread now; None: there is no choice of cores."""
         return self._own if self._heavy else self._shared
 
     def look(self, tick: int) -> None:
@@ -194,11 +194,11 @@ class Deadlines:
         self.skipped = 0
 
     def until(self, tick: int) -> int:
-        """Time that is left until a tick begins [ns]; negative when it is late."""
+        """Remaining time until a tick begins [ns]; negative when it is late."""
         return self.at(tick) - time.monotonic_ns()
 
     def at(self, tick: int) -> int:
-        """When a tick begins [ns, monotonic]; holds until `settle` moves it."""
+        """Time at which a tick begins [ns, monotonic]; valid until `settle` moves it."""
         return self._start + round((tick + self.skipped) * self._period)
 
     def settle(self, tick: int) -> int:
@@ -212,12 +212,12 @@ class Deadlines:
 
 
 class Stopwatch:
-    """What the driver measures of each tick, in memory laid out before the loop starts.
+    """Times of each tick measured by the driver, in memory allocated before the loop starts.
 
     Attributes (n ticks; -1 where there is no value):
-        begun: when the tick began, since the start of the trial [ns], (n,).
-        round_trip: from the state's publication to its command [ns], (n,).
-        command_age: of the command that was rendered, in ticks, (n,).
+        begun: time at which the tick began, since the start of the trial [ns], (n,).
+        round_trip: time from the state's publication to its command [ns], (n,).
+        command_age: age of the command that was rendered, in ticks, (n,).
     """
 
     def __init__(self, ticks: int, rate: float):
@@ -252,17 +252,17 @@ class Stopwatch:
         (folder / "timing.json").write_text(json.dumps(figures, allow_nan=False), encoding="utf-8")
 
     def periods(self, first: int, end: int) -> tuple[float | None, float | None]:
-        """The 50th and the 99th percentile of the periods between some ticks [s]; None where there are none."""
+        """50th and 99th percentile of the periods of ticks from `first` to before `end` [s]; None if there are none."""
         return _percentiles(np.diff(self.begun[first:end]) * 1e-9)
 
     def missed(self, first: int, end: int) -> int:
-        """How many of some ticks had no answer within their period."""
+        """Number of ticks from `first` to before `end` that had no answer within their period."""
         round_trip = self.round_trip[first:end]
         return int(np.count_nonzero((round_trip < 0) | (round_trip * 1e-9 > self._period)))
 
 
 def _percentiles(values: np.ndarray) -> tuple[float | None, float | None]:
-    """The 50th and the 99th."""
+    """50th and 99th percentile of values; None if there are none."""
     if not values.size:
         return None, None
     p50, p99 = np.percentile(values, (50, 99)).tolist()

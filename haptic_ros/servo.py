@@ -176,7 +176,7 @@ class ServoNode(LifecycleNode):
                 settled = self.idle()
 
     def health(self) -> tuple[str, dict[str, object]]:
-        """What /diagnostics says of this node: its trouble (empty: none) and values."""
+        """Status of this node for /diagnostics: its trouble (empty: none) and values."""
         trouble = f"{self.refused} messages were refused" if self.refused else ""
         return trouble, {"refused messages": self.refused, "scheduler": self.scheduler or "default"}
 
@@ -187,7 +187,7 @@ class ServoNode(LifecycleNode):
 
     @property
     def role(self) -> Role:
-        """What this node is in the trial."""
+        """Role of this node in the trial."""
         role: Role = self.config.graph.role(self.member)
         return role
 

@@ -117,7 +117,7 @@ def write(path: Path, content: bytes) -> None:
 
 
 def objection(folder: Path) -> str:
-    """Why a folder cannot be trusted, as far as it exists; empty if it can."""
+    """Reason why a folder cannot be trusted, as far as it exists; empty if it can."""
     try:
         *above, end = _passed(Path.cwd() / folder)
         for place in (*above, end):
@@ -167,7 +167,7 @@ def _passed(path: Path) -> Iterator[Path]:
 
 
 def _objection(path: Path, found: os.stat_result, shared: bool = False) -> str:
-    """Why a file or folder cannot be trusted; `shared`: its mode does not matter."""
+    """Reason why a file or folder cannot be trusted; empty if it can. `shared`: its mode does not matter."""
     if found.st_uid not in (0, os.geteuid()):
         return f"{path} belongs to {_name(found.st_uid)}, not to {_name(os.geteuid())}"
     others = found.st_mode & stat.S_IWOTH or (found.st_mode & stat.S_IWGRP and not _is_private(found.st_gid))

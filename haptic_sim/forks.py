@@ -26,7 +26,7 @@ from typing import Any
 MOST = 10_000
 """Numbers that a pipe takes at once."""
 ENDED = EOFError, OSError
-"""What receiving from a fork raises when that has ended: after a message, and in the middle of one."""
+"""Errors of receiving from a fork that has ended: after a message, and in the middle of one."""
 _NUMBER = struct.Struct("=H")
 _SIGNALS = {signal.SIGINT: signal.SIG_IGN, signal.SIGHUP: signal.SIG_IGN, signal.SIGTERM: signal.SIG_DFL}
 _starting = threading.Lock()
@@ -34,7 +34,7 @@ _starting = threading.Lock()
 
 
 def _release() -> None:
-    """In any fork: the thread that holds the lock is not there."""
+    """Release the lock in a fork, which lacks the thread that holds it."""
     if _starting.locked():
         _starting.release()
 
@@ -59,7 +59,7 @@ class Numbers:
 
 
 Work = Callable[[Numbers, Callable[[Any], None]], None]
-"""What a fork does: it takes numbers, and sends messages."""
+"""Work of a fork, which takes numbers and sends messages."""
 
 
 @contextlib.contextmanager

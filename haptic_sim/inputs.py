@@ -37,7 +37,7 @@ _UNPRINTABLE = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x84\x86-\x9f\ud800-\
 
 
 class InputError(HapticsError, ValueError):
-    """Why something is not taken: a text that goes after its name, as in "cannot be read: is a directory"."""
+    """An input is not accepted; the text follows its name, as in "cannot be read: is a directory"."""
 
 
 class ParameterError(HapticsError, ValueError):

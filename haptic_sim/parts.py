@@ -50,7 +50,7 @@ class Part(Parameters):
     type: str = ""
 
     def check(self, experiment: Any) -> list[str]:
-        """Why it does not fit the other sections of an experiment; one line each, which begins with a key."""
+        """Conflicts with the other sections of an experiment; one line each, which begins with a key."""
         return []
 
     def without_effect(self, experiment: Any) -> Iterable[tuple[str, set[str] | None, str]]:

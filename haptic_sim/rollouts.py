@@ -36,14 +36,14 @@ class RolloutError(HapticsError, RuntimeError):
 
 
 class Rollouts(NamedTuple):
-    """What `rollout` returns of N worlds in T steps; all in world axes.
+    """Result of `rollout` for N worlds in T steps; all in world axes.
 
     Attributes:
-        times: at the end of each step, since the start of the world that the first one goes on from [s], (T,).
-        poses: of the tool where it is held, after each step: position [m], quaternion x y z w, (N, T, 7).
-        twists: of the tool there [m/s, rad/s], (N, T, 6).
-        wrenches: of the world on the tool in each step [N, N m], (N, T, 6).
-        states: of each world at the end; empty if they were not asked for.
+        times: time at the end of each step, since the start of the world that the first one continues [s], (T,).
+        poses: pose of the tool at the hand point after each step: position [m], quaternion x y z w, (N, T, 7).
+        twists: twist of the tool there [m/s, rad/s], (N, T, 6).
+        wrenches: wrench of the world on the tool in each step [N, N m], (N, T, 6).
+        states: state of each world at the end; empty if not requested.
     """
 
     times: np.ndarray

@@ -26,7 +26,7 @@ class Visual(NamedTuple):
 
 
 class VisualError(HapticsError, ValueError):
-    """Why the visual meshes of a file cannot be shown."""
+    """The visual meshes of a file cannot be shown; the text says why."""
 
 
 def load_visuals(source: ModelSource) -> list[Visual]:

@@ -1,4 +1,4 @@
-"""What must hold of a graph that runs or has ended, whoever started it: the built-in runner, or ROS 2's launch.
+"""Checks of a graph that runs or has ended, whether the built-in runner or ROS 2's launch started it.
 
 test_graph.py starts the graph with the runner, launch/ with launch_testing.
 """

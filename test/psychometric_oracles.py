@@ -1,4 +1,4 @@
-"""What psignifit, questplus, statsmodels and pingouin make of the same data.
+"""Results of psignifit, questplus, statsmodels and pingouin for the same data.
 
 `python test/psychometric_oracles.py` records it.
 

@@ -1,4 +1,4 @@
-"""What works around other packages is in the adapters that say why, and nothing of other packages is replaced."""
+"""Workarounds for other packages are in the adapters that give their reason; nothing of other packages is replaced."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a tick makes Python and the machine do, against the record of it: numbers that noise does not move."""
+"""Counts of the operations of a tick, against recorded ones: numbers that do not depend on noise."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What damping, friction and impacts dissipate never falls; what a step adds is numerical, and the balance closes."""
+"""Energy dissipated by damping, friction and impacts never falls; a step adds numerical energy only; balances close."""
 
 from __future__ import annotations
 

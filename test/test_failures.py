@@ -1,4 +1,4 @@
-"""How a program of haptics ends when all is done (haptic_bench/set_up/failures.py)."""
+"""End of a program of haptics after its work (haptic_bench/set_up/failures.py)."""
 
 from __future__ import annotations
 

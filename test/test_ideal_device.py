@@ -1,4 +1,4 @@
-"""What a report says of a device that is not the ideal one."""
+"""Description in a report of a device that is not the ideal one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is identified of motions of known masses, whether its intervals hold the truth, and what is refused."""
+"""Identification from motions of known masses: values, coverage of the intervals, and refused input."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a kept kernel imports where it is loaded."""
+"""Imports of a cached kernel when it is loaded."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What meshes collide as: sound or mended, taken apart where they have dents, with the error that closed forms say."""
+"""Collision geometry of meshes: sound, repaired, or decomposed where they are concave, with errors of closed forms."""
 
 from __future__ import annotations
 

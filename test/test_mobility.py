@@ -1,4 +1,4 @@
-"""How easily a tool moves what it touches: least squares, and bodies whose answer is known."""
+"""Mobility of the bodies that a tool touches: least squares, and bodies whose answer is known."""
 
 from __future__ import annotations
 

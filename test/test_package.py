@@ -1,4 +1,4 @@
-"""What is imported is declared, and what is declared is imported: in package.xml, setup.py and requirements.py."""
+"""Imported packages are those declared in package.xml, setup.py and requirements.py."""
 
 from __future__ import annotations
 

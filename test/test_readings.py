@@ -1,4 +1,4 @@
-"""Which readings of a hardware device are believed: real motions always, a field that is wrong not for long."""
+"""Acceptance of a hardware device's readings: real motions always, a field that is wrong not for long."""
 
 from __future__ import annotations
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 from xml.etree import ElementTree
 
@@ -316,7 +317,7 @@ def test_the_leader_is_told_what_has_not_come_of_a_tick_that_does_not_go_on(
     def look() -> None:
         for _ in range(70):
             clock[0] += 0.05
-            node._publish_absent()
+            node._report_stall()
 
     node.receive("tool_state", tool_state(-1))
     look()
@@ -330,3 +331,32 @@ def test_the_leader_is_told_what_has_not_come_of_a_tick_that_does_not_go_on(
         ("absent", 0, "tool_command 0 of controller"),
         ("absent", 0, "tool_state 0 of environment"),
     ]
+
+
+def test_a_tick_without_which_others_go_on_is_logged_once(
+    bench: Bench,  # noqa: F811
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    node = configured(bench.node("recorder", "environment.publish=null"))
+    clock, said = [100.0], []
+    monkeypatch.setattr("time.monotonic", lambda: clock[0])
+    monkeypatch.setattr(node, "get_logger", lambda: SimpleNamespace(error=said.append))
+
+    def look() -> None:
+        for _ in range(70):
+            clock[0] += 0.05
+            node._report_stall()
+
+    node.receive("tool_state", tool_state(-1))
+    look()
+    assert not said  # the trial stands still
+    for tick in range(recorder.ACKNOWLEDGE + 1):
+        node.receive("device_state", device_state(tick))
+    look()
+    look()
+    monkeypatch.undo()
+    (text,) = said
+    assert text.startswith(
+        "tick 0 is not complete: tool_command 0, tool_state 0, device_command 0 has not come, "
+        f"the newest message is of tick {recorder.ACKNOWLEDGE}; "
+    )

@@ -1,4 +1,4 @@
-"""Whatever the order of arrival, a trial is stored in the order of the tick."""
+"""A trial is stored in the order of ticks, whatever the order of arrival."""
 
 from __future__ import annotations
 

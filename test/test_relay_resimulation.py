@@ -1,4 +1,4 @@
-"""What was recorded of a relay in realtime is simulated again to the same bits, whatever was late or never came."""
+"""A recorded relay in realtime is simulated again to the same bits, with messages that were late or lost."""
 
 from __future__ import annotations
 

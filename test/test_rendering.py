@@ -1,4 +1,4 @@
-"""What is seen of shapes: the nearest triangle, sections by a plane, patches between sharp edges, and outlines."""
+"""Drawing of shapes: the nearest triangle, sections by a plane, patches between sharp edges, and outlines."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is wrong with an arm on topics is named, and nothing is commanded before."""
+"""Faults of an arm on topics are reported before the arm is commanded."""
 
 from __future__ import annotations
 

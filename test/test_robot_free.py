@@ -1,4 +1,4 @@
-"""What the hand feels of an arm in free motion: limits of the closed form, and the claims of the experiment."""
+"""Impedance that the hand feels of an arm in free motion: limits of the closed form, and claims of the experiment."""
 
 from __future__ import annotations
 

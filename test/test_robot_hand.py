@@ -1,4 +1,4 @@
-"""What the arm's side knows of the hand: presence, clutch and age, through controller and relay, in whole loops."""
+"""State of the hand at the arm's side: presence, clutch and age, through controller and relay, in whole loops."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a stand-in for the joint_trajectory_controller does with trajectories, by its source; and what ends them."""
+"""Stand-in for the joint_trajectory_controller: its interpolation of trajectories, by the source, and their end."""
 
 from __future__ import annotations
 

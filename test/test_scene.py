@@ -1,4 +1,4 @@
-"""What is drawn of bodies: closed surfaces of the shapes that collide."""
+"""Drawing of bodies: closed surfaces of the shapes that collide."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a user of the library sees when printing an object: one short line."""
+"""Printed objects of the library: one short line each."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the tool gets when commands come again after a gap: slowly to the hand, however far away that is."""
+"""Wrench on the tool when commands return after a gap: it moves slowly to the hand, at any distance."""
 
 from __future__ import annotations
 

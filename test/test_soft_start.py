@@ -1,4 +1,4 @@
-"""What a device renders when its commands come again: it grows from zero, whatever is commanded and in every mode."""
+"""Wrench of a device when its commands return: it grows from zero, at any command and in every mode."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which gains a sampled loop bears: Jury's criterion, the symmetric condition, spectral radii and simulated loops."""
+"""Stable gains of a sampled loop: Jury's criterion, the symmetric condition, spectral radii and simulated loops."""
 
 from __future__ import annotations
 

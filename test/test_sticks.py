@@ -1,4 +1,4 @@
-"""What people move a pointer with beside a page: a terminal's keys, a gamepad, a SpaceMouse, a file."""
+"""Sources of a pointer's motion beside a page: a terminal's keys, a gamepad, a SpaceMouse, a file."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a study has measured, beside SciPy's tests and closed forms; tasks and their outcomes."""
+"""Analysis of a study, beside SciPy's tests and closed forms; tasks and their outcomes."""
 
 from __future__ import annotations
 

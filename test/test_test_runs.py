@@ -1,4 +1,4 @@
-"""What a run of the tests says at its end."""
+"""Report at the end of a run of the tests."""
 
 from __future__ import annotations
 

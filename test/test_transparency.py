@@ -1,4 +1,4 @@
-"""What the hand feels through each controller, over what it would feel of the world itself: 0.1 to 30 Hz, in contact.
+"""Impedance transmitted by each controller, relative to that of the world itself: 0.1 to 30 Hz, in contact.
 
 Controller kernels, device and a tool in a spring and a damper are linear in one direction: their map of a tick is found
 by unit vectors, and its frequency response is exact. The world itself is the same tool, held by the hand without a

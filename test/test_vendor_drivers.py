@@ -1,4 +1,4 @@
-"""What holds of each driver of a vendor's device behind the core of the node: a rotated mount, faults at any tick.
+"""Properties of each driver of a vendor's device behind the core of the node: a rotated mount, faults at any tick.
 
 Each stand-in can do each fault of `stand_ins.Fault`, and send older messages: the service those of 3.4, the
 libraries without functions and numbers that they have got since; the messages of the Haply 2diy have no versions.

@@ -1,4 +1,4 @@
-"""What an installation by pip answers without ROS 2 and without viser: what is missing, and what goes without it."""
+"""Answers of an installation by pip without ROS 2 and without viser: missing parts, and commands that work."""
 
 from __future__ import annotations
 

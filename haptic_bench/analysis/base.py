@@ -114,7 +114,7 @@ class Analysis:
         return simulate(trial, sink, progress, stop, left_out)
 
     def beginning(self, trial: Trial) -> AbstractContextManager[None]:
-        """What computes beside an offline trial what its analysis needs of no sample; by itself nothing does."""
+        """Context of an offline trial, beside which the analysis computes what needs no samples; by default nothing."""
         return nullcontext()
 
     def run_unrecorded(self, trial: Trial) -> Samples:
@@ -128,8 +128,8 @@ class Analysis:
     def attempt(self, trial: Trial) -> tuple[Samples, str]:
         """The samples as of `run_unrecorded`, and why the run is unstable, empty if it is stable.
 
-        So a variant that is unstable ends its comparison early, as a trial that is cut short would, and no other. A
-        local model that gets what is not finite says so by `MessageError`.
+        An unstable variant thus ends only its own comparison early, as a trial that is cut short would. A local model
+        raises `MessageError` at values that are not finite.
         """
         store, reason = MessageStore(), ""
         try:

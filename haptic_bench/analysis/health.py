@@ -161,7 +161,7 @@ class Missed:
 
     @property
     def reason(self) -> str:
-        """Why the trial has failed."""
+        """Reason why the trial has failed."""
         return (
             f"{self.ticks} of {self.executed} ticks had no answer in time or were not recorded: more than "
             f"health.missed_share = {self.health.missed_share:g} of them"

@@ -102,7 +102,7 @@ class Verdict:
 
     @property
     def failure(self) -> str:
-        """Why the trial has failed; empty if it has not."""
+        """Reason why the trial has failed; empty if it has not."""
         if self.verdict == "active" and not self.expected:
             return (
                 f"the display gave the hand {energy(self.unexplained)}, more than {energy(self.limit)}: "
@@ -193,7 +193,7 @@ def measure(
     numerical = _largest(samples["energy_numerical"])
     speed = max(_speed(samples, f"{hand}{kind}") for hand in hands for kind in ("hand", "tool"))
     if "port_energy_translation" not in samples.names:
-        return Verdict(numerical=numerical, speed=speed, diverged=unstable or _too_much(health, speed, 0.0))
+        return Verdict(numerical=numerical, speed=speed, diverged=unstable or _divergence(health, speed, 0.0))
     ports = [samples.group(f"{hand}port_energy", "translation", "rotation").sum(axis=1) for hand in hands]
     given = -np.sum(ports, axis=0)
     released = np.zeros(len(samples)) if supplied else _released(samples)
@@ -214,7 +214,7 @@ def measure(
         limited=float(np.mean(np.any(limited, axis=0))) if limited else 0.0,
         device=True,
         expected=health.active == "expected",
-        diverged=unstable or _too_much(health, speed, force),
+        diverged=unstable or _divergence(health, speed, force),
     )
 
 
@@ -224,8 +224,8 @@ def _is_limited(samples: Samples, hand: str) -> np.ndarray:
     return np.asarray(rendered < (1.0 - LESS) * commanded)
 
 
-def _too_much(health: HealthParameters, speed: float, force: float) -> str:
-    """Why a trial has diverged; empty if its speed [m/s] and force [N] are plausible."""
+def _divergence(health: HealthParameters, speed: float, force: float) -> str:
+    """Reason why a trial counts as diverged; empty if its speed [m/s] and force [N] are plausible."""
     if not speed <= health.speed:
         return f"diverged: hand or tool reached {speed:.3g} m/s, more than health.speed = {health.speed:g} m/s"
     if not force <= health.force:

@@ -123,7 +123,7 @@ def _found(name: str) -> list[tuple[Group, str]]:
 
 
 def _refusal(kind: Group, name: str) -> str:
-    """Why MODULE:CLASS is no part of a kind."""
+    """Reason why MODULE:CLASS is not a part of a kind."""
     try:
         return f"{kind.load(name)}"
     except PartError as error:

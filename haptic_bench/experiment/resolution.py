@@ -430,15 +430,15 @@ def _may_run(controller: ControllerParameters, inertias: CoupledInertias, rate: 
 
 
 def _loop_problem(controller: ControllerParameters, inertias: CoupledInertias, rate: float) -> str:
-    """Why the loop of a controller is unstable, or not passive; empty if it is neither."""
+    """Reason why the loop of a controller is unstable, or not passive where it must be; empty if there is none."""
     return controller.stability_problem(inertias, rate) or passivity_problem(controller, inertias, rate)
 
 
 def check_controller(experiment: Experiment, start: Start) -> None:
-    """Whether the gains have a meaning in the world, and the loop that they close is stable.
+    """Make sure that the gains have a meaning in the world, and that the loop that they close is stable.
 
     Raises:
-        ParameterError: not so; names the largest stable gains.
+        ParameterError: they have none, or the loop is unstable; names the largest stable gains.
     """
     if experiment.standalone:
         return
@@ -463,7 +463,7 @@ def check_controller(experiment: Experiment, start: Start) -> None:
 
 
 def _loosely_held(experiment: Experiment, inertias: CoupledInertias) -> Iterator[str]:
-    """Why a tool in space may turn, or give way, more than its operator expects: of keys that were left out."""
+    """Reasons why a tool in space may turn, or yield, more than its operator expects, because keys were omitted."""
     operator, controller = experiment.operator, experiment.controller
     turns = not inertias.planar and any(inertias.tool[7 * k] > 0.0 for k in range(3, 6))
     if turns and "turn_stiffness" not in operator.model_fields_set and not experiment.device.HARDWARE:
@@ -490,7 +490,7 @@ def _loosely_held(experiment: Experiment, inertias: CoupledInertias) -> Iterator
 
 
 def _arm_problem(experiment: Experiment, inertias: CoupledInertias) -> str:
-    """Why the arm of a simulated operator diverges with its device; empty if not, or where the loop is not analysed."""
+    """Reason why a simulated operator's arm diverges with its device; empty if it does not, or is not analyzed."""
     arm, coupling = experiment.operator.spring_and_damper, experiment.controller.spring_and_damper
     if arm is None or coupling is None or experiment.device.HARDWARE or experiment.device.COMMANDS != FORCE:
         return ""
@@ -498,7 +498,7 @@ def _arm_problem(experiment: Experiment, inertias: CoupledInertias) -> str:
 
 
 def _planar_gains(controller: Any) -> list[str]:
-    """The gains that have three values, not all 0, which means the same in space."""
+    """Names of the gains with three values that are not all zero; zeros mean the same in the plane and in space."""
     values = {name: getattr(controller, name) for name in type(controller).model_fields}
     return [name for name, value in values.items() if isinstance(value, tuple) and len(value) == 3 and any(value)]
 

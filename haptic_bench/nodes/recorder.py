@@ -140,8 +140,8 @@ class RecorderNode(ServoNode):
         tool = ToolSizes(*config.tool_sizes).tool_state() if config.environment.engine.EXTERNAL else None
         self._external_tool = tool  # of a node of the user's own
         self._new = 0  # messages that came after the end and had not come before
-        self._progress = -1, 0.0  # complete ticks, and since when they are not more while others are begun [s]
-        self._waiting = -1, 0.0  # the same, whether others are begun or not
+        self._progress = -1, 0.0  # complete ticks, and since when they are not more [s]
+        self._logged = -1  # the number of complete ticks at which the log last said what is missing
         self._absent = ""  # the message of which the leader was told that it has not come
 
     def checked_publishers(self) -> tuple[str, ...]:
@@ -219,8 +219,7 @@ class RecorderNode(ServoNode):
                     acknowledged = self._bag.complete
                     self.publish_event("recorded", acknowledged)
                 if not self.realtime:
-                    self._warn_if_behind()
-                    self._publish_absent()
+                    self._report_stall()
             self._drain()
             missing = self._bag.missing()
         finally:
@@ -233,27 +232,21 @@ class RecorderNode(ServoNode):
             raise ServoError(f"the bag is incomplete from tick {self._bag.complete} on: {missing} was lost")
         self.publish_event("closed", self._bag.complete, json.dumps(self._counts()))
 
-    def _warn_if_behind(self) -> None:
-        """Say once what is waited for, when the trial has gone on without it."""
+    def _report_stall(self) -> None:
+        """Report what a stalled tick lacks: to the leader, and once in the log if later ticks go on."""
         complete, now = self._bag.complete, time.monotonic()
         before, since = self._progress
-        if complete != before or self._newest < complete + ACKNOWLEDGE:
+        if complete != before:
             self._progress = complete, now
-        elif now > since + BEHIND:
-            self._progress = complete, math.inf
+            return
+        if now > since + BEHIND and self._newest >= complete + ACKNOWLEDGE and complete != self._logged:
+            self._logged = complete
             unknown = 0 if self.transport.inbox is None else self.transport.inbox.unknown
             self.get_logger().error(
                 f"tick {complete} is not complete: {self._bag.missing()} has not come, the newest message is of tick "
                 f"{self._newest}; {unknown} messages are of publishers that are not known yet, lost: {self._counts()}"
             )
-
-    def _publish_absent(self) -> None:
-        """Tell the leader which message has not come, of a tick that does not go on."""
-        complete, now = self._bag.complete, time.monotonic()
-        before, since = self._waiting
-        if complete != before:
-            self._waiting = complete, now
-        elif now > since + min(BEHIND, 0.5 * self.config.patience):
+        if now > since + min(BEHIND, 0.5 * self.config.patience):
             message = self._bag.missing().partition(",")[0]
             if message != self._absent:
                 self._absent = message

@@ -165,7 +165,7 @@ class TrialBag:
 
 
 def cannot_record(error: OSError, path: Path) -> str:
-    """Why a trial cannot be recorded, in a line."""
+    """Reason why a trial cannot be recorded, in one line."""
     return f"cannot be recorded: {error.filename or path}: {error.strerror}"
 
 

@@ -111,7 +111,7 @@ def _are_same(some: tuple[Any, ...], others: tuple[Any, ...]) -> bool:
 
 
 def _cores() -> int:
-    """How many processes shall work: in a process of multiprocessing, as a fork is, and beside other threads, one."""
+    """Number of processes to use: one in a process of multiprocessing, such as a fork, and beside other threads."""
     if multiprocessing.parent_process() is not None or not _is_single_threaded():
         return 1
     return len(os.sched_getaffinity(0))
@@ -126,7 +126,7 @@ def _is_single_threaded() -> bool:
 
 
 def _work(function: Callable[[Item], object], items: Sequence[Item]) -> Work:
-    """What a fork does: items until one fails, all of whose results it sends at the end: nobody receives before."""
+    """Work of a fork: items until one fails; it sends all results at the end, since nothing receives them earlier."""
     parent = os.getpid()
 
     def work(numbers: Numbers, send: Callable[[Any], None]) -> None:
@@ -143,7 +143,7 @@ def _work(function: Callable[[Item], object], items: Sequence[Item]) -> Work:
 
 
 def _received(receiver: Any) -> dict[int, Any]:
-    """The results of a fork, when it has no more to do; those that it has are lost with it if it is killed."""
+    """Results of a fork, once it has finished; if it is killed before, they are lost."""
     try:
         found: dict[int, Any] = receiver.recv()
         return found

@@ -303,7 +303,7 @@ _UNSTABLE = re.compile(r"unstable: .*")
 
 
 def _reason(process: Process) -> str:
-    """Why a process ended early: that the trial is unstable, if it said so, else how it ended."""
+    """Reason for the early end of a process: the instability of the trial, if reported, else how the process ended."""
     process.finish()
     reasons = [match[0] for line in tuple(process.last_lines) if (match := _UNSTABLE.search(line))]
     return reasons[-1] if reasons else process.describe()

@@ -109,7 +109,7 @@ class _Unfailing(io.FileIO):
 
 
 def unwritable(text: str = "") -> str:
-    """Why standard output cannot be written, `text` last; empty if it can. Else what is written later is dropped."""
+    """Write `text` to standard output and flush it; the error if that fails, after which all output is dropped."""
     try:
         sys.stdout.write(text)
         sys.stdout.flush()

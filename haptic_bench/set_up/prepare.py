@@ -42,11 +42,11 @@ PACKAGE_FOLDERS = ("lib/python3.*/site-packages", "local/lib/python3.*/dist-pack
 
 
 class PreparationError(Exception):
-    """Why the environment cannot be made, in words for the user."""
+    """The environment cannot be made; the text tells the user why."""
 
 
 def notify(text):
-    """Tells the user one thing, apart from the program's output."""
+    """Write a line for the user to standard error, apart from the program's output."""
     print(f"haptics: {text}", file=sys.stderr, flush=True)
 
 

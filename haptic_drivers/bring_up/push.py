@@ -42,7 +42,7 @@ class Safeguard:
         self._begun = self._last = math.nan
 
     def check(self, time: float, age: float, position: np.ndarray, present: int, lets_through: bool) -> str:
-        """Why there must be no force now, empty if there may be one; the arguments are those of `Push.update`."""
+        """Reason why no force is allowed now; empty if one is. The arguments are those of `Push.update`."""
         if math.isnan(self._begun):
             self._begun = self._last = time
         elapsed, self._last = time - self._last, time

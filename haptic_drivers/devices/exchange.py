@@ -1,10 +1,10 @@
-"""What a thread of a device and the servo thread hand to each other: the newest reading, and the newest command.
+"""Exchange of the newest reading and the newest command between the thread of a device and the servo thread.
 
 A device that answers each message, blocks, or calls back has a thread of its own. Neither thread waits for the other:
-each side is a block of numbers with a sequence number that is odd while the block is written, and whoever reads it
-begins again if it changed meanwhile. A command that is not renewed within `patience` counts as zero force, so that a
-servo thread that hangs is not felt. Only who ends the force waits, for a command that is just being sent: none of
-before is on its way to the device when `disable` has returned.
+each side is a block of numbers with a sequence number that is odd while the block is written, and a reader starts
+again if it changed meanwhile. A command that is not renewed within `patience` counts as zero force, so that no force
+remains when the servo thread hangs. Only the thread that ends the force waits, for a command that is being sent: when
+`disable` has returned, no earlier command is in transit to the device.
 
 The block is plain memory, so that code which a vendor's library calls can be compiled and needs no interpreter.
 """
@@ -47,7 +47,7 @@ _FIELDS = np.dtype(
         ("command", np.float64, (6,)),  # [N, N m]
         ("patience", np.int64),  # age beyond which a command counts as zero [ns]
         ("enabled", np.int64),  # whether the command is followed
-        ("sending", np.int64),  # odd from the look whether the command is followed until it has been sent
+        ("sending", np.int64),  # odd from the check whether the command is followed until it has been sent
         ("wrench", np.float64, (6,)),  # followed in the last exchange [N, N m]
         ("followed", np.float64, (6,)),  # work array of `follow`
         ("wrench_time", np.int64),  # when that was commanded, monotonic [ns]
@@ -395,13 +395,13 @@ class Exchange:
 
 
 class Exchanging:
-    """What a Hardware does by its exchange alone: its own thread does the rest in its next turn."""
+    """Methods of a Hardware that use its exchange alone; its own thread does the rest in its next cycle."""
 
     _exchange: Exchange
     _thread: threading.Thread | None = None  # of the device, from `open` until it has ended
 
     def _end_thread(self, seconds: float) -> None:
-        """Wait for the end of the device's thread, which was told to; one that is late is not forgotten."""
+        """Wait for the device's thread, which was asked to end; one that has not ended is kept."""
         if self._thread is not None:
             self._thread.join(seconds)
             if not self._thread.is_alive():

@@ -91,11 +91,11 @@ _IDENTITY: dict[str, tuple[object, tuple[object, ...]]] = {
     "dhdGetSystemName": (c_char_p, (_id,)),
     "dhdGetSerialNumber": (c_int, (c_void_p, _id)),
 }
-"""What a device says of itself, if the library has both."""
+"""Functions that identify a device, if the library has both."""
 
 
 class Connection(Parameters):
-    """Where the library is, and which device is meant."""
+    """Location of the library, and index and options of the device."""
 
     library: str = quantity(
         "", description="File of the library libdrd or libdhd; empty: that of the SDK in FORCEDIM_SDK, or of the system"

@@ -46,7 +46,7 @@ TIMEOUT = 2.0  # [s] of the connection
 
 
 class Connection(Parameters):
-    """Where the service is, and which of its devices is meant."""
+    """Addresses of the service, and identifiers of the device and its grip."""
 
     url: str = quantity("ws://localhost:10001", description="The service's simulation channel")
     events: str = quantity(

@@ -56,7 +56,7 @@ QUIET = 0.05  # [s] after a reset, in which the answers of before come
 
 
 class Connection(Parameters):
-    """Where the board is, and how it is wired: as of the devices of plastic, hardware version 3."""
+    """Serial port, wiring and dimensions; the defaults are those of the plastic devices, hardware version 3."""
 
     port: str = quantity("", description="Serial port, as /dev/ttyACM0; empty: the first /dev/ttyACM*")
     number: int = quantity(5, description="Number of the device on its board", ge=1, le=255)

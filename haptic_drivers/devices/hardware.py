@@ -52,7 +52,7 @@ GRAVITY = 9.81  # [m/s^2], along -z of the world
 
 @record
 class HardwareArrays(NamedTuple):
-    """What the kernels of a `HardwareDevice` work on; B: base of the device, W: world, at the scale."""
+    """Arrays of the kernels of a `HardwareDevice`; B: base of the device, W: world, at the scale."""
 
     R_WB: np.ndarray = shared("rotation of the base", 3, 3)
     quat_WB: np.ndarray = shared("the same as a quaternion x y z w", 4)
@@ -174,31 +174,31 @@ class HardwareDevice:
         return not self._readings.age_at(self.reading.nanoseconds) <= self._patience
 
     def accept(self) -> None:
-        """What was read is good: from there the scale of the tick to come acts, and the clutch."""
+        """Accept the reading: the scale of the next tick, and the clutch, act from its pose on."""
         _change_scale(self._packed, self._scale)
 
     def forget(self) -> None:
-        """Compare the next reading with none."""
+        """Forget the earlier readings, so that the next one is compared with none."""
         forget(self._readings)
 
     def problem(self) -> str:
-        """What is wrong with the reading of this tick, in words."""
+        """Description of the fault of this tick's reading."""
         return self._readings.problem(self.wrong, self.reading.pose, self.reading.twist)
 
     def fill_state(self, state: DeviceState) -> None:
-        """Fill in what a DeviceState says of hardware; the age of a reading grows while later ones are rejected."""
+        """Fill in the fields of a DeviceState for hardware; the reading's age grows while later ones are rejected."""
         state.state = self.state
         state.reading_age += self.reading.age
         state.resize(len(self.reading))
         state.buttons[: len(state)] = self.reading.buttons[: len(self.reading)]
 
     def fail(self, fault: str) -> None:
-        """What was read cannot be used: no force from this tick on."""
+        """Reject the reading: no force is rendered from this tick on."""
         self.state, self.reason = FAULT, Reason.FAILED
         self._source.fail(fault)
 
     def enable(self) -> None:
-        """An activation of the driver begins, which enables the device."""
+        """Begin an activation of the driver, which enables the device."""
         self._source.enable()
 
     def measure(self, tick: int, operator: np.ndarray, sensed: np.ndarray) -> None:
@@ -238,10 +238,10 @@ def limits_of(device: MeasuredDeviceParameters) -> Bound:
 
 
 def _compliance(device: MeasuredDeviceParameters, period: float) -> np.ndarray:
-    """How far a wrench moves the device in a period, as if nobody held it, in the axes of the world (6,).
+    """Displacement of the free device in a period per unit wrench [m/N, rad/(N m)], in the axes of the world (6,).
 
-    A hand that holds it makes that less, so that the guard expects no less work than is done. Zero, not known, without
-    an identified mass or inertia, and where the directions without motors are not axes of the world.
+    It is smaller while a hand holds the device, so that the guard never expects less work than is done. Zero stands for
+    not known: without an identified mass or inertia, or where directions without motors are not axes of the world.
     """
     found, R_WB = device.mask(device.actuated), rotations.matrix(np.array(device.mount[3:]))
     along = np.abs(R_WB).round(9)

@@ -1,4 +1,4 @@
-"""What a hardware device is to the driver: opened, enabled, read, written, disabled, closed.
+"""Interface of a hardware device to the driver: open, enable, read, write, disable, close.
 
 A module of this folder has a class `Connection(Parameters)`, the keys of `connection` in the device's data, and
 
@@ -26,9 +26,9 @@ class DeviceError(HapticsError, RuntimeError):
 
 @dataclass
 class Reading:
-    """What a device tells at an instant, in SI units and the axes of its base B: REP 103, right-handed.
+    """Reading of a device at an instant, in SI units and the axes of its base B (REP 103, right-handed).
 
-    A device fills in what it senses, and leaves the rest as it is.
+    A device fills in the quantities that it measures, and leaves the others unchanged.
 
     Attributes:
         pose: X_BH of the hand point, position [m] and quaternion x y z w (7,).
@@ -69,7 +69,7 @@ class Hardware(Protocol):
         """Switch the motors on, at zero force."""
 
     def disable(self) -> None:
-        """Zero force, and switch the motors off, where that can be done; then no force of before is sent any more."""
+        """Zero the force and, if possible, switch the motors off; no earlier force is sent after the return."""
 
     def read(self, reading: Reading) -> bool:
         """Fill in the newest reading, and return whether there is one that is newer than that of the last call.
@@ -85,12 +85,12 @@ class Hardware(Protocol):
         """
 
     def close(self) -> None:
-        """Zero force, and let go of library or port; also after an error, or if it is not open. Raises nothing."""
+        """Zero the force, and release library or port; also after an error, or if it is not open. Raises nothing."""
 
 
 @runtime_checkable
 class Homing(Protocol):
-    """A device that finds its absolute position when it is asked to, which `Reading.homed` then says.
+    """A device that finds its absolute position on request, as `Reading.homed` then shows.
 
     Its `disable` is also called while it is disabled: it may be moving.
     """
@@ -105,7 +105,7 @@ class Homing(Protocol):
 
 @runtime_checkable
 class Identifying(Protocol):
-    """A device that says what it is."""
+    """A device that can be identified."""
 
     def identity(self) -> str:
-        """Model, serial number and firmware as far as the device says them, in one line; only while it is open."""
+        """Model, serial number and firmware as far as the device reports them, in one line; only while it is open."""

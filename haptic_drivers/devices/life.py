@@ -179,7 +179,7 @@ class Life:
         return self._device.presence == "none" or present == 1
 
     def _judge(self) -> None:
-        """Why no force is let through, the first reason that holds."""
+        """Set the reason why no force is let through: the first that holds."""
         reasons = (
             (self.stopped, Reason.STOPPED),
             (self._has_reading and not self.homed, Reason.NOT_HOMED),  # disabled, or a fault for that

@@ -33,19 +33,19 @@ NO_FORCE.flags.writeable = False
 
 
 class Source(Protocol):
-    """Where a hardware device's readings come from, and its forces go to: the device itself, or a recording."""
+    """Source of a hardware device's readings and receiver of its forces: the device itself, or a recording."""
 
     def take(self, tick: int, reading: DeviceReading) -> None:
-        """Fill in what the driver has of the device in a tick."""
+        """Fill in the reading that the driver has of the device in a tick."""
 
     def write(self, wrench: np.ndarray) -> None:
         """Render a wrench on the hand, in the axes of the base (6,) [N, N m]."""
 
     def fail(self, fault: str) -> None:
-        """The driver cannot use what was read."""
+        """Report a fault for which the driver cannot use the reading."""
 
     def enable(self) -> None:
-        """An activation of the driver begins."""
+        """Begin an activation of the driver."""
 
     def release(self) -> None:
         """Leave the device without force."""
@@ -55,7 +55,7 @@ class Still:
     """A device that is enabled and does not move: to warm up without a device."""
 
     def take(self, tick: int, reading: DeviceReading) -> None:
-        """Fill in what the driver has of the device in a tick."""
+        """Fill in the reading that the driver has of the device in a tick."""
         reading.pose[:] = (0.0, 0, 0, 0, 0, 0, 1)
         reading.state, reading.motion_scale, reading.force_scale = ENABLED, 1.0, 1.0
 
@@ -63,28 +63,28 @@ class Still:
         """Render a wrench on the hand, in the axes of the base (6,) [N, N m]."""
 
     def fail(self, fault: str) -> None:
-        """The driver cannot use what was read."""
+        """Report a fault for which the driver cannot use the reading."""
 
     def enable(self) -> None:
-        """An activation of the driver begins."""
+        """Begin an activation of the driver."""
 
     def release(self) -> None:
         """Leave the device without force."""
 
 
 class RecordedReadings(Still):
-    """What a device has measured, by tick, as serialised DeviceReadings."""
+    """Recorded readings of a device by tick, as serialized DeviceReadings."""
 
     def __init__(self, readings: Mapping[int, bytes]):
         self._readings = readings
 
     def take(self, tick: int, reading: DeviceReading) -> None:
-        """Fill in what the driver has of the device in a tick."""
+        """Fill in the reading that the driver has of the device in a tick."""
         reading.load(self._readings[tick])
 
 
 class Link:
-    """The line to a device.
+    """Connection to a device.
 
     Args:
         hardware: its driver.
@@ -92,7 +92,7 @@ class Link:
         period: of the servo [s].
         clock: time as of `Reading.time_ns` [ns].
         watch: whether a thread of its own writes zero force when the servo thread has written nothing for too long.
-        notify: takes what people shall know: faults, and when they are gone.
+        notify: is called with messages for the user: a fault, and its end.
     """
 
     def __init__(
@@ -199,7 +199,7 @@ class Link:
         return refused
 
     def enable(self) -> None:
-        """An activation of the driver begins."""
+        """Begin an activation of the driver."""
         self._active = True
         if refused := self.ask(Request.ENABLE):
             self._notify(refused)
@@ -255,7 +255,7 @@ class Link:
     # From the servo thread
 
     def take(self, tick: int, reading: DeviceReading) -> None:
-        """Fill in what the driver has of the device in a tick."""
+        """Fill in the reading that the driver has of the device in a tick."""
         with self._lock:
             self._run_requests()
             life, found, now = self.life, self._reading, self._clock()

@@ -81,7 +81,7 @@ VENDOR = np.dtype(
     ],
     align=True,
 )
-"""What the callback of a device works on."""
+"""Layout of the memory of a device's callback."""
 
 
 class _ErrorInfo(ctypes.Structure):
@@ -114,7 +114,7 @@ _FUNCTIONS: dict[str, tuple[object, tuple[object, ...]]] = {
 
 
 class Connection(Parameters):
-    """Where the library is, and which device is meant."""
+    """Location of the library, and name and options of the device."""
 
     library: str = quantity(
         "", description="File of the library libHD; empty: that of the toolkit in OH_SDK_BASE, or of the system"
@@ -252,7 +252,7 @@ class _Api:
                 return
 
     def text(self, code: int) -> str:
-        """What an error code means."""
+        """Meaning of an error code, followed by the code."""
         text: bytes | None = self.library.hdGetErrorString(code)
         return f"{(text or b'').decode(errors='replace')} ({code:#x})"
 
@@ -262,7 +262,7 @@ _building = threading.Lock()  # of an entry: with two for a library, neither wou
 
 
 def _api(library: ctypes.CDLL) -> _Api:
-    """That of a library, which is compiled for once."""
+    """Functions of a library, whose callback is compiled once."""
     handle = library._handle
     with _building:
         if handle not in _apis:

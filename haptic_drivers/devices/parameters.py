@@ -1,4 +1,4 @@
-"""What a hardware device is, as data: `config/devices/NAME.yaml`, and the section `device` of an experiment with it."""
+"""Data of a hardware device: `config/devices/NAME.yaml`, and the section `device` of an experiment with it."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ Box = Annotated[tuple[float, float, float, float, float, float] | None, AfterVal
 
 
 class IdentifiedParameters(Parameters):
-    """What `haptics identify` finds of a device, for the analysis of passivity."""
+    """Properties of a device identified by `haptics identify`, for the analysis of passivity."""
 
     mass: float | None = quantity(
         None, unit="kg", description="Identified mass of the device at the hand point; null: not known", gt=0.0, le=1e3

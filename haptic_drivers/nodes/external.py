@@ -79,10 +79,10 @@ class ExternalDevice:
                 return
             if self._measured.tick != tick and time.monotonic() - silent_since > node.config.patience:
                 within = f"within {node.config.patience:g} s"
-                raise ServoError(f"tick {tick}: no {MEASURED} {tick} of the node device {within}: {self._why()}")
+                raise ServoError(f"tick {tick}: no {MEASURED} {tick} of the node device {within}: {self._reason()}")
 
-    def _why(self) -> str:
-        """What keeps readings from being taken, as far as it is known."""
+    def _reason(self) -> str:
+        """Reason why no current reading was taken, as far as it is known."""
         publishers = self._subscription.get_publisher_count()
         if publishers > 1:
             return f"the topic has {publishers} publishers, so that its messages are refused; it must have one"

@@ -81,8 +81,8 @@ COMPARED = {
     "LM0": Variant(local_model(epsilon=0.0), direct=False, text="local model of the active constraints"),
     "LM5": Variant(local_model(epsilon=0.005), direct=False, text="local model of the constraints within 5 mm"),
 }
-"""What THESIS 6.4.2 compares: the intermediate representation, which is coupled directly, and the local model with
-active geometry, and with that within 5 mm."""
+"""Variants that THESIS 6.4.2 compares: the intermediate representation, directly coupled, and the local models of the
+active constraints and of the constraints within 5 mm."""
 
 
 def with_geometry_tick(trial: Trial, samples: Samples, messages: Mapping[str, Sequence[bytes]]) -> Samples:

@@ -231,11 +231,11 @@ class Topics:
         self._publish[sent.topic](self._layouts[sent.topic].fill(self._now(), sent.values))
 
     def contested(self) -> list[str]:
-        """Published topics that somebody else publishes, too."""
+        """Published topics that have another publisher, too."""
         return [name for name in self._publishers if self._node.count_publishers(f"/{name}") > 1]
 
     def lacking(self) -> list[str]:
-        """Why nothing can come on the topics that are taken; one line each, with the type that somebody publishes."""
+        """Reasons why subscribed topics yield no usable messages; one line each, with the published type."""
         found = []
         for name, topic in self._taken.items():
             kind = TYPES[topic.quantity]
@@ -250,7 +250,7 @@ class Topics:
         return found
 
     def close(self) -> None:
-        """Take publishers and subscriptions away."""
+        """Destroy the publishers and subscriptions."""
         for publisher in self._publishers.values():
             self._node.destroy_publisher(publisher)
         for subscription in self._subscriptions:

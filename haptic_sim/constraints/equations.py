@@ -420,7 +420,7 @@ class Equations:
     def fault(
         self, q: Sequence[float] | np.ndarray, v: Sequence[float] | np.ndarray, t: float = 0.0, where: str = "there"
     ) -> str:
-        """Why there is no motion at a state: a formula without a value, or an inertia that is none; empty otherwise."""
+        """Reason why a state has no motion: an undefined formula, or an indefinite inertia; empty if it has one."""
         d, w = self.description, self.evaluate(q, v, t)
         for key in d.trees:
             if not key.startswith("parametrisation") and not math.isfinite(d.value(key, q, v, self.parameters, t)):

@@ -238,7 +238,7 @@ class Fields:
 def switch_problems(
     strengths: Mapping[str, float], names: Sequence[str], key: str = "environment.fields"
 ) -> Iterator[str]:
-    """Why fields of these names cannot be switched so; one line each."""
+    """Reasons why fields cannot be set to these strengths, by name; one line each."""
     for name, strength in strengths.items():
         if name not in names:
             yield f"{key}.{name}: unknown field" + (did_you_mean(name, names) if names else "; the world has none")

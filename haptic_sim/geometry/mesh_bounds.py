@@ -22,7 +22,7 @@ _PLY = re.compile(rb"element face (\d+)")
 
 
 class BoundError(HapticsError, ValueError):
-    """Why a file is not given to a parser; goes after its name."""
+    """A file must not be given to a parser; the text follows its name."""
 
 
 def triangles_at_least(content: bytes, ending: str) -> int:

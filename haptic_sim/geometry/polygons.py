@@ -17,7 +17,7 @@ MOST_CORNERS = 500  # the search for ears takes a time that grows with the cube
 
 
 class PolygonError(HapticsError, ValueError):
-    """Why a polygon is not taken; goes after its name."""
+    """A polygon is not accepted; the text follows its name."""
 
 
 def convex_parts(*outlines: np.ndarray) -> list[np.ndarray]:

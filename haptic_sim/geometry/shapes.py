@@ -364,7 +364,7 @@ def uniform(pieces: list[Solid]) -> pin.Inertia | None:
 
 
 def impossible(inertia: np.ndarray) -> str:
-    """Why no body can have this inertia (3, 3) about its centre of mass [kg m^2]; empty if one can."""
+    """Reason why no body can have this inertia (3, 3) about its center of mass [kg m^2]; empty if one can."""
     if not np.all(np.isfinite(inertia)):
         return "it is not finite"
     moments = np.linalg.eigvalsh(inertia)

@@ -25,7 +25,7 @@ _SLENDER = 1e-9  # a link whose moments of inertia differ by more counts as one 
 
 
 def unholdable(link: pin.Inertia, planar: bool = False) -> str:
-    """Why a link of this inertia is not a metric of the hand's twists, in the plane or in space; empty if it is one."""
+    """Reason why a link's inertia is not a metric of the hand's twists, in the plane or in space; empty if it is."""
     if not link.mass > 0.0:
         return f"has the mass {link.mass:g} kg: must be > 0"
     moments = np.array([link.inertia[2, 2]]) if planar else np.linalg.eigvalsh(link.inertia)

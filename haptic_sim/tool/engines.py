@@ -169,7 +169,7 @@ class EngineParameters(Part):
         return None
 
     def check(self, experiment: Any) -> list[str]:
-        """Why it does not fit the other sections of an experiment."""
+        """Conflicts with the other sections of an experiment."""
         scene = experiment.scene
         wanted = scene.ENGINE or ("" if self.SCENES else "haptics")
         if wanted not in ("", self.type):

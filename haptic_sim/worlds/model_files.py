@@ -223,7 +223,7 @@ def _mesh_problems(root: ElementTree.Element, path: Path) -> Iterator[str]:
 
 
 def _unusable(path: Path, name: str) -> Iterator[str]:
-    """Why a file that is there is no mesh; `name` is what it is called."""
+    """Reasons why an existing file cannot be used as a mesh; `name`: its name in the document."""
     found = path.stat()
     if not stat.S_ISREG(found.st_mode):
         yield f": mesh {shown(name)}: must be a file"

@@ -153,7 +153,7 @@ _KINDS = ("revolute", "continuous", "prismatic", "fixed", "floating", "planar")
 
 
 def _structure_problems(root: ElementTree.Element) -> Iterator[str]:
-    """Why links and joints are no tree; the loader says no more than that they are none."""
+    """Reasons why links and joints do not form a tree; the loader only says that they do not."""
     links, joints = root.findall("link"), root.findall("joint")
     if not links:
         yield ": has no links"

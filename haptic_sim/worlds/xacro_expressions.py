@@ -28,7 +28,7 @@ CHARACTERS = 10_000  # of an expression
 
 
 class ExpressionError(HapticsError, ValueError):
-    """Why an expression has no value."""
+    """An expression has no value; the text says why."""
 
 
 class Budget:

@@ -119,7 +119,7 @@ class ResolveParameters(LocalModelParameters):
         return ResolvedContacts(context.world, context.contact, context.rate, self, context.period)
 
     def problems(self, context: LocalModelContext) -> list[str]:
-        """Why it cannot take part in this trial; lines that begin with a key of the experiment."""
+        """Reasons why it cannot take part in this trial; lines that begin with a key of the experiment."""
         return [ONE_BODY] if isolate_tool(context.world).model.njoints > 2 else []
 
 

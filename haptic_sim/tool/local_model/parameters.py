@@ -70,7 +70,7 @@ class LocalModelParameters(Part):
         raise TypeError(f"{type(self).__name__}: is not a local model")
 
     def problems(self, context: LocalModelContext) -> list[str]:
-        """Why it cannot take part in this trial; lines that begin with a key of the experiment."""
+        """Reasons why it cannot take part in this trial; lines that begin with a key of the experiment."""
         return []
 
     def notes(self, context: LocalModelContext) -> tuple[str, ...]:
