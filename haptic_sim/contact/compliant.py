@@ -79,7 +79,6 @@ from haptic_sim.contact.response import (
     damp_early,
     fill_scaled,
     foresee,
-    note_impacts,
     resist_impacts,
     set_up,
 )
@@ -270,15 +269,12 @@ def _settle(packed, count, period, collide):
     """Limit the impulses, and all that follows from them."""
     a = packed.arrays
     counts = a.counts
-    collided = collide
     if collide and a.method.limited:
         collide = limit_impulses(packed, count, period)
         if not collide:  # the device renders nothing in a direction that is needed
             _penalize(packed, count, period, False)
     if collide:
         _resist_impacts(packed, count, period)
-    if collided:
-        note_impacts(packed, count)
     if collide and a.method.consistent:
         counts[UNRESOLVED] += _push_beside_impulses(packed, count, period)
     if counts[PENDING] == 1:

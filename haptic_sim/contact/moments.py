@@ -84,7 +84,6 @@ class Moments(NamedTuple):
     sweeps: np.ndarray = array("number of sweeps since the start", 1, dtype=np.int64)
     reaction: np.ndarray = array("what exact constraints take from the moment of each contact", "contacts", 3, "rows")
     before: np.ndarray = array("angular velocity before the step", "contacts", 3, unit="rad/s")
-    between: np.ndarray = array("angular velocity after its impacts", "contacts", 3, unit="rad/s")
     after: np.ndarray = array("angular velocity after the step", "contacts", 3, unit="rad/s")
     mobility: np.ndarray = array(
         "largest eigenvalue of W W^T about the normal, in the tangent plane, and of the tangential velocity",
@@ -425,11 +424,11 @@ def collect_moments(count, rows, tangent, moment, hand, period, wrench):
 
 
 @kernel
-def work_of_moments(i, moment, first, last):
-    """Work of the moment (C, 3) of contact i at the mean of the velocities `first` and `last` (C, 3) [J]."""
+def work_of_moments(i, moments, moment):
+    """Work of the moment (C, 3) of contact i at the mean velocity of the step [J]."""
     work = 0.0
     for d in range(3):
-        work += moment[i, d] * 0.5 * (first[i, d] + last[i, d])
+        work += moment[i, d] * 0.5 * (moments.before[i, d] + moments.after[i, d])
     return work
 
 

@@ -235,7 +235,7 @@ def _count_friction(a, count, period, rubs):
         v_1, v_2, w_1, w_2 = before[i, 1], before[i, 2], after[i, 1], after[i, 2]
         gain = 0.5 * (p[i, 1] * (v_1 + w_1) + p[i, 2] * (v_2 + w_2))
         if a.moments.acts[1]:
-            gain += work_of_moments(i, a.moments.of_impact, a.moments.before, a.moments.after)
+            gain += work_of_moments(i, a.moments, a.moments.of_impact)
         late[g] += 0.5 * (rubbed[i, 0] * (w_1 - v_1) + rubbed[i, 1] * (w_2 - v_2))
         if rubs:
             gain -= stored[i]

@@ -42,6 +42,7 @@ from haptic_sim.dynamics.energy import (
     FRICTION,
     HELD,
     IMPACT,
+    IMPACTS,
     INJECTED,
     NET,
     NUMERICAL,
@@ -88,14 +89,14 @@ Rendering = Literal[ImpulseRendering, "printed_spread"]
 LIMITED: tuple[Rendering, ...] = ("scaled", "spread", "printed_spread")
 """Those that the tool's side does."""
 
-CONTACTS, SLIDING, STATE, UNRESOLVED, REMEMBERED, BONDS, NOW, PENDING, OF_HAND, UNFILLED, FORESEEN, STRUCK = range(12)
+CONTACTS, SLIDING, STATE, UNRESOLVED, REMEMBERED, BONDS, NOW, PENDING, OF_HAND, UNFILLED, FORESEEN, EARLY = range(12)
 """Places in `ResponseArrays.counts`.
 
 The first four: see `ContactResponse`. Of the memory of a method, REMEMBERED: contacts of the step before, BONDS: how
 many of these have bonds of friction, NOW: which of two memories holds them, PENDING: whether impulses are still to be
 spread. OF_HAND: whether all contacts are of one free body with what does not move, so that what a step needs of them
 follows from the hand; UNFILLED: of how many of these the rows of W are still to be filled, see `fill_scaled`.
-FORESEEN: see `foresee`. STRUCK: whether impacts come before all else in the step, see `note_impacts`.
+FORESEEN: see `foresee`. EARLY: see `damp_early`.
 """
 STORED, RELEASED, KEPT, ASLEEP, LOST, FIELDS = range(6)
 """Places in `ResponseArrays.amounts` [J].
@@ -307,15 +308,12 @@ class ResponseArrays(NamedTuple):
     material: Material = value("material of the contacts")
     tangent: np.ndarray = array("first tangents in world axes", "contacts", 3)
     before: np.ndarray = array("velocity before the step along normal, tangent 1, tangent 2", "contacts", 3, unit="m/s")
-    between: np.ndarray = array("the same after its impacts", "contacts", 3, unit="m/s")
     after: np.ndarray = array("the same after the step", "contacts", 3, unit="m/s")
-    of_impact: np.ndarray = array("impulse of these impacts on B", "contacts", 3, unit="N s")
     u_before: np.ndarray = array(
         "scaled velocity that contacts meet: before the step, or as early damping of joints leaves it",
         "nv",
         unit="kg^1/2 m/s",
     )
-    u_between: np.ndarray = array("the same after impacts", "nv", unit="kg^1/2 m/s")
     du: np.ndarray = array("change of the scaled velocity by the contacts", "nv", unit="kg^1/2 m/s")
     wrench: np.ndarray = array("wrench of the contacts at the hand, force and torque in world axes", 6, unit="N, N m")
     u: np.ndarray = array(
@@ -327,7 +325,7 @@ class ResponseArrays(NamedTuple):
     energy: np.ndarray = array("energy balance at the beginning of the step", 8, unit="J")
     flows: np.ndarray = shared("values of the `EnergyBalance`", 8, unit="J")
     start: np.ndarray = shared("energy at the start, of the `EnergyBalance`", 1, unit="J")
-    watch: np.ndarray = shared("what the `EnergyBalance` watches", 10)
+    watch: np.ndarray = shared("what the `EnergyBalance` watches", 11)
     method: Any = value("memory of the method")
 
 
@@ -591,7 +589,7 @@ def set_up(packed, count, period):
     single = body.single.kind == FREE_BODY and find_frames(count, a.rows, body.W_H, hand, free, scaled, a.tangent)
     counts[OF_HAND] = single and not body.planes
     counts[UNFILLED] = count if single else 0
-    counts[FORESEEN] = counts[STRUCK] = 0
+    counts[FORESEEN] = counts[EARLY] = 0
     if counts[OF_HAND]:
         find_velocities(a, count, body.u, a.before)
         return
@@ -610,26 +608,13 @@ def set_up(packed, count, period):
 def damp_early(packed, count, period):
     """Let damping of the joints that are `early` act now, so that contacts meet the velocities that it leaves."""
     a = packed.arrays
+    a.counts[EARLY] = 1
     change = a.du  # which is not found yet
     find_early_damping(a.body.joints, a.body, period, change)
     for j in range(change.shape[0]):
         a.u_before[j] += change[j]
         a.external[j] -= change[j]
     find_velocities(a, count, a.u_before, a.before)
-
-
-@kernel
-def note_impacts(packed, count):
-    """Note impulses of impacts, before any others are added to them, and what they do to u."""
-    a = packed.arrays
-    p, u, of_impact = a.impulses.p, a.u_between, a.of_impact
-    a.counts[STRUCK] = 1
-    for j in range(u.shape[0]):
-        u[j] = a.u_before[j] + (a.moments.kick[j] if a.moments.acts[1] else 0.0)
-    for i in range(count):
-        for d in range(3):
-            of_impact[i, d] = p[i, d] if a.impulses.impact[i] else 0.0
-    apply_impulses(count, a.scaled, of_impact, u)
 
 
 @kernel
@@ -657,7 +642,7 @@ def add_up(packed, count, period):
     a = packed.arrays
     if not a.counts[FORESEEN]:
         _add_impulses(packed, count, period)
-    end_joints(a.body.joints, a.body, period, a.u, a.du, a.counts[STRUCK] != 0, a.u_before, a.u_between)
+    end_joints(a.body.joints, a.body, period, a.u, a.du)
 
 
 @kernel
@@ -820,21 +805,17 @@ def _collect(count, rows, tangent, p, hand, p_WH, period, wrench):
 
 @kernel
 def _book(packed, count, wrench, period):
-    """Work of each mechanism, which is exactly what changes the kinetic energy: at the mean velocity of the step.
-
-    In a step with impacts (STRUCK), which come before all else, their work is that at the mean of the velocities which
-    they meet and leave, and that of the other contacts and of joints at the mean of the latter and the last velocity.
+    """Work of each mechanism at the mean velocity of the step, which is exactly what changes the kinetic energy.
 
     What a mechanism that can only dissipate would have added is `numerical`, which closes the balance. Of impacts
     only the sum over all of them is judged: within an impact velocities change in an order that their mean does not
     tell, so that the share of one contact, or of friction, may be negative though the impact as a whole dissipates.
-    Damping and friction of a joint that is turned back within the step give energy at its mean velocity, which those of
-    others and, as far as these do not, impacts and limits take in addition.
+    So may that of damping and friction of joints that impacts turn back.
     """
     a = packed.arrays
     impulses, u, u_after, W_H, energy = a.impulses, a.body.u, a.u, a.body.W_H, a.flows
-    after, offset, impact, loosened = a.after, a.scaled.offset, impulses.impact, impulses.loosened
-    p, spring, bond, joints, moments = impulses.p, impulses.spring, impulses.bond, a.body.joints.work, a.moments
+    before, after, offset, impact, loosened = a.before, a.after, a.scaled.offset, impulses.impact, impulses.loosened
+    p, spring, bond, joints = impulses.p, impulses.spring, impulses.bond, a.body.joints.work
     for i in range(6):
         s = 0.0
         for j in range(u.shape[0]):
@@ -845,23 +826,25 @@ def _book(packed, count, wrench, period):
     added = friction - energy[ELASTIC]  # by penalties and bonds, with the elastic energy after the step
     normal, tangential = joints[BY_LIMITS] - a.amounts[KEPT], 0.0  # of impacts
     damped = rubbed = 0.0  # by penalties
+    struck = joints[BY_LIMITS] != 0.0
     if not a.counts[FORESEEN]:
         find_velocities(a, count, u_after, after)
-    first, turning = a.before, moments.before
-    if a.counts[STRUCK]:
-        first, turning = a.between, moments.between
-        normal, tangential = _book_impacts(a, count, normal)
+    if a.counts[EARLY]:
+        find_velocities(a, count, u, before)
+        if a.moments.acts[0]:
+            contact_velocities(count, a.moments.contacts, u, a.moments.before)
     injected = 0.0  # by surroundings that move
     for i in range(count):
         n, t1, t2 = (
-            0.5 * (first[i, 0] + after[i, 0]),
-            0.5 * (first[i, 1] + after[i, 1]),
-            0.5 * (first[i, 2] + after[i, 2]),
+            0.5 * (before[i, 0] + after[i, 0]),
+            0.5 * (before[i, 1] + after[i, 1]),
+            0.5 * (before[i, 2] + after[i, 2]),
         )
         injected -= p[i, 0] * offset[i, 0]
         held = bond[i, 0] * t1 + bond[i, 1] * t2  # work of a bond that sticks, and of all other friction
         slid = (p[i, 1] - bond[i, 0]) * t1 + (p[i, 2] - bond[i, 1]) * t2
         if impact[i]:
+            struck = True
             normal -= (p[i, 0] - spring[i]) * n
             tangential -= slid
             friction += loosened[i]
@@ -871,14 +854,14 @@ def _book(packed, count, wrench, period):
             rubbed += loosened[i] - slid
             added += p[i, 0] * n + held + slid
     energy[INJECTED] += injected
-    if moments.acts[0]:
+    if a.moments.acts[0]:
         turned = 0.0
         for i in range(count):
-            energy[INJECTED] += driven_work(i, moments, moments.moment)
-            turned += work_of_moments(i, moments.moment, turning, moments.after)
-            if moments.acts[1]:
-                energy[INJECTED] += driven_work(i, moments, moments.of_impact)
-                tangential -= work_of_moments(i, moments.of_impact, moments.before, turning)
+            energy[INJECTED] += driven_work(i, a.moments, a.moments.moment)
+            turned += work_of_moments(i, a.moments, a.moments.moment)
+            if a.moments.acts[1]:
+                energy[INJECTED] += driven_work(i, a.moments, a.moments.of_impact)
+                tangential -= work_of_moments(i, a.moments, a.moments.of_impact)
         friction += max(0.0, -turned)
         added += max(0.0, turned)
     damped, rubbed = max(0.0, damped), max(0.0, rubbed)  # what drives does so by sampling
@@ -893,20 +876,8 @@ def _book(packed, count, wrench, period):
     energy[FRICTION] += max(0.0, friction) + max(0.0, tangential)
     energy[IMPACT] += max(0.0, min(normal, a.amounts[LOST]))  # what it takes from implicit springs is not lost
     a.watch[PENALTIES] += added
-
-
-@kernel
-def _book_impacts(a, count, normal):
-    """Fill in the velocities after impacts, and find what these take beyond what they would after them [J].
-
-    Returns:
-        That along normals, in addition to `normal`, and along tangents.
-    """
-    moments, p, before, after, tangential = a.moments, a.of_impact, a.before, a.after, 0.0
-    find_velocities(a, count, a.u_between, a.between)
-    if moments.acts[0]:
-        contact_velocities(count, moments.contacts, a.u_between, moments.between)
-    for i in range(count):
-        normal -= 0.5 * p[i, 0] * (before[i, 0] - after[i, 0])
-        tangential -= 0.5 * (p[i, 1] * (before[i, 1] - after[i, 1]) + p[i, 2] * (before[i, 2] - after[i, 2]))
-    return normal, tangential
+    if struck:
+        moved = 0.0
+        for j in range(u.shape[0]):
+            moved += a.external[j] * (u[j] - u_after[j])
+        a.watch[IMPACTS] += max(0.0, 0.5 * moved)

@@ -45,7 +45,6 @@ from haptic_sim.contact.response import (
     build_step,
     damp_early,
     fill_scaled,
-    note_impacts,
     set_up,
 )
 from haptic_sim.contact.sequential import Sequence, resolve_several
@@ -197,7 +196,6 @@ def _begin(packed, count, period):
         u[j] = a.u_before[j]
     for i in range(count):
         p[i, 0] = p[i, 1] = p[i, 2] = 0.0
-        a.impulses.impact[i] = True
 
 
 @kernel
@@ -246,8 +244,6 @@ def _end(packed, count, period, collide):
     counts, material = a.counts, a.material
     joints = a.body.joints
     lemke = count <= min(material.lemke, a.method.problem.scale.shape[0])
-    if collide or (count > 0 and joints.damped):
-        note_impacts(packed, count)
     if not collide and count > 0:
         expect_friction(joints, a.body, period, a.external)
     failures = 0
@@ -418,6 +414,7 @@ def _remember(packed, count):
         for d in range(3):
             impulses.p[i, d] += p[i, d]
         impulses.spring[i] = 0.0
+        impulses.impact[i] = True
         if impulses.p[i, 0] > 0.0:
             closed += 1
     return closed, sliding

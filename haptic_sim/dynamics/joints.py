@@ -613,13 +613,8 @@ def _solve_laws(joints, body, u):
 
 
 @kernel
-def end_joints(joints, body, period, u, du, struck, met, left):
-    """Add what the laws do to `du`, and find the energy that they took, negative where they gave some.
-
-    Args:
-        u: scaled velocity after the step, (nv,).
-        struck: whether impacts came first; they `met` one scaled velocity and `left` another, (nv,).
-    """
+def end_joints(joints, body, period, u, du):
+    """Add what the laws do to `du`, and find the energy that they took, negative where they gave; u: after the step."""
     if not (joints.damped or joints.nonsmooth):
         return
     x, v, work = joints.u, joints.v, joints.work
@@ -629,27 +624,22 @@ def end_joints(joints, body, period, u, du, struck, met, left):
     for j in range(x.shape[0]):
         du[j] += x[j]
     to_velocity(body.L, body.start, body.size, u, v)
-    if struck:
-        to_velocity(body.L, body.start, body.size, left, x)
-    else:
-        for j in range(x.shape[0]):
-            x[j] = body.v[j]
     for i in range(work.shape[0]):
         work[i] = 0.0
     for k in range(joints.velocity.shape[0]):
         j = joints.velocity[k]
-        mean = 0.5 * (v[j] + x[j])
+        mean = 0.5 * (v[j] + body.v[j])
         p = joints.p[k]
         push_joint(joints, k, p, du)
         friction = min(max(p, -joints.friction_impulse[k]), joints.friction_impulse[k])
         work[BY_FRICTION] -= friction * mean
         work[BY_LIMITS] -= (p - friction) * mean
     if joints.damped:
-        # with T b on the diagonal and -T b v0 among the forces, damping gives -T b v, or before impacts -T b times the
-        # velocity that these meet; the energy of T b, which is none, is that of v in the end
-        if struck:
-            to_velocity(body.L, body.start, body.size, met, x)
+        # with T b on the diagonal and -T b v_before among the forces, damping gives -T b v, early or not
         for k in range(joints.velocity.shape[0]):
             j = joints.velocity[k]
-            other = x[j] if joints.early[k] else v[j]
-            work[BY_DAMPING] += 0.5 * period * joints.damping[k] * (body.v[j] * other + v[j] * v[j])
+            force = joints.force[j]
+            if joints.stiffness[k] > 0.0:
+                force += period * joints.stiffness[k] * (joints.q[joints.position[k]] - joints.reference[k])
+            impulse = force - period * joints.damping[k] * (v[j] - body.v[j])
+            work[BY_DAMPING] -= impulse * 0.5 * (v[j] + body.v[j])
