@@ -810,7 +810,8 @@ def _book(packed, count, wrench, period):
     What a mechanism that can only dissipate would have added is `numerical`, which closes the balance. Of impacts
     only the sum over all of them is judged: within an impact velocities change in an order that their mean does not
     tell, so that the share of one contact, or of friction, may be negative though the impact as a whole dissipates.
-    So may that of damping and friction of joints that impacts turn back.
+    So may that of damping and friction of joints that impacts turn back. Where damping acts early, the sum over joints
+    and impacts is judged.
     """
     a = packed.arrays
     impulses, u, u_after, W_H, energy = a.impulses, a.body.u, a.u, a.body.W_H, a.flows
@@ -868,10 +869,14 @@ def _book(packed, count, wrench, period):
     added += damped + rubbed
     damped, friction = damped + joints[BY_DAMPING], friction + rubbed + joints[BY_FRICTION]
     normal += min(0.0, damped) + min(0.0, friction)
+    damped, friction = max(0.0, damped), max(0.0, friction)
     if tangential < 0.0:
         normal, tangential = normal + tangential, 0.0
     elif normal < 0.0:
         normal, tangential = 0.0, tangential + normal
+    if a.counts[EARLY]:  # contacts met less than the velocities before the step: the sum is right
+        damped += min(0.0, normal + min(0.0, tangential))
+        friction += min(0.0, damped)
     energy[DAMPING] += max(0.0, damped)
     energy[FRICTION] += max(0.0, friction) + max(0.0, tangential)
     energy[IMPACT] += max(0.0, min(normal, a.amounts[LOST]))  # what it takes from implicit springs is not lost
