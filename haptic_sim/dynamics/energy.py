@@ -75,8 +75,8 @@ class EnergyBalance:
         watch: what was supplied, lowest potential so far, injected and numerical energy of the step before, whether
             parameters were changed since, what of the numerical energy came from penalties [J], and once it has
             was too much what added most of it, BY_PENALTIES or BY_MOTION; energy of the start, and what was supplied at
-            most less what hand and gravity took back; sum of T F . (v' - v) / 2 of held wrenches; most that impacts took by
-            work of other forces in their steps, see the module, (11,).
+            most less what hand and gravity took back; sum of T F . (v' - v) / 2 of held wrenches; what impacts took at
+            most by the work of other forces in their steps, (11,).
     """
 
     def __init__(self) -> None:
