@@ -40,17 +40,22 @@ _ARRAY_TYPES = {
 }
 
 
-def encode(section: BaseModel) -> dict[str, Any]:
+def encode(section: BaseModel, names: Iterable[str] | None = None) -> dict[str, Any]:
     """A section's values for `flatten`: what ROS parameters cannot hold, mappings and lists of lists, as JSON.
 
-    A section that may be left out says so by its key GIVEN.
+    A section that may be left out says so by its key GIVEN. The type of a part is the name by which a node finds it.
+
+    Args:
+        section: the section.
+        names: its keys that are encoded; None: all.
 
     Raises:
         TypeError: a section that may be left out has itself a key of this name.
     """
     values: dict[str, Any] = {}
-    for name, field in type(section).model_fields.items():
-        value = getattr(section, name)
+    fields = type(section).model_fields
+    for name in fields if names is None else names:
+        field, value = fields[name], getattr(section, name)
         if (model := _left_out(field)) is not None:
             if GIVEN in model.model_fields:
                 raise TypeError(f"{type(section).__name__}.{name}: may be left out, and has a key {GIVEN}; rename it")

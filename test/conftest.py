@@ -77,6 +77,14 @@ sys.dont_write_bytecode = False
 sys.path.append(str(ROOT))  # of the benchmarks, which are not installed
 os.environ["ROS_AUTOMATIC_DISCOVERY_RANGE"] = "LOCALHOST"
 os.environ["ROS_DOMAIN_ID"] = str(_ros_domain())
+# Read once, by the first node of the process; for those that `graph_checks.observer` makes.
+_PROFILE = {"FASTRTPS_DEFAULT_PROFILES_FILE": str(Path(__file__).parent / "data" / "fastdds_udp.xml")}
+os.environ |= _PROFILE
+
+
+def program_variables() -> dict[str, str]:
+    """The environment of a program that makes nodes: without what the nodes of the tests themselves have."""
+    return {name: value for name, value in os.environ.items() if _PROFILE.get(name) != value}
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -230,7 +238,8 @@ class Python:
     """
 
     def __init__(self, *arguments: str, cwd: Path, before: Callable[[], object] | None = None):
-        variables = os.environ | {"PYTHONPATH": f"{PACKAGES}{os.pathsep}{os.environ.get('PYTHONPATH', '')}"}
+        variables = program_variables()
+        variables |= {"PYTHONPATH": f"{PACKAGES}{os.pathsep}{os.environ.get('PYTHONPATH', '')}"}
         with pytest.MonkeyPatch.context() as patch:
             patch.setenv("PYTHONPATH", str(Path(__file__).parent), prepend=os.pathsep)
             forkserver.ensure_running()  # which imports loaded_kernels.py

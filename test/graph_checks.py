@@ -15,6 +15,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
+import pytest
 import rclpy
 from conftest import Haptics, answer, processes_of, wait_until
 from lifecycle_msgs.srv import GetState
@@ -68,9 +69,14 @@ def destroy(nodes: list[rclpy.node.Node]) -> None:
 
 @contextlib.contextmanager
 def observer(name: str = "observer", namespace: str = "") -> Iterator[rclpy.node.Node]:
-    """A node of the test's own, spun in a thread."""
+    """A node of the test's own, spun in a thread.
+
+    It shares no memory with the processes of the trial: one that is killed may leave a lock for which it would wait.
+    """
     context = rclpy.Context()
-    context.init()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("ROS_AUTOMATIC_DISCOVERY_RANGE", "SUBNET")  # see data/fastdds_udp.xml
+        context.init()
     node = rclpy.create_node(name, namespace=namespace, context=context)
     executor = rclpy.executors.SingleThreadedExecutor(context=context)
     executor.add_node(node)

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 import starting
 import yaml
-from conftest import DEADLINE, ROOT, processes_of, wait_until
+from conftest import DEADLINE, ROOT, processes_of, program_variables, wait_until
 from test_relay_hosts import ADDRESSES, hosts  # noqa: F401
 
 from haptic_bench.commands import command_line
@@ -54,7 +54,10 @@ def need(module: str) -> None:
 def test_launch(file: Path) -> None:
     need("launch_testing")
     run = subprocess.run(
-        [sys.executable, "-m", "launch_testing.launch_test", str(file)], capture_output=True, text=True
+        [sys.executable, "-m", "launch_testing.launch_test", str(file)],
+        env=program_variables(),
+        capture_output=True,
+        text=True,
     )
     assert run.returncode == 0, run.stdout + run.stderr
 
@@ -76,6 +79,7 @@ class Launch:
             self.process = subprocess.Popen(
                 [sys.executable, "-c", START, str(file), *arguments, *places],
                 cwd=cwd,
+                env=program_variables(),
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=subprocess.STDOUT,
@@ -346,6 +350,7 @@ def test_two_network_namespaces_are_one_system(
     ]
     listener = subprocess.Popen(
         [sys.executable, "-c", LISTEN, f"/{namespace}/device_state"],
+        env=program_variables(),
         preexec_fn=lambda: starting.move_to(hosts["device"], ADDRESSES["world"]),
     )
     try:

@@ -164,6 +164,26 @@ def test_a_class_needs_no_registration(installed: Path, monkeypatch: pytest.Monk
     assert again == trial.experiment
 
 
+def test_nodes_find_a_class_without_registration(
+    haptics: Callable[..., Haptics], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = install(tmp_path / "packages")
+    shutil.rmtree(next(folder.glob("*.dist-info")))
+    monkeypatch.setenv("HAPTICS_PYTHONPATH", str(folder))
+    changes = {
+        "duration": 0.01,
+        "controller": {"type": SPRING},
+        "operator": {"type": "lab_parts.operator:RampParameters", "force": [1, 0, 0]},
+        "device": {"type": "lab_parts.device:StageParameters"},
+        "scene": {"type": "lab_parts.scene:BallBeforeWallParameters"},
+        "contact": {},
+        "analysis": "trial",
+    }
+    (tmp_path / "own.yaml").write_text(yaml.safe_dump(document(**changes)))
+    run = haptics("run", str(tmp_path / "own.yaml"), "--mode", "lockstep", "--out", str(tmp_path / "trial"))
+    assert run.wait() == 0, run.err
+
+
 @pytest.mark.parametrize(
     ("controller", "said"),
     [

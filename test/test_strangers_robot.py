@@ -117,6 +117,24 @@ def test_a_file_is_validated_with_its_arguments_and_packages(
     assert "there is no such file" in capsys.readouterr().err
 
 
+def test_a_file_of_mujoco_is_seen_without_a_device(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    pytest.importorskip("mujoco")
+    path = tmp_path / "two.xml"
+    path.write_text(
+        """<mujoco><worldbody><body name="upper"><joint axis="0 1 0"/><geom size=".1" mass="1"/>
+        <body name="lower" pos="0 0 -1"><joint axis="0 1 0"/><geom size=".1" mass="1"/></body></body></worldbody>
+        <actuator><motor joint="a"/></actuator></mujoco>""".replace("<joint", '<joint name="a"', 1)
+    )
+    assert command_line.main(["validate", str(path)]) == 0
+    said = capsys.readouterr()
+    assert said.out == "two: valid, 3600001 ticks at 1000 Hz\n"
+    assert "not simulated: <actuator>" in said.err
+    seen = load_viewed(str(path)).experiment
+    assert (seen.scene.type, seen.scene.tool, seen.device.type) == ("world", "model/lower", "none")
+    held = load_system(str(path)).experiment  # a device can feel what MuJoCo simulates
+    assert (held.scene.type, held.scene.tool, held.device.type) == ("mujoco", "lower", "inertial")
+
+
 def test_a_checkout_by_another_name_is_found_in_a_given_folder(felt: Path, tmp_path: Path) -> None:
     packages = Packages(tmp_path / "x.urdf", [felt.parent])
     assert packages.find("arm_stand_in") == felt.parent / CHECKOUT

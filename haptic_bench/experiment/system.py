@@ -95,7 +95,7 @@ def load_system(
     file = _world_file(world)
     _check_args(file, args, packages)
     path = find(world) if file is None else file
-    given = read_document(path) if file is None else _document(path, settings, args or {}, packages)
+    given = read_document(path) if file is None else _document(path, settings, args or {}, packages, mujoco=True)
     document = _with_device(given, device)
     kind = _type_of(document, "device") or "none"
     chosen = file is not None or bool(device) or kind == "hardware"  # an experiment's own device has its controller
@@ -152,6 +152,8 @@ def load_viewed(
 ) -> Trial:
     """The trial in which a world file is seen: without a device, a pointer drags all that moves.
 
+    MJCF, too, is simulated by this package: what MuJoCo simulates needs a device.
+
     Args:
         world: a file, or the name of one of `config/worlds`.
         settings: KEY=VALUE.
@@ -163,9 +165,8 @@ def load_viewed(
     """
     path = find_world_file(world)
     _check_args(path, args, packages)
-    document = _document(path, settings, args or {}, packages) | VIEWED
-    if document["scene"]["type"] == "world":
-        document |= {"contact": {"friction": {"model": "coulomb"}}, "environment": {"method": "constraint"}}
+    document = _document(path, settings, args or {}, packages, mujoco=False) | VIEWED
+    document |= {"contact": {"friction": {"model": "coulomb"}}, "environment": {"method": "constraint"}}
     return _one(document, path, settings)
 
 
@@ -226,11 +227,22 @@ def _world_file(world: str) -> Path | None:
     return path.resolve()
 
 
-def _document(path: Path, settings: Sequence[str], args: Mapping[str, str], packages: Sequence[str]) -> dict[str, Any]:
-    """An experiment with a world file as its scene, held at its last link that moves if `settings` say no other."""
+def _document(
+    path: Path, settings: Sequence[str], args: Mapping[str, str], packages: Sequence[str], *, mujoco: bool
+) -> dict[str, Any]:
+    """An experiment with a world file as its scene, held at its last link that moves if `settings` say no other.
+
+    Args:
+        path: the file.
+        settings: KEY=VALUE.
+        args: values of the arguments of a xacro file.
+        packages: folders in which packages and models that the file names are looked for first.
+        mujoco: whether MuJoCo simulates a file of MJCF.
+    """
     held = _names_tool(settings)
+    mujoco = mujoco and path.suffix == ".xml"
     scene: dict[str, Any] = {"gravity_compensation": True}  # a robot without its drives would fall with the hand
-    if path.suffix == ".xml":
+    if mujoco:
         scene |= {"type": "mujoco", "file": str(path), "tool": "" if held else last_body(path)}
     else:
         link = "" if held else _last_link(ModelSource(path, args, tuple(map(Path, packages))))
@@ -247,7 +259,7 @@ def _document(path: Path, settings: Sequence[str], args: Mapping[str, str], pack
         "scene": scene,
         "environment": {"method": "penalty"},
     }
-    return document | ({"local_model": {"epsilon": 0.01}} if path.suffix == ".xml" else {})
+    return document | ({"local_model": {"epsilon": 0.01}} if mujoco else {})
 
 
 def _names_tool(settings: Sequence[str]) -> bool:

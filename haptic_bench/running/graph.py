@@ -165,7 +165,7 @@ def _parameters(
     experiment = trial.experiment
 
     def some(*keys: str) -> dict[str, Any]:
-        return {key: encode(getattr(experiment, key)) for key in keys}
+        return encode(experiment, keys)
 
     world = some("tool", "scene", "contact", "environment", "constraint") | {"seed": experiment.seed}
     operator = {"operator": _operator(trial, directory)}
@@ -202,7 +202,7 @@ def _bridge(experiment: Experiment) -> dict[str, Any]:
     from haptic_ros.ros_parameters import encode  # needs ROS
 
     return {
-        "controller": encode(experiment.controller),
+        **encode(experiment, ("controller",)),
         "hardware": bool(experiment.hardware),
         "linkage": experiment.device.known().linkage,
         "standard_topics": encode(experiment.standard_topics) | {"reliable": True},
@@ -213,7 +213,7 @@ def _operator(trial: Trial, directory: Path) -> dict[str, Any]:
     """Parameters of the operator of the first hand, whose file is in the trial's directory."""
     from haptic_ros.ros_parameters import encode  # needs ROS
 
-    operator: dict[str, Any] = encode(trial.experiment.operator)
+    operator: dict[str, Any] = encode(trial.experiment, ("operator",))["operator"]
     if key := trial.experiment.operator.file_key:
         operator[key] = str(directory / operator[key])
     return operator
@@ -224,7 +224,7 @@ def _driver(trial: Trial) -> dict[str, Any]:
     from haptic_ros.ros_parameters import encode  # needs ROS
 
     experiment = trial.experiment
-    sections = {name: encode(getattr(experiment, name)) for name in ("device", "operator", "tool", "guard")}
+    sections = encode(experiment, ("device", "operator", "tool", "guard"))
     return sections | {"hand": encode(trial.hand), "seed": experiment.seed}
 
 
@@ -234,7 +234,7 @@ def _controller(trial: Trial) -> dict[str, Any]:
 
     inertias = encode(trial.coupled_inertias)
     return {
-        "controller": encode(trial.experiment.controller),
+        **encode(trial.experiment, ("controller",)),
         "wrench_limit": trial.experiment.limits.wrench_limit,
         "tool_sizes": tuple(trial.tool_sizes),
         "inertias": inertias,
