@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from haptic_bench.experiment import Trial
+from haptic_bench.running.foreign_errors import describe_foreign
 from haptic_bench.running.offline import simulate
 from haptic_control.guard import GuardParameters
 from haptic_drivers.operators import build_operator
@@ -61,7 +62,17 @@ def properties(kind: str, trial: Trial) -> Iterator[Finding]:
     if kind == "scenes":
         rebuilt = replace(trial, built=None)
         yield from _of_start(trial, rebuilt)
-    yield from _of_trial(trial, rebuilt)
+    try:
+        yield from _of_trial(trial, rebuilt)
+        yield from _of_kind(kind, trial)
+    except (Exception, SystemExit) as error:
+        if not (raised := describe_foreign(error, trial.experiment)):
+            raise
+        yield Finding("it raises no error", raised)
+
+
+def _of_kind(kind: str, trial: Trial) -> Iterator[Finding]:
+    """Findings about a part by itself."""
     if kind == "controllers":
         yield from _of_steps(lambda: _controller_steps(trial))
     elif kind == "operators" and not trial.experiment.operator.EVENTS:  # a person moves a pointer
