@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import ClassVar, Literal
 
 from haptic_sim.contact.methods import ContactMethodParameters
@@ -72,3 +73,18 @@ class AnswerMethodParameters(ContactMethodParameters):
     tangent: float = quantity(0.0, description="Impulse along the first tangent")
     stored: float = quantity(0.0, description="Stored energy")
     loosened: float = quantity(0.0, description="Energy that a bond lost")
+
+
+@kernel
+def undefined(contacts, count, period):
+    """No number."""
+    for i in range(count):
+        contacts.impulses.p[i, 0] = math.nan
+
+
+class UndefinedMethodParameters(ContactMethodParameters):
+    """Contacts whose impulse is NaN."""
+
+    KERNEL: ClassVar = undefined
+
+    type: Literal["undefined"] = "undefined"

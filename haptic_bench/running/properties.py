@@ -98,6 +98,8 @@ def _of_kind(kind: str, trial: Trial) -> Iterator[Finding]:
         yield from _of_steps(lambda: _tool_side_steps(trial))
         yield Finding("passive: its energy does not rise beyond what was supplied", _gained(trial))
     elif kind in ("contact_methods", "friction_models"):
+        if kind == "contact_methods":
+            yield Finding("its impulses are finite", _invalid(trial))
         yield from _of_steps(lambda: _contact_steps(trial))
         yield Finding("passive: contacts add no energy beyond what is booked", _added(trial))
 
@@ -139,6 +141,13 @@ def _digest(trial: Trial) -> bytes:
     found = hashlib.sha256()
     simulate(trial, lambda tick, messages: found.update(b"".join(messages.values())))
     return found.digest()
+
+
+def _invalid(trial: Trial) -> str:
+    """Number of steps of a trial in which a contact method gave numbers that are not finite; empty: none."""
+    found: list[int] = []
+    simulate(trial, lambda *_: None, left_out=lambda _, steps: found.append(steps))
+    return f"in {found[0]} steps a contact had no impulse: its answer has a NaN or an infinite number" if found[0] else ""
 
 
 Step = Callable[[int], np.ndarray]

@@ -324,6 +324,9 @@ def close(trial: Trial, mode: str, directory: Path, outcome: Outcome) -> dict[st
     notices = [*([missed.notice(claims)] if missed is not None and missed.undecides else []), *_foreign(timing)]
     if omitted:
         notices.append(f"{omitted} leaves of signed distance fields were left out of ticks: contacts may begin late")
+    invalid = read_omissions(directory, "invalid_steps")
+    if invalid:
+        notices.append(f"{invalid} steps: contacts had no impulse, the contact method gave a number that is not finite")
     summary: dict[str, Any] = {
         "experiment": trial.experiment.name,
         "mode": mode,
@@ -340,6 +343,7 @@ def close(trial: Trial, mode: str, directory: Path, outcome: Outcome) -> dict[st
         **Findings({}).summary(),
         **({"missed_share": None if missed is None else missed.share} if mode == "realtime" else {}),
         **({"omitted_leaves": omitted} if any(mesh["as"] == "field" for mesh in trial.meshes) else {}),
+        **({"invalid_contact_steps": invalid} if invalid else {}),
         **({"notices": notices} if notices else {}),
         "timing": timing,
         "machine": machine(),

