@@ -95,6 +95,10 @@ class MessageError(HapticsError, ValueError):
     """Received bytes are not the message that was expected; the text says what differs."""
 
 
+class FieldAssignmentError(HapticsError, AttributeError):
+    """A core has bound an array field of a message to another array; not a MessageError, which refuses a message."""
+
+
 def tick_time(tick: int, rate: float) -> int:
     """Time of a tick since the start of the trial [ns]."""
     return round(tick * _NANO / rate)
@@ -451,7 +455,7 @@ class _Values:
         if value is message.__dict__.get(self._name):  # what `message.wrench += other` binds after adding in place
             return
         name = self._name
-        raise MessageError(
+        raise FieldAssignmentError(
             f"{type(message).__name__}.{name} = {type(value).__name__}: must keep its array, which is part of the "
             f"message; write the values into it: {name}[:] = ..."
         )

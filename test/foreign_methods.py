@@ -88,3 +88,20 @@ class UndefinedMethodParameters(ContactMethodParameters):
     KERNEL: ClassVar = undefined
 
     type: Literal["undefined"] = "undefined"
+
+
+@kernel
+def pulling(contacts, count, period):
+    """The penalty with the wrong sign, which pulls what overlaps further in."""
+    for i in range(count):
+        s = contacts.separation[i]
+        if s < 0.0:
+            contacts.impulses.p[i, 0] = contacts.stiffness[i] * s * period
+
+
+class PullingMethodParameters(ContactMethodParameters):
+    """Penalties with the wrong sign."""
+
+    KERNEL: ClassVar = pulling
+
+    type: Literal["pulling"] = "pulling"

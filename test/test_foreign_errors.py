@@ -52,7 +52,7 @@ class FaultyParameters(ControllerParameters):
 
 
 FAULTS = {
-    "rebinds": "MessageError: ToolCommand.wrench = ndarray: must keep its array",
+    "rebinds": "FieldAssignmentError: ToolCommand.wrench = ndarray: must keep its array",
     "exit": "SystemExit: 3",
     "divides": "ZeroDivisionError: integer division or modulo by zero",
 }
@@ -77,6 +77,11 @@ def test_a_trial_whose_part_raises_has_failed_with_its_file_and_line(fault: str,
 def test_the_check_of_a_part_says_what_it_raises(fault: str) -> None:
     (problem,) = [one.problem for one in properties("controllers", faulty(fault)) if one.problem]
     assert problem.startswith(__file__) and FAULTS[fault] in problem
+
+
+def test_the_check_of_a_controller_finds_commands_of_another_tick() -> None:
+    (problem,) = [one.problem for one in properties("controllers", faulty("tick")) if one.problem]
+    assert problem == "in tick 0: device_tick = -1; must be 0, `device.tick` of `coordinate`"
 
 
 def test_an_error_that_is_in_no_part_of_others_is_raised(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

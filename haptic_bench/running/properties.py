@@ -75,6 +75,7 @@ def _of_kind(kind: str, trial: Trial) -> Iterator[Finding]:
     """Findings about a part by itself."""
     if kind == "controllers":
         yield from _of_steps(lambda: _controller_steps(trial))
+        yield Finding("its commands have the tick of the device state that was used", _wrong_tick(trial))
     elif kind == "operators" and not trial.experiment.operator.EVENTS:  # a person moves a pointer
         yield from _of_steps(lambda: _operator_steps(trial))
     elif kind == "local_models":
@@ -228,6 +229,22 @@ def _controller_steps(trial: Trial) -> Step:
         return outputs
 
     return step
+
+
+def _wrong_tick(trial: Trial) -> str:
+    """Text about the first command of a controller whose `device_tick` is not that of the device state; empty: none."""
+    experiment = trial.experiment
+    controller = experiment.controller.build(experiment.rate)
+    device, on_tool, on_device, tool = DeviceState(), ToolCommand(), DeviceCommand(), _tool_state(trial)
+    for tick in range(STEPS):
+        device.stamp(tick, tick_time(tick, experiment.rate))
+        device.pose[:] = trial.hand.pose
+        controller.coordinate(device, tool, on_tool)
+        tool.stamp(tick, device.nanoseconds)
+        controller.command(tool, on_device)
+        if on_device.device_tick != tick:
+            return f"in tick {tick}: device_tick = {on_device.device_tick}; must be {tick}, `device.tick` of `coordinate`"
+    return ""
 
 
 def _tool_state(trial: Trial) -> Any:

@@ -105,6 +105,7 @@ class ForeignContact(ContactResponse):
         method: its kernel.
         keys: numbers that it gets, (K,).
         ahead: whether contacts matter from the material's `margin` on.
+        name: of the method, for errors.
     """
 
     def __init__(
@@ -116,10 +117,11 @@ class ForeignContact(ContactResponse):
         keys: np.ndarray,
         *,
         ahead: bool = False,
+        name: str = "",
     ):
         super().__init__(body, parameters, capacity)
         self._respond, self.step_kernel = _respond, _step
-        self._ahead, self._kernel = ahead, method
+        self._ahead, self._kernel, self.foreign = ahead, method, name
         sizes = {"contacts": capacity, "nv": body.nu}
         arrays = allocate(
             MethodContacts,
