@@ -632,7 +632,9 @@ def test_array_fields_cannot_be_bound_to_other_arrays(kind: type[Message]) -> No
     arrays = [field.name for field in kind.FIELDS if not (field.is_scalar or field.is_text)]
     for name in arrays:
         held = getattr(message, name)
-        with pytest.raises(FieldAssignmentError, match=rf"^{kind.__name__}\.{name} = ndarray: .*: {name}\[:\] = \.\.\.$"):
+        with pytest.raises(
+            FieldAssignmentError, match=rf"^{kind.__name__}\.{name} = ndarray: .*: {name}\[:\] = \.\.\.$"
+        ):
             setattr(message, name, held.copy())
         assert getattr(message, name) is held
 

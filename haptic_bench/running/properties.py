@@ -148,7 +148,9 @@ def _invalid(trial: Trial) -> str:
     """Number of steps of a trial in which a contact method gave numbers that are not finite; empty: none."""
     found: list[int] = []
     simulate(trial, lambda *_: None, left_out=lambda _, steps: found.append(steps))
-    return f"in {found[0]} steps a contact had no impulse: its answer has a NaN or an infinite number" if found[0] else ""
+    return (
+        f"in {found[0]} steps a contact had no impulse: its answer has a NaN or an infinite number" if found[0] else ""
+    )
 
 
 Step = Callable[[int], np.ndarray]
@@ -243,7 +245,9 @@ def _wrong_tick(trial: Trial) -> str:
         tool.stamp(tick, device.nanoseconds)
         controller.command(tool, on_device)
         if on_device.device_tick != tick:
-            return f"in tick {tick}: device_tick = {on_device.device_tick}; must be {tick}, `device.tick` of `coordinate`"
+            return (
+                f"in tick {tick}: device_tick = {on_device.device_tick}; must be {tick}, `device.tick` of `coordinate`"
+            )
     return ""
 
 
