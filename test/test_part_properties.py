@@ -377,6 +377,15 @@ def test_what_is_no_part_is_said_for_each_kind() -> None:
         check._found("inertal")
 
 
+def test_a_contact_method_that_pulls_is_found_out() -> None:
+    trial = check._trial(
+        groups()["contact_methods"],
+        "foreign_methods:PullingMethodParameters",
+        argparse.Namespace(within=None, settings=()),
+    )
+    assert "check the signs of its impulses" in failed("contact_methods", trial)["a trial goes on to its end"]
+
+
 def test_a_contact_method_that_gives_no_number_is_found_out(tmp_path: Path) -> None:
     """The contact has no impulse in these steps: the ball passes through the wall, and every number is finite."""
     trial = trial_of("contact_methods", "foreign_methods:UndefinedMethodParameters").with_ticks(100)
