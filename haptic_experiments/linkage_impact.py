@@ -163,7 +163,7 @@ class LinkageImpact(Analysis):
         sink: Sink,
         progress: Callable[[int], object] | None = None,
         stop: Callable[[], bool] | None = None,
-        left_out: Callable[[int], object] | None = None,  # of fields, which linkages do not have
+        left_out: Callable[[int, int], object] | None = None,  # of fields, which linkages do not have
     ) -> int:
         """One step of the environment for each coefficient of restitution, always from the start."""
         experiment = trial.experiment

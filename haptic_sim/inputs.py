@@ -51,6 +51,18 @@ class ParameterError(HapticsError, ValueError):
 # -- texts and paths ---------------------------------------------------------------------------------------------------
 
 
+def require_mapping(name: str, value: Any) -> None:
+    """Raise a ParameterError if an argument of a program is no mapping."""
+    if not isinstance(value, Mapping):
+        raise ParameterError([f"{name} = {shown(value)}: must be a mapping of keys to values"])
+
+
+def require_path(name: str, value: Any) -> None:
+    """Raise a ParameterError if an argument of a program is no path."""
+    if not isinstance(value, str | os.PathLike):
+        raise ParameterError([f"{name} = {shown(value)}: must be a path, as text or a pathlib.Path"])
+
+
 def shown(value: Any, limit: int = SHOWN) -> str:
     """A value as an error message repeats it: on one line, printable, of bounded length whatever the value.
 

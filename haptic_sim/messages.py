@@ -95,6 +95,10 @@ class MessageError(HapticsError, ValueError):
     """Received bytes are not the message that was expected; the text says what differs."""
 
 
+class FieldAssignmentError(HapticsError, AttributeError):
+    """A core has bound an array field of a message to another array; not a MessageError, which refuses a message."""
+
+
 def tick_time(tick: int, rate: float) -> int:
     """Time of a tick since the start of the trial [ns]."""
     return round(tick * _NANO / rate)
@@ -137,6 +141,8 @@ class Message:
         for field in cls.FIELDS:
             if field.is_scalar:
                 setattr(cls, field.name, _scalar(field))
+            elif not field.is_text:
+                setattr(cls, field.name, _Values(field.name))
 
     def __init__(self, frame: str = "world", **lengths: int | Sequence[str]):
         self.frame = frame
@@ -215,7 +221,7 @@ class Message:
                 self._scalars[field.name] = view.data.cast("B").cast(dtype.char)
                 view[0] = field.default
             else:
-                setattr(self, field.name, view)
+                self.__dict__[field.name] = view
         self._values = body[: body.size // 8 * 8].view("<f8")
         tail, length_at, start, _ = places[-1]
         runs.append((-(-start // 8), 0))  # values of the last sequence, so far none
@@ -434,6 +440,25 @@ def _scalar(field: Field) -> property:
         self._scalars[name][0] = value
 
     return property(read, write, doc=field.meaning)
+
+
+class _Values:
+    """Refuses that an array field is bound to another array, which would not be in the buffer, and so never sent.
+
+    Without `__get__`, so that the array is read from the instance as any attribute is.
+    """
+
+    def __init__(self, name: str):
+        self._name = name
+
+    def __set__(self, message: Message, value: Any) -> None:
+        if value is message.__dict__.get(self._name):  # what `message.wrench += other` binds after adding in place
+            return
+        name = self._name
+        raise FieldAssignmentError(
+            f"{type(message).__name__}.{name} = {type(value).__name__}: must keep its array, which is part of the "
+            f"message; write the values into it: {name}[:] = ..."
+        )
 
 
 def columns(layout: Message, messages: Sequence[bytes]) -> np.ndarray:

@@ -122,6 +122,11 @@ class Model:
         seed: int = 0,
     ):
         sections = {"contact": contact, "environment": environment, "tool": tool}
+        inputs.require_mapping("scene", scene)
+        for name, section in sections.items():
+            if section is not None:
+                inputs.require_mapping(name, section)
+        inputs.require_path("folder", folder)
         given = {name: dict(section) for name, section in sections.items() if section is not None}
         self._build({"rate": rate, "seed": seed, "scene": {"type": "world", **scene}, **given}, Path(folder))
 
@@ -132,6 +137,7 @@ class Model:
         Raises:
             ParameterError: as above, or it cannot be read.
         """
+        inputs.require_path("path", path)
         document = inputs.read_mapping(path)
         model = cls.__new__(cls)
         model._build({key: value for key, value in document.items() if key not in IGNORED_SECTIONS}, Path(path).parent)
@@ -312,6 +318,7 @@ def load(
     Raises:
         ParameterError: it cannot be read, or cannot be simulated; one line for each problem.
     """
+    inputs.require_path("path", path)
     named = os.fspath(path)
     try:
         file = described(named) or Path(named)
@@ -495,11 +502,13 @@ class World:
             raise ParameterError([f"state: {error}; it must be of a world of the same model"]) from error
         self._observed = -2
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickled, and copied by the module `copy`, as its model and its state."""
+        return _world_in, (self.model, self.state)
+
     def copy(self) -> World:
         """Another world of the same model in the same state, which goes on by itself."""
-        other = World(self.model)
-        other.state = self.state
-        return other
+        return _world_in(self.model, self.state)
 
     def reset(
         self, coordinates: Mapping[str, float] | None = None, velocities: Mapping[str, float] | None = None
@@ -638,3 +647,10 @@ class World:
             self._core.observer.observe_bodies(self._state)
             self._observed = self._tool.tick
         return self._state
+
+
+def _world_in(model: Model, state: Snapshot) -> World:
+    """A world of a model in a state."""
+    world = World(model)
+    world.state = state
+    return world

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import ClassVar, Literal
 
 from haptic_sim.contact.methods import ContactMethodParameters
@@ -72,3 +73,35 @@ class AnswerMethodParameters(ContactMethodParameters):
     tangent: float = quantity(0.0, description="Impulse along the first tangent")
     stored: float = quantity(0.0, description="Stored energy")
     loosened: float = quantity(0.0, description="Energy that a bond lost")
+
+
+@kernel
+def undefined(contacts, count, period):
+    """No number."""
+    for i in range(count):
+        contacts.impulses.p[i, 0] = math.nan
+
+
+class UndefinedMethodParameters(ContactMethodParameters):
+    """Contacts whose impulse is NaN."""
+
+    KERNEL: ClassVar = undefined
+
+    type: Literal["undefined"] = "undefined"
+
+
+@kernel
+def pulling(contacts, count, period):
+    """The penalty with the wrong sign, which pulls what overlaps further in."""
+    for i in range(count):
+        s = contacts.separation[i]
+        if s < 0.0:
+            contacts.impulses.p[i, 0] = contacts.stiffness[i] * s * period
+
+
+class PullingMethodParameters(ContactMethodParameters):
+    """Penalties with the wrong sign."""
+
+    KERNEL: ClassVar = pulling
+
+    type: Literal["pulling"] = "pulling"

@@ -373,6 +373,10 @@ def test_what_cannot_be_read_is_named(tmp_path):
     (tmp_path / "text" / "metadata.yaml").write_text("[]")
     with pytest.raises(BagError, match=r"metadata\.yaml: is not the metadata of a bag"):
         bag.read(tmp_path / "text")
+    (tmp_path / "text" / "metadata.yaml").write_text("a: [1")
+    with pytest.raises(BagError, match="ParserError: ") as error:
+        bag.read(tmp_path / "text")
+    assert "object at 0x" not in str(error.value) and "line 1, column" in str(error.value)
 
 
 # A writer that dies

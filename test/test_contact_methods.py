@@ -181,3 +181,13 @@ def test_a_method_is_refused_as_ours_are(environment: Any, contact: Any, said: s
 def test_a_name_that_nobody_has_is_refused_with_those_that_there_are() -> None:
     with pytest.raises(ParameterError, match="magic is not one of the contact_methods; must be one of penalty, "):
         contact_method("magic")
+
+
+def test_the_error_of_a_method_that_pulls_names_the_method() -> None:
+    """The stiffness is not to blame: no smaller one would do."""
+    name = "foreign_methods:PullingMethodParameters"
+    with pytest.raises(UnstableError) as error:
+        box(name)
+    said = str(error.value)
+    assert f"contacts of environment.method = {name} added" in said and "check the signs of its impulses" in said
+    assert "contact.stiffness" not in said

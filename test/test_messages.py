@@ -27,6 +27,7 @@ from haptic_sim.messages import (
     DeviceCommand,
     DeviceReading,
     DeviceState,
+    FieldAssignmentError,
     ForwardPacket,
     LocalGeometry,
     Message,
@@ -622,3 +623,24 @@ def test_a_tool_state_is_stamped_as_far_ahead_of_its_command_as_ticks_are(rate: 
     stamp_next(command.packed, state.packed, rate)
     assert (state.tick, state.command_tick) == (12_346, 12_345)
     assert state.nanoseconds == command.nanoseconds + time_between(12_345, 12_347, rate)
+
+
+@pytest.mark.parametrize("kind", CLASSES)
+def test_array_fields_cannot_be_bound_to_other_arrays(kind: type[Message]) -> None:
+    """A message sends its buffer: a field that is another array would change nothing, without a word."""
+    message = kind(**LENGTHS[kind])
+    arrays = [field.name for field in kind.FIELDS if not (field.is_scalar or field.is_text)]
+    for name in arrays:
+        held = getattr(message, name)
+        with pytest.raises(
+            FieldAssignmentError, match=rf"^{kind.__name__}\.{name} = ndarray: .*: {name}\[:\] = \.\.\.$"
+        ):
+            setattr(message, name, held.copy())
+        assert getattr(message, name) is held
+
+
+def test_array_fields_can_be_changed_in_place() -> None:
+    command = DeviceCommand()
+    command.wrench[:] = 1.0
+    command.wrench += 2.0
+    assert command.view("wrench").tolist() == [3.0] * 6

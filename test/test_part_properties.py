@@ -6,6 +6,7 @@ import argparse
 import json
 from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any, ClassVar, Literal
 
 import numpy as np
@@ -21,6 +22,8 @@ from haptic_bench.experiment import Trial
 from haptic_bench.recording.samples import Samples
 from haptic_bench.running import properties as check_properties
 from haptic_bench.running.properties import properties
+from haptic_bench.running.runner import Interruption
+from haptic_bench.trials.trial import run_trial
 from haptic_drivers.force_device import SimulatedForceDeviceParameters
 from haptic_drivers.inertial import InertialDevice
 from haptic_drivers.operators import OperatorContext, OperatorParameters
@@ -372,3 +375,24 @@ def test_what_is_no_part_is_said_for_each_kind() -> None:
     assert said == [*(f"os:getcwd is not one of the {kind}" for kind in kinds), "os:getcwd is not an analysis"]
     with pytest.raises(ParameterError, match="part inertal: unknown; did you mean inertial"):
         check._found("inertal")
+
+
+def test_a_contact_method_that_pulls_is_found_out() -> None:
+    trial = check._trial(
+        groups()["contact_methods"],
+        "foreign_methods:PullingMethodParameters",
+        argparse.Namespace(within=None, settings=()),
+    )
+    assert "check the signs of its impulses" in failed("contact_methods", trial)["a trial goes on to its end"]
+
+
+def test_a_contact_method_that_gives_no_number_is_found_out(tmp_path: Path) -> None:
+    """The contact has no impulse in these steps: the ball passes through the wall, and every number is finite."""
+    trial = trial_of("contact_methods", "foreign_methods:UndefinedMethodParameters").with_ticks(100)
+    found = failed("contact_methods", trial)["its impulses are finite"]
+    with Interruption() as interruption:
+        summary = run_trial(trial, "offline", tmp_path, interruption)
+    steps = summary["invalid_contact_steps"]
+    assert 60 < steps < 70  # 1 mm to the wall at 2 m/s^2 takes 32 of the 100 ticks
+    assert found == f"in {steps} steps a contact had no impulse: its answer has a NaN or an infinite number"
+    assert summary["notices"][-1].endswith("the contact method gave a number that is not finite")

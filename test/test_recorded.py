@@ -169,3 +169,17 @@ def test_an_installation_needs_no_ros(tmp_path: Path) -> None:
     lines = done.stdout.splitlines()
     assert lines[0] == "11" and lines[-1] == "done"
     assert any(line.startswith("incline ") for line in lines)
+
+
+@pytest.mark.parametrize(
+    ("call", "said"),
+    [
+        (lambda: run(None), "experiment = null: must be a path, as text or a pathlib.Path"),  # type: ignore[arg-type]
+        (lambda: run("corner_peg", "a=1"), "settings = a=1: must be a mapping of keys to values"),  # type: ignore[arg-type]
+        (lambda: load_trial(None), "directory = null: must be a path, as text or a pathlib.Path"),  # type: ignore[arg-type]
+    ],
+)
+def test_arguments_of_another_type_are_named(call: Any, said: str) -> None:
+    with pytest.raises(ParameterError) as error:
+        call()
+    assert error.value.problems == [said]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+import pickle
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +14,7 @@ from conftest import ROOT, python
 
 from haptic_bench import run
 from haptic_bench.experiment import Experiment
-from haptic_sim import Environment, Model, World
+from haptic_sim import Environment, Model, World, load
 from haptic_sim.parameters import ParameterError
 from haptic_sim.simulation import IGNORED_SECTIONS, WorldDocument
 
@@ -117,6 +119,40 @@ def test_all_keys_of_an_experiment_are_of_the_world_or_known_not_to_be() -> None
 def test_bad_data_is_named(arguments: dict[str, Any], said: str) -> None:
     with pytest.raises(ParameterError, match=said):
         World(**arguments)
+
+
+@pytest.mark.parametrize(
+    ("call", "said"),
+    [
+        (lambda: World(None), "scene = null: must be a mapping of keys to values"),
+        (lambda: World(5), "scene = 5: must be a mapping of keys to values"),
+        (lambda: World("x"), "scene = x: must be a mapping of keys to values"),
+        (lambda: World([]), "scene = []: must be a mapping of keys to values"),
+        (
+            lambda: World(SCENE, environment="constraint"),
+            "environment = constraint: must be a mapping of keys to values",
+        ),
+        (lambda: World.from_yaml(None), "path = null: must be a path, as text or a pathlib.Path"),
+        (lambda: load(3), "path = 3: must be a path, as text or a pathlib.Path"),
+    ],
+)
+def test_arguments_of_another_type_are_named(call: Any, said: str) -> None:
+    with pytest.raises(ParameterError) as error:
+        call()
+    assert error.value.problems == [said]
+
+
+@pytest.mark.parametrize("make", [lambda world: pickle.loads(pickle.dumps(world)), copy.copy, copy.deepcopy])
+def test_a_world_that_was_pickled_or_copied_goes_on_with_the_same_bits(make: Any) -> None:
+    world = World(SCENE)
+    for _ in range(20):
+        world.step([1.0, 0, -3.0, 0, 0, 0.01])
+    other = make(world)
+    for one in (world, other):
+        for _ in range(20):
+            one.step([1.0, 0, -3.0, 0, 0, 0.01])
+    assert other.pose.tobytes() == world.pose.tobytes() and other.time == world.time
+    assert other.energy == world.energy
 
 
 def test_what_belongs_to_a_model_is_not_dropped_where_a_model_is_given() -> None:

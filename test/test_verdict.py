@@ -14,7 +14,7 @@ from offline_runs import run_unrecorded
 
 from haptic_bench.analysis.base import analyse
 from haptic_bench.analysis.claims import Quantity, Statement
-from haptic_bench.analysis.verdict import WINDOW, Verdict, measure, verdict_of
+from haptic_bench.analysis.verdict import WINDOW, Verdict, _largest, measure, verdict_of
 from haptic_bench.experiment import HealthParameters, Trial, load
 from haptic_bench.experiment.loading import load_document
 from haptic_bench.recording.samples import WRENCH, Samples
@@ -288,3 +288,7 @@ def test_what_impulses_give_the_device_stays_in_the_verdict() -> None:
     assert found.stepped > 1.0 and gained.max() > 1.0
     assert found.energy_given - found.stepped >= gained.max() - 1e-9
     assert found.verdict == "active"
+
+
+def test_no_energy_is_not_negative() -> None:
+    assert not np.signbit(_largest(np.array([-0.0, -1.0])))

@@ -220,3 +220,28 @@ def test_a_sweep_names_no_folder_but_its_own(whole: Path, tmp_path: Path, name: 
     with pytest.raises(ParameterError, match="name of a directory"):
         pages.write(sweep)
     assert {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*")} == before
+
+
+@pytest.mark.parametrize("name", ["samples.csv", "bodies.csv", "contacts.csv"])
+def test_a_table_that_is_not_that_of_the_bag_is_found(copy: Path, name: str) -> None:
+    table = copy / name
+    lines = table.read_text().splitlines(keepends=True)
+    table.write_text("".join([*lines[:-1], lines[-1].rstrip("\n"), "7\n"]))
+    said = verification.verify(copy).problem
+    assert said == f"{name} differs from what the bag gives: put the file back as it was recorded"
+    table.unlink()
+    assert verification.verify(copy).problem == f"{name} is missing: put the file back as it was recorded"
+    assert (table.write_text("".join(lines)), verification.verify(copy).problem)[1] == ""
+
+
+def test_values_that_differ_are_said_as_numbers(copy: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    again = Analysis.run_unrecorded
+
+    def other(self: Analysis, one: object) -> Samples:
+        found = again(self, one)  # type: ignore[arg-type]
+        found["hand_px"][3] = 0.5
+        return found
+
+    monkeypatch.setattr(Analysis, "run_unrecorded", other)
+    said = verification.verify(copy).problem
+    assert re.fullmatch(r"hand_px differs from tick 3 on: [-+.e0-9]+ recorded, 0\.5 simulated", said), said

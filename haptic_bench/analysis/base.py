@@ -108,7 +108,7 @@ class Analysis:
         sink: Sink,
         progress: Callable[[int], object] | None = None,
         stop: Callable[[], bool] | None = None,
-        left_out: Callable[[int], object] | None = None,
+        left_out: Callable[[int, int], object] | None = None,
     ) -> int:
         """Run a trial offline, as `haptic_bench.running.offline.simulate`."""
         return simulate(trial, sink, progress, stop, left_out)

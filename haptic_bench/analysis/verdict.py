@@ -286,7 +286,7 @@ def _mean_force(force: np.ndarray, rate: float) -> float:
 
 
 def _largest(values: np.ndarray) -> float:
-    return float(values.max(initial=0.0))
+    return float(values.max(initial=0.0)) + 0.0  # no negative zero
 
 
 def energy(value: float) -> str:

@@ -256,7 +256,7 @@ def _add_commands(commands: Any) -> None:
     command = commands.add_parser(
         "validate", help="check an experiment, or a file of a robot or a world, without running it"
     )
-    _add_experiment(command)
+    _add_experiment(command, "name of an experiment, path of a YAML file, or file of a robot or a world")
     _add_args(command)
     command.set_defaults(command=VALIDATE)
 
@@ -742,8 +742,10 @@ def _add_loop(kind: argparse.ArgumentParser) -> None:
     kind.add_argument("--delay", metavar="N", help="delay of the rendered force [ticks]; default: 0")
 
 
-def _add_experiment(command: argparse.ArgumentParser) -> None:
-    command.add_argument("experiment", help="name of an experiment, or path of a YAML file")
+def _add_experiment(
+    command: argparse.ArgumentParser, given: str = "name of an experiment, or path of a YAML file"
+) -> None:
+    command.add_argument("experiment", help=given)
     _add_settings(command)
 
 

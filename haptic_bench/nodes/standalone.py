@@ -18,7 +18,7 @@ from haptic_sim.messages import Message, OperatorEvent
 from haptic_sim.nodes.field_switch import FieldSwitch
 from haptic_sim.nodes.tool import WorldTrialParameters, world_topics
 from haptic_sim.parameters import quantity
-from haptic_sim.tool.omissions import omissions_of, write_omissions
+from haptic_sim.tool.omissions import invalid_steps_of, omissions_of, write_omissions
 from haptic_sim.tool.tool_side import build_start, build_tool_side, fields_of
 from haptic_sim.tool.world_state import WorldStates
 
@@ -59,7 +59,7 @@ class StandaloneNode(FieldSwitch, LeaderNode):
         self.open_trial()
 
     def finish(self) -> None:
-        write_omissions(self.config.directory, omissions_of(self._core))
+        write_omissions(self.config.directory, omissions_of(self._core), invalid_steps_of(self._core))
 
     def reconfigure(self) -> None:
         self._core.configure(self.config.contact)

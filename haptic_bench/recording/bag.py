@@ -672,7 +672,8 @@ def _storage_files(path: Path) -> list[Path]:
             information = yaml.load(metadata.read_text(encoding="utf-8"), LOADER)["rosbag2_bagfile_information"]
             files = [path / Path(name).name for name in information["relative_file_paths"]]
         except (yaml.YAMLError, KeyError, TypeError, ValueError) as error:
-            raise BagError(metadata, f"is not the metadata of a bag: {error!r}") from error
+            reason = " ".join(f"{type(error).__name__}: {error}".split())  # PyYAML's text has lines
+            raise BagError(metadata, f"is not the metadata of a bag: {reason}") from error
     if not files:
         raise BagError(path, "holds no MCAP file")
     return files

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import filecmp
 import os
 import shutil
+import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -86,6 +88,8 @@ def verify(directory: Path) -> Verification:
     trial = with_recorded_events(trial, messages)
     if recorded is None or not len(recorded):
         return Verification("nothing was recorded")
+    if is_complete(summary) and "results" not in summary and (problem := _changed_tables(directory, recorded)):
+        return Verification(problem)
     notes = changed_packages(file)
     if not has_digest(summary):
         notes.append("summary.json has no digest of the bag: it is older than digests")
@@ -100,6 +104,22 @@ def verify(directory: Path) -> Verification:
         return Verification(_compare_samples(recorded, trial), notes=notes)
     problem = verdict.difference or ("" if verdict.compared else "nothing could be compared")
     return Verification(problem, verdict.unverified, notes)
+
+
+def _changed_tables(directory: Path, recorded: Samples) -> str:
+    """The tables of a trial that are not those of its bag; empty: none."""
+    with tempfile.TemporaryDirectory(prefix="haptics-verify-") as folder:
+        recorded.write_csv(Path(folder, "samples.csv"))
+        if recorded.world is not None:
+            recorded.world.write_csv(Path(folder))
+        found = []
+        for path in sorted(Path(folder).iterdir()):
+            table = directory / path.name
+            if not table.is_file():
+                found.append(f"{path.name} is missing")
+            elif not filecmp.cmp(path, table, shallow=False):
+                found.append(f"{path.name} differs from what the bag gives")
+    return f"{', '.join(found)}: put the file back as it was recorded" if found else ""
 
 
 def _was_changed(messages: Mapping[str, Sequence[bytes]]) -> bool:
@@ -128,7 +148,7 @@ def _compare_samples(recorded: Samples, trial: Trial) -> str:
         if unequal.any():
             row = int(unequal.argmax())
             was, now = recorded[name][row], again[name][row]
-            return f"{name} differs from tick {row} on: {was!r} recorded, {now!r} simulated"
+            return f"{name} differs from tick {row} on: {was.item()!r} recorded, {now.item()!r} simulated"
     return ""
 
 

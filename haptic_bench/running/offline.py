@@ -26,7 +26,7 @@ from haptic_sim.messages import (
     tick_time,
     topic_of,
 )
-from haptic_sim.tool.omissions import omissions_of
+from haptic_sim.tool.omissions import invalid_steps_of, omissions_of
 from haptic_sim.tool.protocol import LocalModelCore, ToolSide
 from haptic_sim.tool.surroundings import Surroundings
 from haptic_sim.tool.tool_side import build_surroundings
@@ -45,6 +45,7 @@ class Loop(Protocol):
         hands: the messages of each hand that holds a device, the first one first.
         events: of an operator that is a pointer, None of other operators.
         omissions: leaves of signed distance fields that ticks have left out so far.
+        invalid_steps: steps in which a contact had no impulse, because its method gave a number that is not finite.
     """
 
     ticks: int
@@ -54,6 +55,9 @@ class Loop(Protocol):
 
     @property
     def omissions(self) -> int: ...
+
+    @property
+    def invalid_steps(self) -> int: ...
 
     def step(self) -> None:
         """Advance by a tick.
@@ -76,7 +80,7 @@ def simulate(
     sink: Sink,
     progress: Callable[[int], object] | None = None,
     stop: Callable[[], bool] | None = None,
-    left_out: Callable[[int], object] | None = None,
+    left_out: Callable[[int, int], object] | None = None,
 ) -> int:
     """Run a trial; returns the number of ticks done.
 
@@ -85,7 +89,7 @@ def simulate(
         sink: takes every message.
         progress: called with the number of ticks done every 64 ticks.
         stop: asked every 64 ticks; True ends the trial early.
-        left_out: called at the end with the leaves of signed distance fields that ticks have left out.
+        left_out: called at the end with `Loop.omissions` and `Loop.invalid_steps`.
 
     Raises:
         UnstableError, DeviceError: the trial cannot go on.
@@ -102,7 +106,7 @@ def simulate(
         loop.conclude()
     finally:
         if left_out is not None:
-            left_out(loop.omissions)
+            left_out(loop.omissions, loop.invalid_steps)
     return loop.ticks
 
 
@@ -139,6 +143,11 @@ class LoopOfHands:
     def omissions(self) -> int:
         """Leaves of signed distance fields that ticks, or surveys, have left out."""
         return omissions_of(self._tool_side if self._surveys is None else self._surveys.surroundings) or 0
+
+    @property
+    def invalid_steps(self) -> int:
+        """Steps in which a contact had no impulse, because its method gave a number that is not finite."""
+        return invalid_steps_of(self._tool_side)
 
     def step(self) -> None:
         """Advance by a tick."""
@@ -253,6 +262,11 @@ class _StandaloneLoop:
     def omissions(self) -> int:
         """Leaves of signed distance fields that ticks have left out."""
         return omissions_of(self._environment) or 0
+
+    @property
+    def invalid_steps(self) -> int:
+        """Steps in which a contact had no impulse, because its method gave a number that is not finite."""
+        return invalid_steps_of(self._environment)
 
     def step(self) -> None:
         """Advance by a tick."""

@@ -5,6 +5,7 @@ A part is looked at in a short trial that it takes part in, and alone, under ran
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import hashlib
 import tracemalloc
@@ -15,6 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from haptic_bench.experiment import Trial
+from haptic_bench.running.foreign_errors import describe_foreign
 from haptic_bench.running.offline import simulate
 from haptic_control.guard import GuardParameters
 from haptic_drivers.operators import build_operator
@@ -61,9 +63,20 @@ def properties(kind: str, trial: Trial) -> Iterator[Finding]:
     if kind == "scenes":
         rebuilt = replace(trial, built=None)
         yield from _of_start(trial, rebuilt)
-    yield from _of_trial(trial, rebuilt)
+    try:
+        yield from _of_trial(trial, rebuilt)
+        yield from _of_kind(kind, trial)
+    except (Exception, SystemExit) as error:
+        if not (raised := describe_foreign(error, trial.experiment)):
+            raise
+        yield Finding("it raises no error", raised)
+
+
+def _of_kind(kind: str, trial: Trial) -> Iterator[Finding]:
+    """Findings about a part by itself."""
     if kind == "controllers":
         yield from _of_steps(lambda: _controller_steps(trial))
+        yield Finding("its commands have the tick of the device state that was used", _wrong_tick(trial))
     elif kind == "operators" and not trial.experiment.operator.EVENTS:  # a person moves a pointer
         yield from _of_steps(lambda: _operator_steps(trial))
     elif kind == "local_models":
@@ -87,6 +100,8 @@ def properties(kind: str, trial: Trial) -> Iterator[Finding]:
         yield from _of_steps(lambda: _tool_side_steps(trial))
         yield Finding("passive: its energy does not rise beyond what was supplied", _gained(trial))
     elif kind in ("contact_methods", "friction_models"):
+        if kind == "contact_methods":
+            yield Finding("its impulses are finite", _invalid(trial))
         yield from _of_steps(lambda: _contact_steps(trial))
         yield Finding("passive: contacts add no energy beyond what is booked", _added(trial))
 
@@ -128,6 +143,16 @@ def _digest(trial: Trial) -> bytes:
     found = hashlib.sha256()
     simulate(trial, lambda tick, messages: found.update(b"".join(messages.values())))
     return found.digest()
+
+
+def _invalid(trial: Trial) -> str:
+    """Number of steps of a trial in which a contact method gave numbers that are not finite; empty: none."""
+    found: list[int] = []
+    with contextlib.suppress(RuntimeError):  # which `_of_trial` reports
+        simulate(trial, lambda *_: None, left_out=lambda _, steps: found.append(steps))
+    return (
+        f"in {found[0]} steps a contact had no impulse: its answer has a NaN or an infinite number" if found[0] else ""
+    )
 
 
 Step = Callable[[int], np.ndarray]
@@ -208,6 +233,24 @@ def _controller_steps(trial: Trial) -> Step:
         return outputs
 
     return step
+
+
+def _wrong_tick(trial: Trial) -> str:
+    """Text about the first command of a controller whose `device_tick` is not that of the device state; empty: none."""
+    experiment = trial.experiment
+    controller = experiment.controller.build(experiment.rate)
+    device, on_tool, on_device, tool = DeviceState(), ToolCommand(), DeviceCommand(), _tool_state(trial)
+    for tick in range(STEPS):
+        device.stamp(tick, tick_time(tick, experiment.rate))
+        device.pose[:] = trial.hand.pose
+        controller.coordinate(device, tool, on_tool)
+        tool.stamp(tick, device.nanoseconds)
+        controller.command(tool, on_device)
+        if on_device.device_tick != tick:
+            return (
+                f"in tick {tick}: device_tick = {on_device.device_tick}; must be {tick}, `device.tick` of `coordinate`"
+            )
+    return ""
 
 
 def _tool_state(trial: Trial) -> Any:

@@ -154,7 +154,7 @@ class PacedTrial:
         for hand in self._loop.hands[:1]:
             counts |= _counts(hand)
         self._watch.save(directory, done, lost | counts)
-        write_omissions(directory, self._loop.omissions)
+        write_omissions(directory, self._loop.omissions, self._loop.invalid_steps)
         wall_time = 1e-9 * (self.ended - self.begun)
         close(trial, "realtime", directory, Outcome(status, self.problem, 0.0, wall_time, f"/{namespace}"))
 

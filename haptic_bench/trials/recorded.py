@@ -16,6 +16,7 @@ from haptic_bench.recording.summary import is_complete, read_summary
 from haptic_bench.running.runner import Interruption
 from haptic_bench.trials import trial as trials
 from haptic_bench.trials.judgement import judge
+from haptic_sim import inputs
 from haptic_sim.parameters import ParameterError
 
 
@@ -110,6 +111,9 @@ def load_one(
     experiment: str | os.PathLike[str] | Mapping[str, Any], settings: Mapping[str, Any], duration: float | None = None
 ) -> experiments.Trial:
     """The trial of an experiment; arguments and errors as of `run`."""
+    if not isinstance(experiment, Mapping):
+        inputs.require_path("experiment", experiment)
+    inputs.require_mapping("settings", settings)
     loaded, *others = _load(experiment, settings, duration)
     if others:
         raise ParameterError(["settings: a list of values sweeps, one trial a value: that is for `haptics run`"])
@@ -144,6 +148,7 @@ def load_trial(directory: str | os.PathLike[str]) -> RecordedTrial:
     Raises:
         ParameterError: there is none, or it is a sweep's.
     """
+    inputs.require_path("directory", directory)
     folder = Path(directory)
     summary = read_summary(folder)
     if "sweep" in summary:

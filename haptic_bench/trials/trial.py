@@ -30,6 +30,7 @@ from haptic_bench.recording.summary import write_summary
 from haptic_bench.recording.trial_bag import TrialBag, cannot_record, digest, read_messages, read_ticks, versions
 from haptic_bench.report import pages
 from haptic_bench.running import forks, namespaces, runner
+from haptic_bench.running.foreign_errors import describe_foreign
 from haptic_bench.running.graph import node_specs
 from haptic_bench.running.runner import Interruption, Outcome
 from haptic_bench.running.viewing import Viewer, Viewing
@@ -248,8 +249,12 @@ def run_offline(
             book.close("finished" if finished else "interrupted", book.complete)
     except (UnstableError, DeviceError) as error:
         reason = str(error)
-    except OSError as error:
-        reason = cannot_record(error, directory / "bag")
+    except (Exception, SystemExit) as error:
+        reason = describe_foreign(error, experiment)
+        if not reason and isinstance(error, OSError):
+            reason = cannot_record(error, directory / "bag")
+        if not reason:
+            raise
     status = "failed" if reason else "done" if finished else "interrupted"
     return Outcome(status, reason, started - called, time.monotonic() - started, f"/{namespace}")
 
@@ -319,6 +324,9 @@ def close(trial: Trial, mode: str, directory: Path, outcome: Outcome) -> dict[st
     notices = [*([missed.notice(claims)] if missed is not None and missed.undecides else []), *_foreign(timing)]
     if omitted:
         notices.append(f"{omitted} leaves of signed distance fields were left out of ticks: contacts may begin late")
+    invalid = read_omissions(directory, "invalid_steps")
+    if invalid:
+        notices.append(f"{invalid} steps: contacts had no impulse, the contact method gave a number that is not finite")
     summary: dict[str, Any] = {
         "experiment": trial.experiment.name,
         "mode": mode,
@@ -335,6 +343,7 @@ def close(trial: Trial, mode: str, directory: Path, outcome: Outcome) -> dict[st
         **Findings({}).summary(),
         **({"missed_share": None if missed is None else missed.share} if mode == "realtime" else {}),
         **({"omitted_leaves": omitted} if any(mesh["as"] == "field" for mesh in trial.meshes) else {}),
+        **({"invalid_contact_steps": invalid} if invalid else {}),
         **({"notices": notices} if notices else {}),
         "timing": timing,
         "machine": machine(),

@@ -95,6 +95,7 @@ class ForeignArrays(NamedTuple):
     contacts: Packed = value("arguments of the kernel, `MethodContacts`")
     old_id: np.ndarray = array("contacts of the step before", "contacts", dtype=np.int64)
     old_memory: np.ndarray = array("memory of these contacts", "contacts", MEMORY)
+    invalid: np.ndarray = array("steps in which an answer was not finite", 1, dtype=np.int64)
 
 
 class ForeignContact(ContactResponse):
@@ -104,6 +105,7 @@ class ForeignContact(ContactResponse):
         method: its kernel.
         keys: numbers that it gets, (K,).
         ahead: whether contacts matter from the material's `margin` on.
+        name: of the method, for errors.
     """
 
     def __init__(
@@ -115,10 +117,11 @@ class ForeignContact(ContactResponse):
         keys: np.ndarray,
         *,
         ahead: bool = False,
+        name: str = "",
     ):
         super().__init__(body, parameters, capacity)
         self._respond, self.step_kernel = _respond, _step
-        self._ahead, self._kernel = ahead, method
+        self._ahead, self._kernel, self.foreign = ahead, method, name
         sizes = {"contacts": capacity, "nv": body.nu}
         arrays = allocate(
             MethodContacts,
@@ -132,6 +135,11 @@ class ForeignContact(ContactResponse):
         contacts = Packed(arrays)
         address = kernels.address_of(method, (numba.typeof(contacts.arrays), types.int64, types.float64))
         self._method = allocate(ForeignArrays, sizes, address=address, contacts=contacts)
+
+    @property
+    def invalid_steps(self) -> int:
+        """Steps in which a contact had no impulse, because the method's answer was not finite."""
+        return int(self._method.invalid[0])
 
     @property
     def margin(self) -> float:
@@ -206,12 +214,14 @@ def _take(packed, count, period):
     p, bond, memory = impulses.p, impulses.bond, contacts.memory
     stored = 0.0
     closed = 0
+    invalid = 0
     for i in range(count):
         total = p[i, 0] + p[i, 1] + p[i, 2] + bond[i, 0] + bond[i, 1]
         total += impulses.spring[i] + impulses.loosened[i] + contacts.stored[i]
         for k in range(MEMORY):
             total += memory[i, k]
         if not math.isfinite(total):
+            invalid = 1
             _clear(impulses, contacts.stored, i)
             memory[i, :] = 0.0
         if contacts.limit[i]:  # it has no tangents
@@ -225,6 +235,7 @@ def _take(packed, count, period):
         m.old_id[i] = contacts.id[i]
         for k in range(MEMORY):
             m.old_memory[i, k] = memory[i, k]
+    m.invalid[0] += invalid
     counts[REMEMBERED], counts[CONTACTS] = count, closed
     counts[UNRESOLVED] += max(0, contacts.outcome[FAILED])
     counts[STATE] = FREE if closed == 0 else COLLIDING if contacts.outcome[COLLIDES] != 0 else RESTING

@@ -107,8 +107,9 @@ class ContactMethodParameters(Part):
         if type(self).KERNEL is None:
             raise TypeError(f"{type(self).__name__}: has no KERNEL")
         keys = np.array(self.keys())
+        name = CONTACT_METHODS.name_of(type(self))
         return ForeignContact(
-            context.body, context.contact, context.capacity, type(self).KERNEL, keys, ahead=self.AHEAD
+            context.body, context.contact, context.capacity, type(self).KERNEL, keys, ahead=self.AHEAD, name=name
         )
 
 

@@ -367,6 +367,8 @@ class ContactResponse:
     """The same within a step, see `build_step`: packed, count, wrench, period."""
     _method: Any
     """Memory of the method, a record."""
+    foreign: str = ""
+    """Name of the method, if it is of another package."""
     SPRUNG: ClassVar[bool] = False
     """Whether there are springs, which moments of rolling and torsional friction may press, see `moments`."""
 
@@ -419,6 +421,11 @@ class ContactResponse:
     def unresolved(self) -> int:
         """Steps whose impulses did not converge and were damped."""
         return int(self.counts[UNRESOLVED])
+
+    @property
+    def invalid_steps(self) -> int:
+        """Steps in which a contact had no impulse, because the method's answer was not finite."""
+        return 0
 
     @property
     def stored(self) -> float:
@@ -478,6 +485,12 @@ class ContactResponse:
             return (
                 f"unstable: integrating the bodies' motion by steps added {numerical:.3g} J, {beyond}: rate = {rate:g} "
                 "Hz is too low for motion as fast as this; choose a higher one"
+            )
+        if self.foreign:
+            return (
+                f"unstable: contacts of environment.method = {self.foreign} added {numerical:.3g} J, {beyond}: it "
+                f"drives or pulls, is too stiff at rate = {rate:g} Hz, or says wrongly what it stores; check the signs "
+                "of its impulses, and `stored`"
             )
         parameters = self.parameters
         printed = [

@@ -20,7 +20,7 @@ from haptic_sim.messages import Message, MessageError, ToolCommand, split_topic,
 from haptic_sim.nodes.tool import ToolNode, ToolTrialParameters, check_command
 from haptic_sim.parameters import quantity
 from haptic_sim.tool.further_hand import FurtherHand
-from haptic_sim.tool.omissions import omissions_of, write_omissions
+from haptic_sim.tool.omissions import invalid_steps_of, omissions_of, write_omissions
 from haptic_sim.tool.tool_side import build_start, build_surroundings, build_tool_side, fields_of
 from haptic_sim.worlds.isolated import isolate_tool
 
@@ -82,7 +82,8 @@ class EnvironmentNode(ToolNode):
 
     def finish(self) -> None:
         """Write beside the bag what was left out of fields."""
-        write_omissions(self.config.directory, self._omissions())
+        steps = 0 if self.asynchronous else invalid_steps_of(self.core)
+        write_omissions(self.config.directory, self._omissions(), steps)
 
     def _omissions(self) -> int | None:
         return omissions_of(self._surroundings if self.asynchronous else self.core)

@@ -177,6 +177,11 @@ class Environment:
         return self._detector.omissions if self._world.solid_fields else None
 
     @property
+    def invalid_steps(self) -> int:
+        """Steps in which a contact had no impulse, because its method gave a number that is not finite."""
+        return self._tool.contact.invalid_steps
+
+    @property
     def fields(self) -> dict[str, dict[str, float]]:
         """Energy that each field stores, and that it dissipated, supplied and got by switching since the start [J]."""
         return {} if self._tool.fields is None else self._tool.fields.books

@@ -19,17 +19,23 @@ def omissions_of(core: ToolSide | Surroundings) -> int | None:
     return found
 
 
-def write_omissions(directory: str | Path, count: int | None) -> None:
-    """Leave a count in a trial's directory, if there is one and something was left out."""
-    if count and str(directory):
+def invalid_steps_of(core: ToolSide) -> int:
+    """Steps of a core in which its contact method gave a number that is not finite; 0 if it does not count them."""
+    return int(getattr(core, "invalid_steps", 0))
+
+
+def write_omissions(directory: str | Path, count: int | None, invalid_steps: int = 0) -> None:
+    """Leave both counts in a trial's directory, if there is one and something was left out."""
+    if (count or invalid_steps) and str(directory):
+        found = {"leaves": count or 0, "invalid_steps": invalid_steps}
         with contextlib.suppress(OSError):  # the disk is full, which the recorder says
-            (Path(directory) / NAME).write_text(json.dumps({"leaves": count}), encoding="utf-8")
+            (Path(directory) / NAME).write_text(json.dumps(found), encoding="utf-8")
 
 
-def read_omissions(directory: Path) -> int:
-    """The count of a trial's directory; 0: nothing was left out."""
+def read_omissions(directory: Path, name: str = "leaves") -> int:
+    """A count of a trial's directory, `leaves` or `invalid_steps`; 0: nothing was left out."""
     try:
         found = inputs.read_json(inputs.read_text(directory / NAME))
     except inputs.InputError:
         return 0
-    return found["leaves"] if isinstance(found, dict) and type(found.get("leaves")) is int else 0
+    return found[name] if isinstance(found, dict) and type(found.get(name)) is int else 0

@@ -92,7 +92,7 @@ def overlapping_links(plan: Plan, overlaps: list[tuple[float, str, str]]) -> lis
             found.setdefault(at_a.file, []).append((a, b))
     for file, pairs in found.items():
         shown = ", ".join(f"{a} and {b}" for a, b in pairs[:SHOWN])
-        more = f" and {len(pairs) - SHOWN} other pairs" if len(pairs) > SHOWN else ""
+        more = f"; number of other pairs: {len(pairs) - SHOWN}" if len(pairs) > SHOWN else ""
         plan.notes.append(f"files.{file}: overlap at the start, and do not collide with each other: {shown}{more}")
     return [pair for pairs in found.values() for pair in pairs]
 

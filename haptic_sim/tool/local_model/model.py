@@ -136,6 +136,11 @@ class LocalModel:
         """Mean period of the last updates [s]."""
         return self._period.mean
 
+    @property
+    def invalid_steps(self) -> int:
+        """Steps in which a contact had no impulse, because its method gave a number that is not finite."""
+        return self.tool.contact.invalid_steps
+
     def prepare(self) -> None:
         """Do nothing ahead, unlike `Environment.prepare`: an update may come in between."""
 
