@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -305,20 +306,26 @@ def test_a_state_of_another_tool_is_not_recorded(bench: Bench) -> None:  # noqa:
     assert node._bag.holds("tool_state", 0)
 
 
-def test_the_leader_is_told_what_has_not_come_of_a_tick_that_does_not_go_on(
-    bench: Bench,  # noqa: F811
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    node = configured(bench.node("recorder", "environment.publish=null"))
-    clock, said = [100.0], []
+def looks(node: Any, monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
+    """What lets a recorder look for 3.5 s whether the trial goes on, by a clock of the test."""
+    clock = [100.0]
     monkeypatch.setattr("time.monotonic", lambda: clock[0])
-    monkeypatch.setattr(node, "publish_event", lambda *event: said.append(event))
 
     def look() -> None:
         for _ in range(70):
             clock[0] += 0.05
             node._report_stall()
 
+    return look
+
+
+def test_the_leader_is_told_what_has_not_come_of_a_tick_that_does_not_go_on(
+    bench: Bench,  # noqa: F811
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    node = configured(bench.node("recorder", "environment.publish=null"))
+    look, said = looks(node, monkeypatch), list[Any]()
+    monkeypatch.setattr(node, "publish_event", lambda *event: said.append(event))
     node.receive("tool_state", tool_state(-1))
     look()
     node.receive("device_state", device_state(0))
@@ -338,15 +345,8 @@ def test_a_tick_without_which_others_go_on_is_logged_once(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     node = configured(bench.node("recorder", "environment.publish=null"))
-    clock, said = [100.0], []
-    monkeypatch.setattr("time.monotonic", lambda: clock[0])
+    look, said = looks(node, monkeypatch), list[Any]()
     monkeypatch.setattr(node, "get_logger", lambda: SimpleNamespace(error=said.append))
-
-    def look() -> None:
-        for _ in range(70):
-            clock[0] += 0.05
-            node._report_stall()
-
     node.receive("tool_state", tool_state(-1))
     look()
     assert not said  # the trial stands still
