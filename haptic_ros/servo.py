@@ -463,6 +463,6 @@ class ServoNode(LifecycleNode):
         except (ServoError, UnstableError) as error:
             self.get_logger().fatal(str(error))
             self.end(1)
-        except (Exception, SystemExit):  # a thread that a part ends by SystemExit would end without a word
+        except Exception:
             self.get_logger().fatal(f"servo thread failed:\n{traceback.format_exc()}")
             self.end(1)
