@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import multiprocessing
 import os
 import pickle
 import re
@@ -18,7 +17,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from conftest import ROOT
+from conftest import FORKS, ROOT
 
 import haptic_sim
 from haptic_sim import Environment, Model, World, rollout, rollouts
@@ -262,7 +261,7 @@ def test_errors_can_be_pickled(error: HapticsError) -> None:
 
 def test_a_daemonic_process_is_told_to_take_none() -> None:
     """As a worker of multiprocessing's Pool is, in the words that the worker sends back."""
-    with multiprocessing.get_context("fork").Pool(1) as pool:
+    with FORKS.Pool(1) as pool:  # a fork of this process may have a lock of one of its threads, and never end
         found = pool.apply(rollout, (Model(ALONE), np.zeros((4, 3, 6))))
         assert found.poses.shape == (4, 3, 7)
         with pytest.raises(ParameterError, match=r"processes = 2: must be 1 in a daemonic process"):
