@@ -13,6 +13,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from conftest import FORKS
 
 from haptic_bench.running import forks
 from haptic_bench.trials.trial import progress_bar
@@ -91,7 +92,7 @@ def test_forks_and_other_threads_do_all_themselves() -> None:
 
 
 def test_a_daemonic_process_which_may_have_no_forks_does_all_itself() -> None:
-    with multiprocessing.get_context("fork").Pool(1) as pool:
+    with FORKS.Pool(1) as pool:  # a fork of this process may have a lock of one of its threads, and never end
         assert pool.apply(forks.on_cores, (abs, ITEMS)) == ITEMS
 
 
